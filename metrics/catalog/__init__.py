@@ -62,6 +62,7 @@ BUILT_IN: Final = (
     "throughput.trace_tflops",
     "communication.traffic_window",
     "inference.ttft",
+    "stragglers.verdict",
     "communication.wait_vs_transfer",
     "stragglers.what_if_no_straggler",
 )

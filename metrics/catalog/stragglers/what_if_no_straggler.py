@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
+from ccltui.metrics.attribution.slowdown import Slowdown
+from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
@@ -21,6 +25,7 @@ from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
+    from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import F64, Bool
 
@@ -57,6 +62,7 @@ MAX_UNLINKED: Final = 0.1
         "replay_error_pct",
         "unlinked_share",
         "alone",
+        *SLOWDOWN_KEYS,
     ),
     headline="slowdown",
     label="slowdown by stragglers",
@@ -67,11 +73,72 @@ def what_if_no_straggler(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     _require_devices(view, source)
-    what_if = WhatIf(view)
     try:
-        return _answered(view, what_if, warnings)
+        ladder = _valid_ladder(view)
+        if ladder is not None and posts_ahead(ladder.job):
+            return _by_passes(view, ladder, warnings)
+        try:
+            return _answered(view, WhatIf(view), warnings)
+        except Refusal as refusal:
+            if ladder is None or refusal.reasons[0].code != "not_physical":
+                raise
+            return _by_passes(view, ladder, warnings)
     except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
+
+
+def _valid_ladder(view: View) -> Ladder | None:
+    """The ladder of the job where it describes it, None elsewhere."""
+    try:
+        ladder = ladder_of(view)
+        return ladder if ladder.job.marked and ladder.invalid() is None else None
+    except (Refusal, DeadlockError):
+        return None
+
+
+def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
+    """The same from passes of the same number in the same step, compared inside a stage."""
+    found, job = WithinProgram(ladder), ladder.job
+    was, even = found.recorded, found.even
+    if _is_longer(was, even):
+        raise refuse("not_physical", _why_not_physical(was, even))
+    if len(found.alone) == len(job.labels) - len(job.out):
+        raise refuse("not_applicable", "no two ranks run the same program")
+    steps = tuple(job.table.step_ids.tolist())
+    per_step = _per_step(steps, was, even)
+    without = {
+        job.labels[rank]: _saved(was, found.without(rank)) for rank in found.suspects(MAX_RANKS)
+    }
+    attributed, notes = _attributed(view)
+    details: dict[str, Any] = {
+        "slowdown": max(float(was.sum() / even.sum()), 1.0),
+        **_saved(was, even),
+        "num_steps": len(steps),
+        "without_rank": without,
+        "per_step": per_step,
+        "replay_error_us": float(np.abs(was - ladder.rungs[6]).max()) / 1000,
+        "unlinked_share": job.table.unlinked,
+        "alone": list(found.alone),
+        **attributed,
+    }
+    reasons = [
+        Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
+        for n, why in job.out.items()
+    ]
+    return answer(
+        what_if_no_straggler,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "step": "from the end of the step before; of a first step from its first work",
+            "ideal": "every pass takes the lower median of the ranks of its stage in the same step",
+            "replay": "collectives end as long after the last arrival as their shortest call took",
+            "not_replayed": "the host: where it is ahead of the device, it stays so",
+        },
+        reasons=reasons,
+        warnings=[*warnings, *notes, *_refused(without, per_step)],
+    )
 
 
 def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
@@ -96,7 +163,8 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         label: _saved(was, what_if.without(label).length_ns[chosen])
         for label in _suspects(view, what_if)
     }
-    per_step = _per_step(measured, chosen, was, ideal)
+    steps = np.array(measured.measured)[chosen].tolist()
+    per_step = _per_step(steps, was, ideal)
     details: dict[str, Any] = {
         "slowdown": max(float(was.sum() / ideal.sum()), 1.0),
         **_saved(was, ideal),
@@ -108,6 +176,9 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
     }
+    attributed, notes = _attributed(view)
+    details |= attributed
+    warnings = [*warnings, *notes]
     if alone:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
     warnings = [*warnings, *_refused(without, per_step)]
@@ -119,6 +190,9 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         basis={
             "step": "from the last end of device work of the step before, over ranks; the first of "
             "several steps is left out, an only one counts from the first device work",
+            "equalised": "every pass takes the mean of its type over workers, stages, micro-batches "
+            "and steps, every transfer the median of its like",
+            "repaired": "every pass takes the mean over stages of the typical worker of the stage",
             "ideal": "between two calls every rank takes the median of those that run its program, "
             "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
@@ -129,6 +203,32 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         reasons=_reasons(view, what_if),
         warnings=warnings,
     )
+
+
+def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
+    """Slowdown against passes that are all alike, and its parts; null with a warning if not told."""
+    nothing: dict[str, Any] = dict.fromkeys(SLOWDOWN_KEYS)
+    try:
+        ladder = ladder_of(view)
+        invalid = ladder.invalid()
+        if invalid is not None:
+            return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]
+        found = Slowdown(ladder).details()
+        error = 100 * ladder.replay_error
+    except (Refusal, DeadlockError) as error_of_job:
+        return nothing, [f"equalised and repaired slowdown are not told: {error_of_job}"]
+    notes = []
+    if found["equalised_slowdown"] is None:
+        notes.append(
+            "equalised slowdown is not told: with all passes alike the replayed step is longer"
+        )
+    host = found["host_slowdown"]
+    if host > 1 + MAX_REPLAY_ERROR:
+        notes.append(
+            f"devices idle for the host in {1 - 1 / host:.0%} of the step: of that nothing is "
+            "saved where the other ranks are faster"
+        )
+    return {**found, "replay_error_pct": error}, notes
 
 
 def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
@@ -224,8 +324,7 @@ def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) 
     return found
 
 
-def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Mapping[str, Any]]:
-    steps = np.array(measured.measured)[chosen].tolist()
+def _per_step(steps: Sequence[int], was: F64, ideal: F64) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for step, time, best in zip(steps, was, ideal, strict=True):
         longer = _is_longer(time, best)

@@ -48,12 +48,23 @@ class Replay:
         # Operations on no timeline (place -1) advance no rank: the value they take is not used.
         longer = np.concatenate([*(np.diff(one, prepend=0.0) for one in progress), [0.0]])
         advance = longer.take(self._schedule.operation)
-        run = _compiled if available() else _run
-        times = run(self._schedule, np.array(begin_ns, np.float64), advance)
+        times = replay_marks(self._schedule, np.array(begin_ns, np.float64), advance)
         ended: list[dict[int, float]] = [{} for _ in begin_ns]
         for (rank, step), time in zip(self._marks, times.tolist(), strict=True):
             ended[rank][step] = time
         return list(ended)
+
+
+def replay_marks(schedule: Schedule, begin_ns: F64, advance_ns: F64) -> F64:
+    """Return the time of each mark in the order of the schedule, float64 ns.
+
+    Args:
+        schedule: The events in order.
+        begin_ns: Begin of each timeline, overwritten.
+        advance_ns: Progress of the timeline before each event.
+    """
+    run = _compiled if available() else _run
+    return run(schedule, begin_ns, advance_ns)
 
 
 def _compiled(schedule: Schedule, now: F64, advance: F64) -> F64:

@@ -88,7 +88,15 @@ def schedule_of(timelines: Sequence[RankTimeline], links: Links) -> Schedule:
     Raises:
         DeadlockError: The ranks wait for each other.
     """
-    operations = Operations.of(timelines, links)
+    return ordered(Operations.of(timelines, links), links)
+
+
+def ordered(operations: Operations, links: Links) -> Schedule:
+    """Return an order in which operations can be executed; ``links`` number the calls.
+
+    Raises:
+        DeadlockError: The ranks wait for each other.
+    """
     found = _compiled(operations, links) if available() else _OrderSearch(operations, links).found()
     if found is None:
         raise DeadlockError("the ranks wait for each other")

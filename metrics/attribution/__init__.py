@@ -1,0 +1,1 @@
+"""Whose fault a slow step is: passes, dependencies, replays with other durations, and a verdict."""

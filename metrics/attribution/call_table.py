@@ -1,0 +1,254 @@
+"""One table of the calls of all lines of a job: what they are, and which are one collective.
+
+A line is one rank in one step. Calls are ordered by line, then by what they are (operation, kind of
+group, direction), then by start, so that calls of ranks that run one program have the same places
+in their lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import unique_inverse
+from ccltui.metrics.attribution.stage_order import Stages
+from ccltui.metrics.attribution.step_lines import StepLines
+from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, Matches, MatchInput
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
+from ccltui.parsers.array_types import I8, I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.communicator_groups import CommGroup
+
+_DIRECTIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CallTable:
+    """Calls of all lines; arrays by line, by call, or by instance.
+
+    By line: ``rank`` (index of the input), ``step`` (index into ``step_ids``), ``first_call``. By
+    call: ``line``, ``token`` (what it is), ``kind`` and ``direction``, its positions (see
+    `StepLines`), ``start_ns`` from the origin of its line, ``dur_ns``, ``behind`` and ``instance``,
+    -1 for none. By instance: ``transfer_ns`` (shortest duration of its members: the last one to
+    arrive waits for nobody), ``group`` (index, -1 for a transfer), ``pair`` (inputs of a transfer,
+    -1) and ``alike``, equal for instances of one operation, size and span. ``doubtful`` is the
+    share of the time in collectives that is matched with low confidence, ``unlinked`` that in none.
+    """
+
+    step_ids: I64
+    rank: I64
+    step: I64
+    first_call: I64
+    line: I64
+    token: I64
+    kind: I8
+    direction: I8
+    posted: I64
+    resumed: I64
+    waited: Bool
+    launched: Bool
+    start_ns: I64
+    dur_ns: I64
+    behind: I64
+    instance: I64
+    transfer_ns: I64
+    group: I64
+    pair: I64
+    alike: I64
+    doubtful: float
+    unlinked: float
+
+    @property
+    def num_lines(self) -> int:
+        """Number of lines."""
+        return len(self.rank)
+
+
+def call_table(
+    lines: Sequence[StepLines],
+    inputs: Sequence[MatchInput],
+    matches: Matches,
+    pairs: Pairs,
+    stages: Stages,
+    groups: Sequence[CommGroup],
+) -> CallTable:
+    """Collect the calls of all ranks and number their instances."""
+    step_ids = np.unique(np.concatenate([one.steps for one in lines]))
+    offset = np.concatenate(([0], np.cumsum([len(one.steps) for one in lines])))
+    direction = [np.zeros(len(item.calls), np.int8) for item in inputs]
+    for index in range(len(inputs)):
+        sent, received = pairs.sender == index, pairs.receiver == index
+        direction[index][pairs.send_row[sent]] = stages.direction[sent]
+        direction[index][pairs.recv_row[received]] = stages.direction[received]
+    classes = _group_classes(groups)
+    line = np.concatenate([one.line + offset[i] for i, one in enumerate(lines)])
+    towards = np.concatenate([direction[i][one.row] for i, one in enumerate(lines)])
+    kind = np.concatenate([inputs[i].calls.kind[one.row] for i, one in enumerate(lines)])
+    number = np.concatenate(
+        [classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)]
+    )
+    token = (number * 64 + kind) * _DIRECTIONS + towards
+    origin = np.concatenate([one.origin_ns for one in lines])
+    start = np.concatenate([one.call_start_ns for one in lines]) - origin[line]
+    order = np.lexsort((start, token, line))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first = np.concatenate(([0], np.cumsum([len(one.row) for one in lines])))
+    behind = np.concatenate([_moved(one.behind, first[i]) for i, one in enumerate(lines)])
+    behind = np.where(behind >= 0, np.append(place, -1)[behind], -1)
+    found = [np.full(len(item.calls), -1, np.int64) for item in inputs]
+    for i, one in enumerate(lines):
+        found[i][one.row] = place[first[i] : first[i + 1]]
+    step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
+    dur = np.concatenate([one.call_dur_ns for one in lines])[order]
+    linked = _Instances(found, step[line[order]], inputs, _ordinals(line[order], token[order]))
+    linked.add_matches(matches)
+    linked.add_pairs(pairs, stages)
+    instance = linked.instance
+    transfer = np.full(linked.count, np.iinfo(np.int64).max)
+    part = instance >= 0
+    np.minimum.at(transfer, instance[part], dur[part])
+    total = max(int(dur.sum()), 1)
+    return CallTable(
+        step_ids=step_ids,
+        rank=np.repeat(np.arange(len(lines)), np.diff(offset)),
+        step=step,
+        first_call=np.searchsorted(line[order], np.arange(offset[-1] + 1)),
+        line=line[order],
+        token=token[order],
+        kind=kind[order],
+        direction=towards[order],
+        posted=np.concatenate([one.posted for one in lines])[order],
+        resumed=np.concatenate([one.resumed for one in lines])[order],
+        waited=np.concatenate([one.waited for one in lines])[order],
+        launched=np.concatenate([one.launched for one in lines])[order],
+        start_ns=start[order],
+        dur_ns=dur,
+        behind=behind[order],
+        instance=instance,
+        transfer_ns=transfer,
+        group=linked.groups(),
+        pair=linked.pairs(),
+        alike=linked.alike(),
+        doubtful=float(dur[linked.is_low].sum()) / total,
+        unlinked=float(dur[~part].sum()) / total,
+    )
+
+
+def _ordinals(line: I64, token: I64) -> I64:
+    """Place of each call among those of its line that are the same, of calls in order."""
+    number = np.arange(len(line))
+    begins = np.ones(len(line), np.bool_)
+    begins[1:] = (line[1:] != line[:-1]) | (token[1:] != token[:-1])
+    return number - np.maximum.accumulate(np.where(begins, number, 0))
+
+
+def _moved(values: I64, by: int) -> I64:
+    return np.where(values >= 0, values + by, -1)
+
+
+def _group_classes(groups: Sequence[CommGroup]) -> I64:
+    """Number of the kind of each group, equal for groups of one dimension and size; last: none."""
+    kinds: dict[tuple[str, str, int], int] = {}
+    numbers = [
+        kinds.setdefault((group.dim, group.axis, group.size), len(kinds) + 1) for group in groups
+    ]
+    return np.array([*numbers, 0], np.int64)
+
+
+class _Instances:
+    """Numbers the collectives and transfers whose members are all in lines of one step."""
+
+    def __init__(
+        self, found: Sequence[I64], step: I64, inputs: Sequence[MatchInput], ordinal: I64
+    ) -> None:
+        self.found, self.step, self.inputs = found, step, inputs
+        self.ordinal = np.append(ordinal, 0)
+        self.index = {item.label: number for number, item in enumerate(inputs)}
+        self.instance = np.full(len(step), -1, np.int64)
+        self.is_low = np.zeros(len(step), np.bool_)
+        self.count = 0
+        self._group: list[I64] = []
+        self._pair: list[I64] = []
+        self._alike: list[I64] = []
+
+    def add_matches(self, matches: Matches) -> None:
+        for match in matches.groups:
+            inputs = [self.index[label] for label in match.labels]
+            rows = match.rows[match.usable]
+            calls = self.inputs[inputs[0]].calls
+            members = np.stack(
+                [self.found[i][rows[:, column]] for column, i in enumerate(inputs)], axis=1
+            )
+            sure = match.confidence[match.usable] > LOW
+            kept = self._in_one_step(members)
+            self.is_low[members[kept & ~sure].ravel()] = True
+            kept &= sure | (match.confidence[match.usable] >= MEDIUM)
+            # Without sizes, calls at one place in their program are of one size.
+            size = calls.message_bytes[rows[:, 0]]
+            size = np.where(size >= 0, size, -2 - self.ordinal[members[:, 0]])
+            hosts = {self.inputs[i].host for i in inputs}
+            alike = np.stack(
+                [
+                    calls.kind[rows[:, 0]].astype(np.int64),
+                    size,
+                    np.full(len(rows), len(inputs)),
+                    np.full(len(rows), len(hosts) > 1),
+                ]
+            )[:, kept]
+            self._add(members[kept], match.group, alike, np.full((int(kept.sum()), 2), -1))
+
+    def add_pairs(self, pairs: Pairs, stages: Stages) -> None:
+        members = np.full((len(pairs), 2), -1, np.int64)
+        size = np.full(len(pairs), -1, np.int64)
+        for index, item in enumerate(self.inputs):
+            sent, received = pairs.sender == index, pairs.receiver == index
+            members[sent, 0] = self.found[index][pairs.send_row[sent]]
+            members[received, 1] = self.found[index][pairs.recv_row[received]]
+            size[sent] = item.calls.message_bytes[pairs.send_row[sent]]
+        host = unique_inverse(np.array([item.host for item in self.inputs] or [""]))[1]
+        away = host[pairs.sender] != host[pairs.receiver]
+        alike = np.stack(
+            [np.full(len(pairs), -1 - stages.direction), size, np.full(len(pairs), 2), away]
+        )
+        kept = self._in_one_step(members)
+        sides = np.stack([pairs.sender, pairs.receiver], axis=1)
+        self._add(members[kept], -1, alike[:, kept], sides[kept])
+
+    def _in_one_step(self, members: I64) -> Bool:
+        step = np.append(self.step, -1)[members]
+        return np.asarray((members >= 0).all(axis=1) & (step == step[:, :1]).all(axis=1))
+
+    def _add(self, members: I64, group: int, alike: I64, sides: I64) -> None:
+        number = self.count + np.arange(len(members))
+        self.instance[members] = number[:, np.newaxis]
+        self.count += len(members)
+        self._group.append(np.full(len(members), group, np.int64))
+        self._alike.append(alike.astype(np.int64))
+        self._pair.append(sides.astype(np.int64))
+
+    def groups(self) -> I64:
+        return np.concatenate([np.empty(0, np.int64), *self._group])
+
+    def pairs(self) -> I64:
+        return np.concatenate([np.empty((0, 2), np.int64), *self._pair])
+
+    def alike(self) -> I64:
+        keys = np.concatenate([np.empty((4, 0), np.int64), *self._alike], axis=1)
+        if not keys.shape[1]:
+            return np.empty(0, np.int64)
+        return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def is_receive(table: CallTable) -> Bool:
+    """Mask of the receives of the pipeline."""
+    return np.asarray((table.kind == RECV) & (table.direction > 0))
+
+
+def is_send(table: CallTable) -> Bool:
+    """Mask of the sends of the pipeline."""
+    return np.asarray((table.kind == SEND) & (table.direction > 0))

@@ -1,0 +1,235 @@
+"""What setting one suspect back would save, in the replay of its own rung.
+
+There other faults do not hide it: a gain is the drop of the step time over the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
+from ccltui.metrics.attribution.unit_targets import STANDARD_ERRORS
+from ccltui.parsers.array_types import F64, Bool
+
+MAX_SUSPECTS: Final = 6
+"""So many of those with most excess are set back, one at a time."""
+LEAST_EXCESS: Final = 0.05
+"""Share by which a step of a worker must exceed its centre to count as a hit."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Something to set back: ranks (indices), a stage, a group or a pair, and the steps.
+
+    ``gain`` is the share of the loss that goes with it, ``factor`` its time over that of its like.
+    """
+
+    gain: float
+    factor: float | None
+    ranks: tuple[int, ...] = ()
+    stage: int | None = None
+    group: int | None = None
+    pair: tuple[int, int] | None = None
+    host: str | None = None
+    steps: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Suspects of each rung of a ladder, those that gain most first."""
+
+    ladder: Ladder
+
+    def _gain(self, rung: int, changed: F64) -> float:
+        """Drop of the step time of a rung over the loss."""
+        drop = float((self.ladder.rungs[rung] - changed).mean())
+        return drop / self.ladder.loss_ns if self.ladder.loss_ns else 0.0
+
+    @cached_property
+    def stages(self) -> list[Suspect]:
+        """Every stage, with its work at the mean of all."""
+        job, targets = self.ladder.job, self.ladder.targets
+        place = targets.place[job.worker]
+        found = []
+        for stage in range(job.stages.count):
+            mine = place == stage
+            if not mine.any():
+                continue
+            target = np.where(mine, targets.base, targets.stage)
+            ends = job.replay.ends(job.segments(target), targets.transfer)
+            ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
+            factor = _ratio(targets.stage[mine].sum(), self._others(stage)[mine].sum())
+            found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
+        return _ordered(found)
+
+    def _others(self, stage: int) -> F64:
+        """Median over the other stages of the typical time of the kind of each unit."""
+        job, targets = self.ladder.job, self.ladder.targets
+        place = targets.place[job.worker]
+        found = targets.stage.copy()
+        for kind in np.unique(targets.kind):
+            mine = targets.kind == kind
+            other = mine & (place != stage)
+            if other.any():
+                values = [
+                    targets.stage[other & (place == one)][0] for one in np.unique(place[other])
+                ]
+                found[mine] = float(np.median(values))
+        return found
+
+    @cached_property
+    def worker_excess(self) -> F64:
+        """Time by which the centre of each rank exceeds its stage's, summed over its units."""
+        job, targets = self.ladder.job, self.ladder.targets
+        excess = targets.worker - targets.stage
+        return np.bincount(job.worker, weights=excess, minlength=len(job.labels))
+
+    def workers(self, ranks: Sequence[int]) -> Suspect:
+        """Some ranks at once, at the centre of their stage."""
+        job, targets = self.ladder.job, self.ladder.targets
+        mine = np.isin(job.worker, list(ranks))
+        target = np.where(mine, targets.stage, targets.worker)
+        ends = job.replay.ends(job.segments(target), targets.transfer)
+        factor = _ratio(targets.worker[mine].sum(), targets.stage[mine].sum())
+        return Suspect(self._gain(2, ends), factor, ranks=tuple(ranks))
+
+    @cached_property
+    def single_workers(self) -> list[Suspect]:
+        """The ranks with most excess, one at a time."""
+        excess = self.worker_excess
+        chosen = [int(rank) for rank in np.argsort(-excess)[:MAX_SUSPECTS] if excess[rank] > 0]
+        return _ordered([self.workers([rank]) for rank in chosen])
+
+    @cached_property
+    def main_ns(self) -> F64:
+        """Time of the passes of each rank in each step, float64 [ranks, steps]."""
+        job, own = self.ladder.job, self.ladder.targets.own
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
+        found = np.zeros((len(job.labels), job.num_steps))
+        np.add.at(found, (job.worker[main], job.step[main]), own[main])
+        return found
+
+    @cached_property
+    def hits(self) -> Bool:
+        """Steps in which the mean pass of a rank exceeds its centre, bool [ranks, steps]."""
+        job, targets = self.ladder.job, self.ladder.targets
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
+        shape = (len(job.labels), job.num_steps)
+        cell = job.worker * job.num_steps + job.step
+        size = shape[0] * shape[1]
+
+        def summed(values: F64) -> F64:
+            return np.bincount(cell[main], weights=values[main], minlength=size)
+
+        centre = np.maximum(summed(targets.worker), 1e-9)
+        ratio = summed(targets.own) / centre
+        rest = summed((targets.own - targets.step) ** 2)
+        count = np.bincount(cell[main], minlength=size)
+        # Inside a step from the scatter of its passes; over steps from the usual deviation of all.
+        error = np.sqrt(rest) / centre * np.sqrt(count / np.maximum(count - 1, 1))
+        spread = 1.4826 * float(np.median(np.abs(ratio[count > 0] - 1))) if (count > 0).any() else 0
+        least = np.maximum(STANDARD_ERRORS * np.maximum(error, spread), LEAST_EXCESS)
+        hit = (count > 0) & (ratio - 1 > least)
+        return np.asarray(hit.reshape(shape))
+
+    @cached_property
+    def occasional(self) -> list[Suspect]:
+        """The ranks with most excess in single steps, set back to their centre in these."""
+        job, targets = self.ladder.job, self.ladder.targets
+        hit = self.hits[job.worker, job.step]
+        excess = np.bincount(
+            job.worker,
+            weights=np.where(hit, targets.own - targets.worker, 0),
+            minlength=len(job.labels),
+        )
+        found = []
+        for rank in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
+            if excess[rank] <= 0:
+                continue
+            mine = hit & (job.worker == rank)
+            target = np.where(mine, targets.worker, targets.own)
+            scale = np.append(target / np.where(targets.own > 0, targets.own, 1), 1)
+            segments = job.operations.compute_ns * scale[job.operations.unit]
+            ends = job.replay.ends(segments, targets.transfer)
+            steps = tuple(job.table.step_ids[np.flatnonzero(self.hits[rank])].tolist())
+            factor = _ratio(targets.own[mine].sum(), targets.worker[mine].sum())
+            found.append(Suspect(self._gain(4, ends), factor, ranks=(rank,), steps=steps))
+        return _ordered(found)
+
+    @cached_property
+    def links(self) -> list[Suspect]:
+        """Pairs and groups with most excess of transfer time, at that of their like."""
+        job, targets = self.ladder.job, self.ladder.targets
+        table, own = job.table, self.ladder.recorded_transfer
+        if not len(own):
+            return []
+        pair = np.sort(table.pair, axis=1)
+        key = np.stack([table.group, pair[:, 0], pair[:, 1]])
+        keys, number = np.unique(key, axis=1, return_inverse=True)
+        number = number.reshape(-1)
+        excess = np.bincount(number, weights=own - targets.transfer)
+        found = []
+        for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
+            if excess[one] <= 0:
+                continue
+            mine = number == one
+            ends = job.replay.ends(self.ladder.compute(5), np.where(mine, targets.transfer, own))
+            group, low, high = keys[:, one].tolist()
+            factor = _ratio(own[mine].sum(), targets.transfer[mine].sum())
+            found.append(
+                Suspect(
+                    self._gain(5, ends),
+                    factor,
+                    ranks=(low, high) if low >= 0 else self._members(mine),
+                    group=None if low >= 0 else group,
+                    pair=(low, high) if low >= 0 else None,
+                )
+            )
+        return _ordered(found)
+
+    def _members(self, mine: Bool) -> tuple[int, ...]:
+        table = self.ladder.job.table
+        inside = np.append(mine, False)[table.instance]
+        return tuple(np.unique(table.rank[table.line[inside]]).tolist())
+
+    @cached_property
+    def hosts_idle(self) -> list[Suspect]:
+        """Ranks whose devices idle most for the host, each without its host delays."""
+        ladder, job = self.ladder, self.ladder.job
+        operations = job.operations
+        line = np.repeat(np.arange(job.table.num_lines), np.diff(operations.first))
+        rank = job.table.rank[line]
+        idle = np.bincount(rank, weights=operations.host_ns, minlength=len(job.labels))
+        idle = idle + np.bincount(
+            job.table.rank, weights=np.maximum(job.begin_ns, 0), minlength=len(job.labels)
+        )
+        found = []
+        for one in np.argsort(-idle)[:MAX_SUSPECTS].tolist():
+            if idle[one] <= 0:
+                continue
+            host = np.where(rank == one, 0.0, operations.host_ns)
+            begin = np.where(job.table.rank == one, np.minimum(job.begin_ns, 0), job.begin_ns)
+            ends = job.replay.ends(
+                operations.compute_ns + host,
+                ladder.recorded_transfer,
+                begin_ns=begin,
+                delayed=job.table.rank[job.table.line] != one,
+            )
+            drop = float((ladder.delayed - ends).mean())
+            gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
+            found.append(Suspect(gain, None, ranks=(one,)))
+        return _ordered(found)
+
+
+def _ordered(found: Sequence[Suspect]) -> list[Suspect]:
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _ratio(one: float, other: float) -> float | None:
+    return float(one / other) if other > 0 else None

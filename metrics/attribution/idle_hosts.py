@@ -1,0 +1,59 @@
+"""What the hosts do while devices idle and no collective runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.collectives.causes.host_work import HostWork
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+MAX_RANKS: Final = 8
+"""Ranks whose hosts are looked at where no single one is to blame."""
+SHORT_NS: Final = 10_000
+"""Shorter idle times are changeovers of the device."""
+NOTHING: Final = "nothing recorded"
+
+
+def idle_by_activity(
+    view: View, job: JobLines, ranks: Sequence[int] | None
+) -> dict[str, float] | None:
+    """Return idle time by activity of the host, ns; None where no host activity is recorded.
+
+    Args:
+        view: the view of the job.
+        job: its lines.
+        ranks: indices of ranks; None for the first of all.
+    """
+    chosen = list(ranks) if ranks else np.unique(job.table.rank)[:MAX_RANKS].tolist()
+    found: dict[str, float] = {}
+    told = False
+    for rank in chosen:
+        facts = view.facts.ranks[job.labels[rank]]
+        if not len(facts.trace.group("cpu_ops")) and not len(facts.trace.group("runtime")):
+            continue
+        told = True
+        idle = _idle(facts.device_work, job, rank)
+        rest = idle
+        for cause, times in HostWork(facts.trace).disjoint().items():
+            left = rest - times
+            found[cause] = found.get(cause, 0.0) + rest.total_ns - left.total_ns
+            rest = left
+        found[NOTHING] = found.get(NOTHING, 0.0) + rest.total_ns
+    return found if told else None
+
+
+def _idle(work: Intervals, job: JobLines, rank: int) -> Intervals:
+    """Idle time of a device in its lines."""
+    lines = np.flatnonzero(job.table.rank == rank)
+    gaps = [work.gaps(int(job.own_origin_ns[i]), int(job.own_end_ns[i])) for i in lines]
+    starts = np.concatenate([gap.start_ns for gap in gaps])
+    ends = np.concatenate([gap.end_ns for gap in gaps])
+    long = ends - starts > SHORT_NS
+    return union(starts[long], ends[long])

@@ -1,0 +1,262 @@
+"""A job as lines of work that can be replayed: the input of slowdown and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.call_table import CallTable, call_table
+from ccltui.metrics.attribution.kernel_labels import kernel_labels
+from ccltui.metrics.attribution.line_operations import Operations, UnitTable, line_operations
+from ccltui.metrics.attribution.shared_positions import Positions, positions
+from ccltui.metrics.attribution.stage_order import Stages, stages_of
+from ccltui.metrics.attribution.step_lines import StepLines, step_lines
+from ccltui.metrics.attribution.step_replay import StepReplay
+from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.array_types import F64, I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+MIN_TOLERANCE_NS: Final = 20_000
+"""Two ranks, or a call and a kernel, may be recorded apart by this much."""
+
+_ENDS: Final = ("origin_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class JobLines:
+    """The lines of all ranks that can be compared.
+
+    ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
+    reason. ``origin_ns`` and ``end_ns`` are by line, on the common clock where there is one
+    (``has_clock``), else on that of each rank, as ``own_origin_ns`` and ``own_end_ns`` always are.
+    """
+
+    labels: tuple[str, ...]
+    hosts: tuple[str, ...]
+    out: dict[str, str]
+    table: CallTable
+    stages: Stages
+    positions: Positions
+    units: UnitTable
+    operations: Operations
+    sizes: I64
+    origin_ns: I64
+    end_ns: I64
+    own_origin_ns: I64
+    own_end_ns: I64
+    has_clock: bool
+    marked: bool
+    tolerance_ns: int
+
+    @cached_property
+    def replay(self) -> StepReplay:
+        """The replay; raises DeadlockError where the lines wait for each other."""
+        return StepReplay(self.table, self.operations)
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps."""
+        return len(self.table.step_ids)
+
+    @cached_property
+    def unit_ns(self) -> F64:
+        """Compute time of each unit as recorded, float64."""
+        return self.summed(self.operations.compute_ns)
+
+    @cached_property
+    def profile_ns(self) -> F64:
+        """Typical compute time of each unit: sum of those of its segments, float64."""
+        return self.summed(self.operations.profile_ns)
+
+    def summed(self, segment_ns: F64) -> F64:
+        """Sum a time of each segment by unit."""
+        unit = self.operations.unit
+        held = unit >= 0
+        found: F64 = np.bincount(
+            unit[held], weights=segment_ns[held], minlength=len(self.units)
+        ).astype(np.float64)
+        return found
+
+    def segments(self, target_ns: F64) -> F64:
+        """Divide a time of each unit among its segments as it is typical of its program."""
+        unit = self.operations.unit
+        whole = self.profile_ns
+        scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
+        spread = np.append(np.where(whole > 0, 0, target_ns), 0)
+        last = np.full(len(self.units) + 1, -1)
+        last[unit] = np.arange(
+            len(unit)
+        )  # a unit that is typically empty keeps its time at its end
+        found = self.operations.profile_ns * scale[unit]
+        rest = np.flatnonzero((spread > 0) & (last >= 0))
+        found[last[rest]] += spread[rest]
+        return np.where(unit >= 0, found, 0.0)
+
+    @cached_property
+    def worker(self) -> I64:
+        """Rank of each unit."""
+        return self.table.rank[self.units.line]
+
+    @cached_property
+    def step(self) -> I64:
+        """Step index of each unit."""
+        return self.table.step[self.units.line]
+
+    @cached_property
+    def begin_ns(self) -> F64:
+        """Begin of each line after the begin of its step, as recorded: 0 without common clock."""
+        if not self.has_clock:
+            return np.zeros(self.table.num_lines)
+        return (self.origin_ns - self._step_origin[self.table.step]).astype(np.float64)
+
+    @cached_property
+    def _step_origin(self) -> I64:
+        """Begin of each step: latest end of the one before, of a first one its earliest start."""
+        count, step = self.num_steps, self.table.step
+        ends = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(ends, step, self.end_ns)
+        begins = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(begins, step, self.origin_ns)
+        following = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) == 1
+        return np.where(following, np.concatenate(([0], ends[:-1])), begins)
+
+    @cached_property
+    def measured_ns(self) -> F64:
+        """Length of each step, float64 ns.
+
+        From the end of the step before over ranks, of a first step from its first work. Without a
+        common clock the median over ranks of the same on each: ranks that wait for each other in
+        every step have the same in the mean.
+        """
+        step = self.table.step
+        length = (self.end_ns - self.origin_ns).astype(np.float64)
+        if not self.has_clock:
+            first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
+            return np.array(
+                [
+                    (np.max if first[i] else np.median)(length[step == i])
+                    for i in range(self.num_steps)
+                ]
+            )
+        ends = np.full(self.num_steps, np.iinfo(np.int64).min)
+        np.maximum.at(ends, step, self.end_ns)
+        return (ends - self._step_origin).astype(np.float64)
+
+
+def job_lines(view: View) -> JobLines:
+    """Return the lines of all ranks of a job, over the steps that the view selects.
+
+    Raises:
+        Refusal: fewer than two ranks have device work that can be compared.
+    """
+    found: JobLines = view.remember(job_lines, lambda: _job_lines(view))
+    return found
+
+
+def _job_lines(view: View) -> JobLines:
+    inputs = view.match_inputs
+    out = dict(view.matches.skipped)
+    for item in inputs:
+        if item.label not in out and not view.facts.ranks[item.label].has_kernels:
+            out[item.label] = "no kernel is recorded"
+        elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
+            out[item.label] = "its collectives are recorded on the host alone"
+    if len(inputs) - len(out) < 2:
+        why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
+        raise refuse("no_gpu_events", f"device work of two ranks or more is needed; {why}")
+    here = [item.label for item in inputs if item.label not in out]
+    marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
+    chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
+    lines = _lines(view, chosen, out)
+    if marked:
+        shared = _shared_steps(lines, out)
+        if not shared:
+            raise refuse("no_step_markers", "no step that all ranks have")
+        if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
+            lines = _lines(view, shared, out)
+    return _assembled(view, lines, out, marked=marked)
+
+
+def _lines(view: View, chosen: Collection[int] | None, out: Mapping[str, str]) -> list[StepLines]:
+    found = []
+    for item in view.match_inputs:
+        if item.label in out:
+            found.append(StepLines.empty())
+            continue
+        facts = view.facts.ranks[item.label]
+        found.append(step_lines(facts, item.calls, kernel_labels(facts), chosen))
+        if view.facts.is_large:
+            facts.forget_details()
+    return found
+
+
+def _shared_steps(lines: Sequence[StepLines], out: Mapping[str, str]) -> set[int]:
+    steps = [set(one.steps.tolist()) for one in lines]
+    return set.intersection(*(one for one in steps if one)) if any(steps) else set()
+
+
+def _assembled(
+    view: View, lines: Sequence[StepLines], out: dict[str, str], *, marked: bool
+) -> JobLines:
+    inputs, clocks = view.match_inputs, view.clocks
+    steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
+    stages = stages_of(inputs, view.pairs, view.groups, steps)
+    table = call_table(lines, inputs, view.matches, view.pairs, stages, view.groups)
+    sizes = np.concatenate([one.stop - one.first for one in lines])
+    found = positions(table, sizes, stages.stage)
+    tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
+    units, operations = line_operations(lines, table, found, stages.count, tolerance)
+    here = [item.label for item, one in zip(inputs, lines, strict=True) if len(one.steps)]
+    has_clock = clocks.comparable(here)
+
+    def on_clock(times: Sequence[I64]) -> I64:
+        if not has_clock:
+            return np.concatenate(times)
+        return np.concatenate(
+            [clocks.corrected(item.label, one) for item, one in zip(inputs, times, strict=True)]
+        )
+
+    origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
+    if has_clock and not _one_step_apart(table.step, end, end - origin):
+        has_clock = False  # ranks of one host need not have one clock
+        origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
+    return JobLines(
+        labels=tuple(item.label for item in inputs),
+        hosts=tuple(item.host for item in inputs),
+        out=out,
+        table=table,
+        stages=stages,
+        positions=found,
+        units=units,
+        operations=operations,
+        sizes=sizes,
+        origin_ns=origin,
+        end_ns=end,
+        own_origin_ns=np.concatenate([one.origin_ns for one in lines]),
+        own_end_ns=np.concatenate([one.end_ns for one in lines]),
+        has_clock=has_clock,
+        marked=marked,
+        tolerance_ns=tolerance,
+    )
+
+
+def _one_step_apart(step: I64, end: I64, length: I64) -> bool:
+    """Whether the ranks end a step less than the length of one apart."""
+    count = int(step.max()) + 1
+    last, first = np.full(count, np.iinfo(np.int64).min), np.full(count, np.iinfo(np.int64).max)
+    np.maximum.at(last, step, end)
+    np.minimum.at(first, step, end)
+    return bool((last - first).max() <= np.median(length))
+
+
+def _call_steps(lines: StepLines, count: int) -> I64:
+    """Step of each call of a rank, -1 for those on no line."""
+    found = np.full(count, -1, np.int64)
+    found[lines.row] = lines.steps[lines.line]
+    return found

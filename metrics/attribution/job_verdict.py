@@ -1,0 +1,149 @@
+"""The verdict on the job of a view, and the ladder behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.gains import Suspect
+from ccltui.metrics.attribution.idle_hosts import idle_by_activity
+from ccltui.metrics.attribution.job_lines import JobLines, job_lines
+from ccltui.metrics.attribution.ladder import RUNGS, Ladder
+from ccltui.metrics.attribution.verdict_rules import MATERIALITY, Context, Finding, Rules, Verdict
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.array_types import F64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+PARAMETER: Final = "materiality"
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
+
+
+def ladder_of(view: View) -> Ladder:
+    """Return the ladder of a view; several metrics share it.
+
+    Raises:
+        Refusal: the job has no lines that can be compared.
+        DeadlockError: by its replays, where the ranks wait for each other.
+    """
+    found: Ladder = view.remember(ladder_of, lambda: Ladder(job_lines(view)))
+    return found
+
+
+def materiality_of(view: View) -> float:
+    """Return the share of a step below which nobody is a straggler: an override, else 1 %.
+
+    Raises:
+        Refusal: the override is no number from 0 to 1.
+    """
+    given = view.options.overrides.get(PARAMETER)
+    if given is None:
+        return MATERIALITY
+    try:
+        value = float(str(given))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise refuse("card_invalid", f"{PARAMETER} = {given!r} is not a share from 0 to 1")
+    return value
+
+
+def verdict_of(view: View) -> tuple[Ladder, Verdict]:
+    """Return the ladder and the verdict of a job.
+
+    Raises:
+        Refusal: see `ladder_of`.
+        DeadlockError: see `ladder_of`.
+    """
+    ladder = ladder_of(view)
+    job = ladder.job
+    context = Context(
+        materiality=materiality_of(view),
+        missing=tuple(view.job.missing_ranks),
+        missing_of=lambda one: _missing_of(view, ladder, one),
+        names_only=not any(group.ranks and not group.implied for group in view.groups),
+        left_out=tuple(job.out),
+        idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        elements=_expert_elements(view, job),
+    )
+    return ladder, Rules(ladder, context).verdict()
+
+
+def _missing_of(view: View, ladder: Ladder, suspect: Suspect) -> Sequence[int]:
+    """Ranks without a file in the group of a suspect, or in the groups of its ranks."""
+    labels = {ladder.job.labels[rank] for rank in suspect.ranks}
+    missing: set[int] = set()
+    for match in view.matches.groups:
+        if match.missing and (
+            match.group == suspect.group
+            if suspect.group is not None
+            else suspect.pair is None and labels & set(match.labels)
+        ):
+            missing |= set(match.missing)
+    return sorted(missing)
+
+
+def _expert_elements(view: View, job: JobLines) -> F64 | None:
+    """Elements of the all-to-alls of each rank in each step, [ranks, steps]; None without sizes."""
+    found = np.zeros((len(job.labels), job.num_steps))
+    for index, item in enumerate(view.match_inputs):
+        calls = item.calls
+        rows = np.flatnonzero((calls.kind == _ALL_TO_ALL) & (calls.in_elems >= 0))
+        place = np.searchsorted(job.table.step_ids, calls.step[rows])
+        known = np.append(job.table.step_ids, -2)[place] == calls.step[rows]
+        elements = calls.in_elems[rows] + np.maximum(calls.out_elems[rows], 0)
+        np.add.at(found[index], place[known], elements[known])
+    return found if found.any() else None
+
+
+def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
+    """Return the keys of the metric ``verdict``."""
+    finding = verdict.finding
+    steps = ladder.rungs.mean(axis=1)
+    loss = ladder.loss_ns
+    return {
+        "verdict": finding.verdict,
+        "confidence": verdict.confidence,
+        "culprit": culprit_of(ladder, finding),
+        "loss_ms": milliseconds(loss),
+        "loss_pct": 100 * ladder.loss_ratio,
+        "saves_ms": None if finding.saves_ns is None else milliseconds(finding.saves_ns),
+        "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
+        "ladder_ms": [milliseconds(float(step)) for step in steps],
+        "agreement": verdict.agreement,
+        "also": [
+            {
+                "rung": rung,
+                "verdict": one.verdict or "inconclusive",
+                "culprit": culprit_of(ladder, one),
+                "why": one.why,
+            }
+            for rung, one in verdict.also
+        ],
+        "evidence": verdict.evidence,
+        "ruled_out": list(verdict.ruled_out),
+        "next": list(verdict.next),
+        "why": finding.why,
+    }
+
+
+def culprit_of(ladder: Ladder, finding: Finding) -> dict[str, Any] | None:
+    """Return who is to blame, None where nobody is."""
+    one = finding.suspect
+    if one is None:
+        return None
+    labels = ladder.job.labels
+    return {
+        "ranks": [labels[rank] for rank in one.ranks],
+        "stage": one.stage,
+        "group": one.group,
+        "pair": None if one.pair is None else [labels[rank] for rank in one.pair],
+        "host": one.host,
+        "steps": None if one.steps is None else list(one.steps),
+        "factor": one.factor,
+    }

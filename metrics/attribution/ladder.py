@@ -1,0 +1,133 @@
+"""The ladder: replays that give back one kind of difference after another.
+
+    rung            compute is                  difference to the rung before
+    0 base          the repaired value          -
+    1 stage         centre of the stage         uneven stages
+    2 worker        centre of the worker        workers that are always slower
+    3 step          mean of worker and step     what comes and goes from step to step
+    4 micro-batch   as recorded                 what varies inside a step
+    5 communication and transfers as recorded   slow links, groups
+    6 measured      and host delays             host
+
+The differences add up to the loss, T6 - T0. One of them may be slightly negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.unit_targets import Targets
+from ccltui.parsers.array_types import F64
+
+RUNGS: Final = ("stage", "worker", "step", "microbatch", "communication", "host")
+"""Names of the differences, in order."""
+
+MAX_EARLY: Final = 0.01
+"""Share of operations that may begin before what they depend on, from which the dependencies are
+wrong."""
+MAX_DELAYED_ERROR: Final = 0.01
+"""Share of a step by which the replay with host delays may miss it."""
+MAX_ERROR: Final = 0.05
+"""Share of a step by which the replay without host delays may be longer than it."""
+MAX_BASE: Final = 1.005
+"""The replay without differences may take this many times the measured time."""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs of a job; times are float64 ns by step."""
+
+    job: JobLines
+
+    @cached_property
+    def targets(self) -> Targets:
+        """Times of units for each rung."""
+        return Targets(self.job)
+
+    def compute(self, rung: int) -> F64:
+        """Time of each segment at a rung."""
+        if rung >= 4:
+            return self.job.operations.compute_ns
+        targets = (
+            self.targets.base,
+            self.targets.stage,
+            self.targets.worker,
+            self.targets.step,
+        )
+        return self.job.segments(targets[rung])
+
+    @cached_property
+    def recorded_transfer(self) -> F64:
+        """Transfer time of each instance as recorded."""
+        return self.job.table.transfer_ns.astype(np.float64)
+
+    @cached_property
+    def rungs(self) -> F64:
+        """Step times of each rung, [7, steps]."""
+        replay = self.job.replay
+        usual = self.targets.transfer
+        found = [replay.ends(self.compute(rung), usual) for rung in range(5)]
+        found.append(replay.ends(self.compute(4), self.recorded_transfer))
+        return np.stack([*found, self.job.measured_ns])
+
+    @cached_property
+    def delayed(self) -> F64:
+        """Step times of the replay with the host delays put back."""
+        operations = self.job.operations
+        return self.job.replay.ends(
+            operations.compute_ns + operations.host_ns,
+            self.recorded_transfer,
+            begin_ns=self.job.begin_ns,
+            delayed=np.ones(len(self.job.table.line), np.bool_),
+        )
+
+    @cached_property
+    def differences(self) -> F64:
+        """What each kind of difference costs, [6, steps]."""
+        return np.diff(self.rungs, axis=0)
+
+    @cached_property
+    def loss_ns(self) -> float:
+        """Mean over steps of what all differences cost."""
+        return float((self.rungs[6] - self.rungs[0]).mean())
+
+    @cached_property
+    def shares(self) -> F64:
+        """Share of each kind of difference in the loss; they add up to 1."""
+        whole = self.loss_ns
+        return self.differences.mean(axis=1) / (whole if whole else 1.0)
+
+    @cached_property
+    def loss_ratio(self) -> float:
+        """Loss over measured time, mean over steps."""
+        return float(((self.rungs[6] - self.rungs[0]) / self.rungs[6]).mean())
+
+    @cached_property
+    def replay_error(self) -> float:
+        """Largest share of a step by which the replay with host delays misses it."""
+        return float(np.abs(self.delayed / self.rungs[6] - 1).max())
+
+    @cached_property
+    def early_share(self) -> float:
+        """Share of operations that began before what they depend on had ended."""
+        return self.job.operations.early / max(self.job.operations.checked, 1)
+
+    def invalid(self) -> str | None:
+        """Return why the ladder does not describe the job, None where it does."""
+        if self.early_share > MAX_EARLY:
+            return (
+                f"{self.early_share:.0%} of the operations begin before what they seem to depend "
+                "on has ended"
+            )
+        low, high = self.rungs[0].mean(), self.rungs[6].mean()
+        if low > MAX_BASE * high:
+            return f"without any difference the replayed step is {low / high - 1:.1%} longer"
+        excess = float((self.rungs[5] / self.rungs[6] - 1).mean())
+        if excess > MAX_ERROR:
+            return f"the replay waits where the job did not: its steps are {excess:.1%} longer"
+        return None

@@ -1,0 +1,367 @@
+"""The operations of all lines in the order of their programs, with the time before each.
+
+Operations are posts of calls, waits for their ends, ends of units and the end of the line. Each has
+the time of its segment: what the device computed since the operation before, and how long it idled
+in that time for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.pass_units import (
+    PassSizes,
+    Transfers,
+    Unit,
+    labelled_units,
+    pass_sizes,
+    pipeline_units,
+)
+from ccltui.metrics.attribution.shared_positions import QUEUED_NS, Positions, Program
+from ccltui.metrics.attribution.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
+from ccltui.parsers.array_types import F64, I8, I64, Bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTable:
+    """Units of work of all lines: ``line``, ``program``, ``type`` and ``number`` of each, int64."""
+
+    line: I64
+    program: I64
+    type: I64
+    number: I64
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Arrays by operation, those of line i from ``first[i]`` on.
+
+    ``call`` is -1 for the end of a unit or a line. ``unit`` is that of the segment before, -1 for
+    an empty one. ``profile_ns`` is the typical compute time of the same segment on all lines of the
+    program, ``compute_ns`` its own, ``host_ns`` the idle time in it that no call explains.
+    ``delay_ns`` and ``gap_ns`` are by call, for the replay with host delays: from the post, and
+    from the end of the call before on its stream. ``early`` counts operations that began before
+    what they depend on had ended, by more than ``tolerance`` ns, of ``checked``.
+    """
+
+    first: I64
+    kind: I8
+    call: I64
+    unit: I64
+    compute_ns: F64
+    profile_ns: F64
+    host_ns: F64
+    delay_ns: I64
+    gap_ns: I64
+    early: int
+    checked: int
+
+
+class _Template(NamedTuple):
+    """The operations of lines of one program whose positions are the same."""
+
+    lines: I64
+    at: I64
+    kind: I8
+    call: I64  # place among the calls of the line
+    unit: I64  # of the segment before, place among the units of the line
+    units: Sequence[Unit]
+    program: int
+    is_usual: bool = True  # False: of a line with another number of kernels
+
+
+def line_operations(
+    ranks: Sequence[StepLines],
+    table: CallTable,
+    found: Positions,
+    num_stages: int,
+    tolerance_ns: int,
+) -> tuple[UnitTable, Operations]:
+    """Return the units and the operations of all lines."""
+    templates = _templates(ranks, table, found, num_stages)
+    number_of = np.zeros(table.num_lines + 1, np.int64)
+    units_of = np.zeros(table.num_lines + 1, np.int64)
+    for one in templates:
+        number_of[one.lines + 1] = len(one.at)
+        units_of[one.lines + 1] = len(one.units)
+    first, first_unit = np.cumsum(number_of), np.cumsum(units_of)
+    total = int(first[-1])
+    kind, at = np.empty(total, np.int8), np.empty(total, np.int64)
+    call, unit = np.empty(total, np.int64), np.empty(total, np.int64)
+    compute, profile = np.empty(total), np.empty(total)
+    units = np.empty((3, int(first_unit[-1])), np.int64)
+    own = _LineTimes(ranks, table)
+    typical: dict[int, F64] = {}
+    for one in templates:
+        place = first[one.lines][:, np.newaxis] + np.arange(len(one.at))
+        kind[place], at[place] = one.kind, one.at
+        call[place] = np.where(
+            one.call >= 0, table.first_call[one.lines][:, np.newaxis] + one.call, -1
+        )
+        unit[place] = np.where(one.unit >= 0, first_unit[one.lines][:, np.newaxis] + one.unit, -1)
+        busy = own.busy(one.lines, one.at)
+        compute[place] = np.diff(busy, axis=1, prepend=0.0)
+        if one.is_usual:
+            typical[one.program] = np.median(compute[place], axis=0)
+        profile[place] = typical[one.program]
+        numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
+        for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
+            units[row + 1, numbers] = np.array(values)
+        units[0, numbers] = one.program
+    line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
+    host, delay, gap, early, checked = _host_times(
+        own, table, (first, kind, at, call), tolerance_ns
+    )
+    operations = Operations(
+        first, kind, call, unit, compute, profile, host, delay, gap, early, checked
+    )
+    return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
+
+
+class _LineTimes:
+    """Times along the lines of all ranks, by line and position."""
+
+    def __init__(self, ranks: Sequence[StepLines], table: CallTable) -> None:
+        self.ranks, self.rank = ranks, table.rank
+        sizes = [len(one.steps) for one in ranks]
+        self.place = np.concatenate([np.arange(count) for count in sizes])
+        self.first = np.concatenate([one.first for one in ranks])
+        self.size = np.concatenate([one.stop - one.first for one in ranks])
+        self.origin = np.concatenate([one.origin_ns for one in ranks])
+
+    def busy(self, lines: I64, at: I64) -> F64:
+        """Busy time from the begin of each line to each position, [lines, positions]."""
+        found = np.empty((len(lines), len(at)))
+        for row, line in enumerate(lines.tolist()):
+            busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
+            found[row] = busy[first + at] - busy[first]
+        return found
+
+    def along(self, line: I64, at: I64) -> tuple[I64, I64, I64, I64]:
+        """By operation: end of the work before it, start of the kernel at it, idle sums.
+
+        Times are from the origin of the line; the sums are of idle time before the kernel and
+        through it. Where no kernel follows, its start is the largest int64.
+        """
+        before, start = np.zeros(len(at), np.int64), np.full(len(at), np.iinfo(np.int64).max)
+        idle, through = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1))
+        for index, one in enumerate(self.ranks):
+            here = slice(int(edges[index]), int(edges[index + 1]))
+            lines = line[here]
+            place, origin = self.first[lines] + at[here], self.origin[lines]
+            if not len(one.start_ns):
+                continue
+            inner = at[here] > 0
+            before[here] = np.where(inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0)
+            held = at[here] < self.size[lines]
+            next_start = one.start_ns[np.minimum(place, len(one.start_ns) - 1)] - origin
+            start[here] = np.where(held, next_start, start[here])
+            idle[here] = one.gap_ns[place]
+            through[here] = one.gap_ns[np.minimum(place + 1, len(one.gap_ns) - 1)]
+        return before, start, idle, through
+
+
+def _host_times(
+    own: _LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
+) -> tuple[F64, I64, I64, int, int]:
+    """Return idle time for the host by segment, and delays of calls, and what began too early."""
+    first, kind, at, call = operations
+    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    before, start, idle, through = own.along(line, at)
+    ends = np.append(table.start_ns + table.dur_ns, 0)[call]
+    waits = kind == WAIT
+    reached = np.maximum(before, 0)
+    reached[waits] = np.maximum(reached[waits], ends[waits])
+    span = int(reached.max(initial=0)) + 1
+    reached = np.maximum.accumulate(reached + line * span) - line * span
+    host = np.zeros(len(kind))
+    inner = np.flatnonzero((line[1:] == line[:-1]) & (at[1:] > at[:-1])) + 1
+    last = inner - 1
+    at_first = np.maximum(start[last] - reached[last], 0)
+    host[inner] = at_first + idle[inner] - through[last]
+    opening = first[:-1][(at[first[:-1]] > 0)]  # first operations behind kernels of their line
+    _, begun, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
+    host[opening] = np.maximum(begun, 0) + idle[opening] - counted
+    posts = np.flatnonzero(kind == POST)
+    begun = table.start_ns[call[posts]]
+    behind = table.behind[call[posts]]
+    ended = (table.start_ns + table.dur_ns)[behind]
+    queued = (behind >= 0) & (begun - ended <= QUEUED_NS)
+    delay, gap = np.zeros(len(table.line), np.int64), np.zeros(len(table.line), np.int64)
+    late = begun - reached[posts]
+    delay[call[posts]] = np.where(queued, 0, np.maximum(late, 0))
+    gap[call[posts]] = np.where(queued, np.maximum(begun - ended, 0), 0)
+    resumed = start[waits]
+    held = resumed < np.iinfo(np.int64).max
+    early = int((late < -tolerance_ns).sum())
+    early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
+    return host, delay, gap, early, len(posts) + int(held.sum())
+
+
+def _templates(
+    ranks: Sequence[StepLines], table: CallTable, found: Positions, num_stages: int
+) -> list[_Template]:
+    sizes = np.concatenate([one.stop - one.first for one in ranks])
+    places = np.concatenate([np.arange(len(one.steps)) for one in ranks])
+    sends, receives = is_send(table), is_receive(table)
+
+    def labels_of(line: int) -> I8:
+        one, place = ranks[table.rank[line]], places[line]
+        return one.label[one.first[place] : one.stop[place]]
+
+    def transfers_of(line: int) -> Transfers:
+        mine = np.arange(table.first_call[line], table.first_call[line + 1])
+        return Transfers.of(
+            table.direction,
+            found.posted,
+            found.resumed,
+            sends=mine[sends[mine]],
+            receives=mine[receives[mine]],
+        )
+
+    leaders = [int(program.lines[program.same][0]) for program in found.programs]
+    share = _forward_share(
+        [
+            pass_sizes(transfers_of(line), int(sizes[line]), **_ends(program, num_stages))
+            for line, program in zip(leaders, found.programs, strict=True)
+            if program.stage >= 0 and num_stages > 1
+        ]
+    )
+    templates = []
+    for number, program in enumerate(found.programs):
+        lines = program.lines[program.same]
+        line = int(lines[0])
+        transfers = transfers_of(line)
+        size = int(sizes[line])
+        if program.stage >= 0 and num_stages > 1 and transfers:
+            units = pipeline_units(
+                transfers,
+                size,
+                labels_of(line),
+                forward_share=share,
+                **_ends(program, num_stages),
+            )
+        else:
+            units = labelled_units(labels_of(line))
+        usual = _template(lines, table, found, (size, units, number), sends)
+        templates.append(usual)
+        for other in program.lines[~program.same].tolist():
+            at = _moved_positions(usual, table, found, line, other, (size, int(sizes[other])))
+            templates.append(
+                usual._replace(lines=np.array([other], np.int64), at=at, is_usual=False)
+            )
+    return templates
+
+
+def _moved_positions(
+    usual: _Template,
+    table: CallTable,
+    found: Positions,
+    line: int,
+    other: int,
+    size: tuple[int, int],
+) -> I64:
+    """Positions of the operations on a line with another number of kernels.
+
+    They are moved in proportion between the positions at which calls were seen on both.
+    """
+    here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
+    there = slice(int(table.first_call[other]), int(table.first_call[other + 1]))
+    exact = table.posted[here] == found.posted[here]
+    waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
+    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size[0]]))
+    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, size[1]]))
+    places, number = np.unique(known, return_inverse=True)
+    mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
+    mean = np.maximum.accumulate(mean)
+    moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
+    return np.clip(np.maximum.accumulate(moved), 0, size[1])
+
+
+def _ends(program: Program, num_stages: int) -> dict[str, bool]:
+    return {"is_first": program.stage == 0, "is_last": program.stage == num_stages - 1}
+
+
+def _forward_share(sizes: Sequence[PassSizes]) -> float:
+    known = [(one.forward, one.backward) for one in sizes if one.forward and one.backward]
+    forward = sum(one for one, _ in known if one)
+    backward = sum(one for _, one in known if one)
+    return forward / (forward + backward) if known else 0.5
+
+
+def _template(
+    lines: I64,
+    table: CallTable,
+    found: Positions,
+    program: tuple[int, Sequence[Unit], int],
+    is_sent: Bool,
+) -> _Template:
+    """Order the operations of lines that have the positions of the first of them.
+
+    At one position come the end of a unit, the sends of what was just made, then waits in the order
+    of time with the posts that on every line came after them, and last the waits that few lines saw.
+    """
+    size, units, number = program
+    begin = int(table.first_call[lines[0]])
+    count = int(table.first_call[lines[0] + 1]) - begin
+    mine = np.arange(begin, begin + count)
+    every = table.first_call[lines][:, np.newaxis] + np.arange(count)
+    started = table.start_ns[every]
+    ended = started + table.dur_ns[every]
+    never = found.resumed[mine] < 0
+    at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
+    at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
+    last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
+    in_turn = np.lexsort((ended.mean(axis=0), last, at_wait))
+    turn = np.empty(count, np.int64)
+    turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
+    visible = in_turn[last[in_turn] == 0]
+    follows = _waits_before(started, ended, at_post, at_wait, visible)
+    edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
+    at = np.concatenate((at_post, at_wait, edges, [size]))
+    kind = np.concatenate(
+        (np.full(count, POST), np.full(count, WAIT), np.full(len(edges) + 1, MARK))
+    ).astype(np.int8)
+    call = np.concatenate((np.arange(count), np.arange(count), np.full(len(edges) + 1, -1)))
+    place = np.concatenate(
+        (
+            np.where(is_sent[mine], -1, 2 * follows),
+            2 * turn + 1,
+            np.full(len(edges), -2),
+            [2 * count + 2],
+        )
+    )
+    when = np.concatenate((started.mean(axis=0), np.zeros(count + len(edges) + 1)))
+    order = np.lexsort((when, place, at))
+    at = at[order]
+    stops = np.array([unit.stop for unit in units], np.int64)
+    unit = np.searchsorted(stops, at, side="left") if len(units) else np.full(len(at), -1)
+    unit = np.where(np.diff(at, prepend=0) > 0, unit, -1)
+    return _Template(lines, at, kind[order], call[order], unit, units, number)
+
+
+def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64) -> I64:
+    """Number of the waits at its position that each call began after, on every line.
+
+    ``started`` and ``ended`` are [lines, calls], ``waits`` calls in the order of their waits.
+    """
+    found = np.zeros(len(at_post), np.int64)
+    places = at_wait[waits]
+    low = np.searchsorted(places, at_post, side="left")
+    high = np.searchsorted(places, at_post, side="right")
+    for call in np.flatnonzero(high > low).tolist():
+        for wait in waits[low[call] : high[call]].tolist():
+            if wait == call or (started[:, call] < ended[:, wait] - ROUNDING_NS).any():
+                break
+            found[call] += 1
+    return found

@@ -1,0 +1,214 @@
+"""Divide the line of a step into units of work: forward and backward passes, and what is beside them.
+
+On a stage of a pipeline a send ends the pass that made its content, and a receive begins one. The
+first stage sends no gradients and the last no activations: there one direction is known by its
+receives alone, and where one pass turns into another is told by the number of kernels that a pass
+has, by the thread that launched them or their names, else by the shares of the other stages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
+from ccltui.metrics.attribution.step_lines import IN_BACKWARD, IN_FORWARD
+from ccltui.parsers.array_types import I8, I64
+
+HEAD, FORWARD_PASS, BACKWARD_PASS, TAIL, WHOLE, BETWEEN = range(6)
+"""Types of units: before the first pass, passes, after the last, a whole step, and the rest."""
+TYPE_NAMES: Final = ("head", "forward", "backward", "tail", "step", "between")
+MAX_RUNS: Final = 256
+"""Most passes that labels of kernels may give in a step: more are not passes."""
+
+_PASS: Final = {FORWARD: FORWARD_PASS, BACKWARD: BACKWARD_PASS}
+_LABEL: Final = {FORWARD_PASS: IN_FORWARD, BACKWARD_PASS: IN_BACKWARD}
+
+
+class Unit(NamedTuple):
+    """Kernels ``first`` to ``stop`` of a line: one pass (the ``number``-th of its type) or a rest."""
+
+    first: int
+    stop: int
+    type: int
+    number: int
+
+
+class Transfers(NamedTuple):
+    """Positions of the transfers of a line by direction: ends of passes, and starts."""
+
+    sent: dict[int, list[int]]
+    received: dict[int, list[int]]
+
+    @classmethod
+    def of(
+        cls, direction: I8, posted: I64, resumed: I64, *, sends: I64, receives: I64
+    ) -> Transfers:
+        """Collect the positions; ``sends`` and ``receives`` are places in the other arrays."""
+        sent = {d: sorted(posted[sends[direction[sends] == d]].tolist()) for d in _PASS}
+        got = {d: sorted(resumed[receives[direction[receives] == d]].tolist()) for d in _PASS}
+        return cls(sent, got)
+
+    def __bool__(self) -> bool:
+        return any(self.sent.values()) or any(self.received.values())
+
+
+class _Piece(NamedTuple):
+    """Kernels of one pass (``begins`` = ``ends``), of two (a turn), or of none (both 0)."""
+
+    first: int
+    stop: int
+    begins: int
+    ends: int
+
+
+class PassSizes(NamedTuple):
+    """Number of kernels of a forward and a backward pass, None where no piece is one alone."""
+
+    forward: int | None
+    backward: int | None
+
+    def of(self, kind: int) -> int | None:
+        """The number of one type."""
+        return self.forward if kind == FORWARD_PASS else self.backward
+
+
+def pass_sizes(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -> PassSizes:
+    """Return the usual number of kernels of the passes that are alone between two transfers."""
+    pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
+    found = []
+    for kind in (FORWARD_PASS, BACKWARD_PASS):
+        alone = [p.stop - p.first for p in pieces[1:-1] if p.begins == p.ends == kind]
+        found.append(Counter(alone).most_common(1)[0][0] if alone else None)
+    return PassSizes(*found)
+
+
+def pipeline_units(
+    transfers: Transfers,
+    size: int,
+    labels: I8,
+    *,
+    is_first: bool,
+    is_last: bool,
+    forward_share: float,
+) -> list[Unit]:
+    """Return the units of a line of a pipeline stage, in order, without empty ones.
+
+    Args:
+        transfers: positions of its transfers.
+        size: number of its kernels.
+        labels: label of each kernel.
+        is_first: whether it is on the first stage.
+        is_last: whether it is on the last stage.
+        forward_share: share of forward kernels in the passes of the other stages.
+    """
+    pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
+    sizes = pass_sizes(transfers, size, is_first=is_first, is_last=is_last)
+    parts: list[tuple[int, int, int]] = []
+    for number, piece in enumerate(pieces):
+        parts += _split(piece, sizes, labels, forward_share, last=number == len(pieces) - 1)
+    return _numbered(parts)
+
+
+def _pieces(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -> list[_Piece]:
+    """Cut a line at the ends of passes, and at the starts of those that end without a send."""
+    silent = BACKWARD if is_first else FORWARD if is_last else 0
+    ends = sorted(
+        (place, _PASS[direction])
+        for direction, places in transfers.sent.items()
+        for place in places
+    )
+    starts = sorted(set(transfers.received.get(silent, ())))
+    begun = [min(places) for places in transfers.received.values() if places]
+    at = 0 if is_first or not begun else min(begun)
+    found = [_Piece(0, at, 0, 0)]
+    for place, kind in [*ends, (size, 0)]:
+        inside = [start for start in starts if at <= start < place]
+        begins = 0
+        for start in inside:
+            if start > at:
+                found.append(_Piece(at, start, begins, begins))
+            at, begins = start, _PASS[silent]
+        if place > at or (kind == 0):
+            found.append(_Piece(at, max(place, at), begins or kind, kind))
+        at = max(at, place)
+    return found
+
+
+def _split(
+    piece: _Piece, sizes: PassSizes, labels: I8, forward_share: float, *, last: bool
+) -> list[tuple[int, int, int]]:
+    """Return first, stop and type of the units of a piece."""
+    first, stop, begins, ends = piece
+    size = stop - first
+    if begins == ends == 0:
+        kind = HEAD if first == 0 and not last else TAIL if last else BETWEEN
+        return [(first, stop, kind)]
+    if last:  # the last pass of a stage that sends nothing, and what follows it
+        alone = sizes.of(begins)
+        turn = first + (alone if alone is not None else _own_end(labels[first:stop], begins))
+        return [(first, min(turn, stop), begins), (min(turn, stop), stop, TAIL)]
+    if begins == ends:
+        usual = sizes.of(begins)
+        if first == 0 and usual is not None and usual < size:
+            return [(0, stop - usual, HEAD), (stop - usual, stop, begins)]
+        return [(first, stop, begins)]
+    turn = first + _turn(labels[first:stop], begins, ends, sizes, forward_share)
+    return [(first, turn, begins), (turn, stop, ends)]
+
+
+def _own_end(labels: I8, kind: int) -> int:
+    """Number of kernels up to the last one with the label of a pass; all where none has one."""
+    mine = np.flatnonzero(labels == _LABEL[kind])
+    return int(mine[-1]) + 1 if len(mine) else len(labels)
+
+
+def _turn(labels: I8, begins: int, ends: int, sizes: PassSizes, forward_share: float) -> int:
+    """Number of kernels of the first of two passes."""
+    count = len(labels)
+    one, other = sizes.of(begins), sizes.of(ends)
+    if one is not None and one < count:
+        return one
+    if other is not None and other < count:
+        return count - other
+    mine, theirs = labels == _LABEL[begins], labels == _LABEL[ends]
+    if mine.any() and theirs.any():
+        right = np.concatenate(([0], np.cumsum(mine))) + theirs.sum()
+        wrong = np.concatenate(([0], np.cumsum(theirs)))
+        return int((right - wrong).argmax())
+    share = forward_share if begins == FORWARD_PASS else 1 - forward_share
+    return min(max(round(share * count), 1), max(count - 1, 1))
+
+
+def labelled_units(labels: I8) -> list[Unit]:
+    """Return the units of a line without a pipeline: runs of labels, or the whole step as one."""
+    size = len(labels)
+    whole = [Unit(0, size, WHOLE, 0)] if size else []
+    known = np.flatnonzero(labels)
+    if not (labels == IN_BACKWARD).any() or not len(known):
+        return whole
+    source = np.maximum.accumulate(np.where(labels > 0, np.arange(size), -1))
+    filled = np.where(source >= 0, labels[np.maximum(source, 0)], labels[known[0]])
+    last = int(np.flatnonzero(filled == IN_BACKWARD)[-1])
+    edges = np.flatnonzero(np.diff(filled[: last + 1], prepend=-1))
+    if len(edges) > MAX_RUNS:
+        return whole
+    stops = [*edges[1:].tolist(), last + 1]
+    parts = [
+        (begin, stop, BACKWARD_PASS if filled[begin] == IN_BACKWARD else FORWARD_PASS)
+        for begin, stop in zip(edges.tolist(), stops, strict=True)
+    ]
+    return _numbered([*parts, (last + 1, size, TAIL)])
+
+
+def _numbered(parts: Sequence[tuple[int, int, int]]) -> list[Unit]:
+    counts: Counter[int] = Counter()
+    found = []
+    for first, stop, kind in parts:
+        if stop > first:
+            found.append(Unit(first, stop, kind, counts[kind]))
+            counts[kind] += 1
+    return found

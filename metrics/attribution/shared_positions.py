@@ -1,0 +1,202 @@
+"""Positions of the calls of a program, from all lines that run it.
+
+A call begins at or after the position that it depends on, so the earliest position at which it was
+seen to begin is the closest bound; a kernel that waits for a call begins after its end, so the
+latest first kernel behind its end is the closest bound of the position that waits. Both bounds are
+met wherever the dependency was visible on one line, and hold for those where it was hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.silent_passes import (
+    SilentStage,
+    kernels_per_pass,
+    silent_starts,
+)
+from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
+from ccltui.parsers.array_types import I8, I64, Bool
+
+QUEUED_NS: Final = 20_000
+"""A call that begins this soon after the end of the one before it on its stream was queued."""
+WAITED_SHARE: Final = 0.05
+"""Share of the lines in which the device waits for a call, from which its program waits for it: in
+single lines a call may end in an idle time that has another reason."""
+SENDS_WAITED_SHARE: Final = 0.5
+"""The same for sends, which end when the other side has received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Lines that make the same calls on one stage.
+
+    ``lines`` are their numbers; ``same`` those with the usual number of kernels, ``size``, on which
+    positions are shared; ``stage`` is -1 without a pipeline.
+    """
+
+    lines: I64
+    same: Bool
+    size: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """``posted`` and ``resumed`` of each call; ``resumed`` is -1 where nothing waits for it.
+
+    ``hidden`` marks waits that were visible on no line.
+    """
+
+    programs: tuple[Program, ...]
+    posted: I64
+    resumed: I64
+    hidden: Bool
+
+
+def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
+    """Return the programs of a job and the positions of all calls.
+
+    Args:
+        table: the calls.
+        sizes: number of kernels of each line.
+        stage: stage of each rank.
+    """
+    programs = _programs(table, sizes, stage)
+    last_stage = int(stage.max(initial=-1))
+    silent: list[tuple[I64, I64, SilentStage]] = []
+    ratios: list[float] = []
+    receives, sends = is_receive(table), is_send(table)
+    posted, resumed = table.posted.copy(), table.resumed.copy()
+    waits = table.waited | receives
+    hidden = np.zeros(len(posted), np.bool_)
+    queued = _queued(table)
+    for program in programs:
+        lines = program.lines[program.same]
+        first = table.first_call[lines]
+        count = int(table.first_call[lines[0] + 1] - first[0])
+        at = first[:, np.newaxis] + np.arange(count)
+        share = table.waited[at].mean(axis=0)
+        is_recv, is_sent = receives[at[0]], sends[at[0]]
+        awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
+        early = _earliest(table, at, queued, is_sent)
+        late = table.resumed[at].max(axis=0)
+        unseen = is_recv & (share < SENDS_WAITED_SHARE)
+        late = np.where(
+            unseen, _structural(late, early, is_sent, is_recv, table.direction[at[0]]), late
+        )
+        posted[at], resumed[at] = early, late
+        if program.stage in (0, last_stage) and last_stage > 0:
+            towards = BACKWARD if program.stage == 0 else FORWARD
+            mine = np.flatnonzero(is_recv & (table.direction[at[0]] == towards))
+            seen = {n: int(late[i]) for n, i in enumerate(mine) if share[i] >= SENDS_WAITED_SHARE}
+            cuts = np.sort(early[is_sent & (table.direction[at[0]] == 3 - towards)]).tolist()
+            if cuts and len(mine):
+                is_first = program.stage == 0
+                one = SilentStage(cuts, len(mine), program.size, is_first, seen)
+                silent.append((at[:, mine], unseen[mine], one))
+                told = kernels_per_pass(one)
+                ratios += [told[1] / told[0]] if told and told[0] else []
+        elif is_sent.any():
+            ratios += _pass_ratio(early, is_sent, table.direction[at[0]])
+        waits[at], hidden[at] = awaited, awaited & (share < SENDS_WAITED_SHARE)
+    for at, unseen, one in silent:
+        starts = silent_starts(one, float(np.median(ratios)) if ratios else None)
+        if starts is not None:
+            resumed[at[:, unseen]] = starts[unseen]
+    return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
+
+
+def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
+    """Earliest position of each call; of those that were queued on every line a closer bound.
+
+    A call is not posted before the one that kept it. A send is posted at the end of its pass, which
+    has as many kernels as the others of its direction.
+    """
+    early: I64 = table.posted[at].min(axis=0)
+    kept = queued[at].all(axis=0)
+    kept_sends = np.flatnonzero(kept & is_sent)
+    for place in np.flatnonzero(kept & ~is_sent).tolist():
+        before = int(table.behind[at[0, place]] - at[0, 0])
+        if 0 <= before < len(early):
+            early[place] = min(early[place], early[before])
+    direction = table.direction[at[0]]
+    for towards in (FORWARD, BACKWARD):
+        _place_sends(early, is_sent, direction == towards, kept_sends)
+    return early
+
+
+def _place_sends(early: I64, is_sent: Bool, mine: Bool, kept: I64) -> None:
+    """Set the positions of the queued sends of one direction to the ends of their passes."""
+    sends = np.flatnonzero(is_sent & mine)
+    free = sends[~np.isin(sends, kept)]
+    if not len(free) or len(free) == len(sends):
+        return
+    known = np.concatenate(([0], np.sort(early[is_sent & ~np.isin(np.arange(len(early)), kept)])))
+    before = known[np.searchsorted(known, early[free], side="left") - 1]
+    lengths, counts = np.unique(early[free] - before, return_counts=True)
+    length = int(lengths[counts.argmax()])
+    for number, place in enumerate(sends.tolist()):
+        if number == 0 or place not in kept:
+            continue
+        low = int(early[sends[number - 1]])
+        between = known[(known > low) & (known <= early[place] - length)]
+        start = int(between[0]) if len(between) and between[0] < low + length else low
+        early[place] = min(int(early[place]), start + length)
+
+
+def _queued(table: CallTable) -> Bool:
+    """Calls without a launch record of their own position, kept by the one before them."""
+    before = table.behind
+    ended = (table.start_ns + table.dur_ns)[before]
+    gap = table.start_ns - ended
+    return np.asarray((before >= 0) & ~table.launched & (np.abs(gap) <= QUEUED_NS))
+
+
+def _structural(late: I64, early: I64, is_sent: Bool, is_recv: Bool, direction: I8) -> I64:
+    """Position of the pass that each receive is for, where nothing was seen to wait for it.
+
+    The k-th receive of a direction is for the pass that the k-th send of this direction ends, which
+    begins where the pass before it ended. On the first and the last stage one direction has no
+    sends: there it is the next end of a pass after the receive.
+    """
+    cuts = np.sort(early[is_sent])
+    place = np.searchsorted(cuts, late)
+    found = np.where(place < len(cuts), np.append(cuts, 0)[place], late)
+    for towards in (FORWARD, BACKWARD):
+        sent = np.flatnonzero(is_sent & (direction == towards))
+        received = np.flatnonzero(is_recv & (direction == towards))
+        if len(sent) == len(received):
+            before = np.searchsorted(cuts, early[sent], side="left") - 1
+            found[received] = np.where(before >= 0, cuts[np.maximum(before, 0)], 0)
+    return found
+
+
+def _pass_ratio(early: I64, is_sent: Bool, direction: I8) -> list[float]:
+    """Kernels of a backward pass over those of a forward one on a stage that sends both."""
+    sends = np.flatnonzero(is_sent)
+    sends = sends[np.argsort(early[sends], kind="stable")]
+    sizes, towards = np.diff(early[sends]), direction[sends][1:]
+    forward, backward = sizes[towards == FORWARD], sizes[towards == BACKWARD]
+    if not len(forward) or not len(backward) or np.median(forward) <= 0:
+        return []
+    return [float(np.median(backward) / np.median(forward))]
+
+
+def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:
+    members: dict[tuple[int, bytes], list[int]] = {}
+    edges = table.first_call.tolist()
+    for line in range(table.num_lines):
+        tokens = table.token[edges[line] : edges[line + 1]].tobytes()
+        members.setdefault((int(stage[table.rank[line]]), tokens), []).append(line)
+    programs = []
+    for (place, _), lines in members.items():
+        mine = np.array(lines, np.int64)
+        values, counts = np.unique(sizes[mine], return_counts=True)
+        size = int(values[counts.argmax()])
+        programs.append(Program(mine, sizes[mine] == size, size, place))
+    return tuple(programs)

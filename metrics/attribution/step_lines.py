@@ -1,0 +1,246 @@
+"""Divide the device time of one rank into steps: its kernels in order, and its calls among them.
+
+The kernels of a step form a line. A position on it is a number of kernels: a call is posted after
+the first ``posted`` of them, and kernel ``resumed`` is the first that begins after its end. Ranks
+that run one program have the same positions, whatever their speed and their clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.collectives.matching.p2p import SEND
+from ccltui.metrics.model.calls import Calls, streams_of
+from ccltui.metrics.model.classify import COMM
+from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.parsers.array_types import I8, I64, Bool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+MAIN_STREAM_SHARE: Final = 0.9
+"""Share of the work in one stream from which that stream alone is the line of the program; copies
+and preparations on side streams then begin at any position."""
+SOON_NS: Final = 30_000
+"""A kernel that begins this soon after a call ended, on an idle device, waited for it."""
+LONG_GAP_NS: Final = 50_000
+"""An idle time of this length, most of it inside a call, is a wait for that call even where the
+kernel behind it was launched afterwards: the host waited."""
+ROUNDING_NS: Final = 2_000
+"""Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
+files."""
+_NEVER: Final = np.iinfo(np.int64).min
+
+IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
+"""Labels of kernels; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepLines:
+    """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
+
+    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and idle
+    time before each kernel; one entry more than kernels) and ``label`` are by kernel. ``steps``,
+    ``first``, ``stop`` (kernels of each line) and ``origin_ns`` (end of the step before, of the
+    first its own start) are by line. The other arrays are by call: its row in the rank's `Calls`,
+    its ``line``, its positions on it, whether the device ``waited`` for it, whether its launch is recorded
+    (``launched``), its start, duration and
+    the call before it on its stream (-1 for none in the same step).
+    """
+
+    start_ns: I64
+    reach_ns: I64
+    busy_ns: I64
+    gap_ns: I64
+    label: I8
+    steps: I64
+    first: I64
+    stop: I64
+    origin_ns: I64
+    end_ns: I64
+    row: I64
+    line: I64
+    posted: I64
+    resumed: I64
+    waited: Bool
+    launched: Bool
+    call_start_ns: I64
+    call_dur_ns: I64
+    behind: I64
+
+    @classmethod
+    def empty(cls) -> StepLines:
+        """No step: a rank that cannot be compared."""
+        none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        one = np.zeros(1, np.int64)
+        columns = (none, none, one, one, np.empty(0, np.int8), *(none,) * 5, *(none,) * 4)
+        return cls(*columns, flags, flags, none, none, none)
+
+
+def step_lines(
+    facts: RankFacts, calls: Calls, label: I8, chosen: Collection[int] | None
+) -> StepLines:
+    """Return the lines of the chosen steps of a rank; ``label`` is by row of ``gpu``.
+
+    ``chosen`` None, or a rank without step markers, gives one line of everything with step id -1.
+    """
+    rows = _line_rows(facts)
+    gpu = facts.trace.group("gpu")
+    start = gpu.start_ns.take(rows)
+    end = start + gpu.dur_ns.take(rows)
+    reach = np.maximum.accumulate(end)
+    before = np.concatenate((start[:1], reach[:-1]))
+    busy = np.maximum(end - np.maximum(start, before), 0)
+    gap = np.maximum(start - before, 0)
+    steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+    kept = np.flatnonzero(call_line >= 0)
+    call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
+    line = call_line[kept]
+    after = np.searchsorted(reach, call_start + ROUNDING_NS, side="right")
+    resumed = np.searchsorted(start, call_end - ROUNDING_NS, side="left")
+    is_send = calls.kind[kept] == SEND
+    waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
+    size = stop - first
+    origin, ended = _extents(steps, start, reach, (first, stop), line, call_start, call_end)
+    before, launched = _launched_before(facts, calls, rows, kept)
+    posted = np.minimum(after, before)
+    return StepLines(
+        start_ns=start,
+        reach_ns=reach,
+        busy_ns=np.concatenate(([0], np.cumsum(busy))),
+        gap_ns=np.concatenate(([0], np.cumsum(gap))),
+        label=label.take(rows),
+        steps=steps,
+        first=first,
+        stop=stop,
+        origin_ns=origin,
+        end_ns=ended,
+        row=kept,
+        line=line,
+        posted=np.clip(posted - first[line], 0, size[line]),
+        resumed=np.clip(resumed - first[line], 0, size[line]),
+        waited=waited,
+        launched=launched,
+        call_start_ns=call_start,
+        call_dur_ns=call_end - call_start,
+        behind=_behind(streams_of(facts.trace, calls)[kept], line, call_start),
+    )
+
+
+def _line_rows(facts: RankFacts) -> I64:
+    """Rows of ``gpu`` on the line: the work of the main stream, or all work where none is main."""
+    gpu = facts.trace.group("gpu")
+    rows = np.flatnonzero(facts.classes != COMM)
+    if not len(rows):
+        return rows
+    track = np.maximum(gpu.track.take(rows), 0)
+    weight = np.bincount(track, weights=gpu.dur_ns.take(rows))
+    main = int(weight.argmax())
+    return rows[track == main] if weight[main] >= MAIN_STREAM_SHARE * weight.sum() else rows
+
+
+def _divided(
+    facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
+) -> tuple[I64, I64, I64, I64]:
+    """Return step id, first and last kernel of each line, and the line of each call (-1: none)."""
+    if chosen is None or not facts.work.steps:
+        one = np.array([-1], np.int64)
+        return one, np.array([0]), np.array([len(rows)]), np.zeros(len(calls), np.int64)
+    index = facts.work.index.take(rows)
+    edges = np.flatnonzero(np.diff(index, prepend=-2, append=-2))
+    run = index[edges[:-1]] if len(index) else index
+    steps, first, stop = [], [], []
+    for number, step in enumerate(facts.work.steps):
+        mine = np.flatnonzero(run == number)
+        if step.id in chosen and len(mine):
+            steps.append(step.id)
+            first.append(int(edges[mine[0]]))
+            stop.append(int(edges[mine[-1] + 1]))
+    found = np.array(steps, np.int64)
+    lowest = np.maximum(np.array(first, np.int64), np.concatenate(([0], stop[:-1]))[: len(first)])
+    order = np.argsort(found, kind="stable")
+    place = np.searchsorted(found[order], calls.step)
+    known = np.append(found[order], -2)[place] == calls.step
+    line = np.where(known, np.append(order, -1)[place], -1)
+    return found, lowest.astype(np.int64), np.array(stop, np.int64), line
+
+
+def _waited(
+    facts: RankFacts,
+    rows: I64,
+    kernels: tuple[I64, I64],
+    calls: tuple[I64, I64, I64],
+    is_send: Bool,
+) -> Bool:
+    """Whether the device idled at the end of each call, and continued because of it."""
+    (start, reach), (call_start, call_end, resumed) = kernels, calls
+    if not len(start) or not len(call_end):
+        return np.zeros(len(call_end), np.bool_)
+    idle_from = np.where(resumed > 0, reach[np.maximum(resumed - 1, 0)], start[0])
+    until = np.append(start, np.iinfo(np.int64).max)[resumed]
+    inside = (resumed < len(start)) & (call_end > idle_from)
+    wait = until - call_end
+    launch = np.append(facts.launched_ns.take(rows.take(np.minimum(resumed, len(rows) - 1))), 0)
+    launched = launch[:-1]
+    length = until - idle_from
+    covered = call_end - np.maximum(idle_from, call_start)
+    host_waits = (length >= LONG_GAP_NS) & (2 * covered >= length)
+    prompt = np.where(launched == _NEVER, wait <= SOON_NS, launched <= call_end)
+    candidate = inside & ((prompt & (wait <= LONG_GAP_NS)) | host_waits)
+    # Of the calls that end in one idle time the last ends it, and those behind which another
+    # begins at once, as nothing but the first can have kept the other.
+    latest = np.full(len(start) + 1, _NEVER)
+    np.maximum.at(latest, resumed[inside], call_end[inside])
+    ordered = np.sort(call_start)
+    following = np.searchsorted(ordered, call_end, side="left")
+    next_start = np.append(ordered, np.iinfo(np.int64).max)[following]
+    chained = inside & ~is_send & (next_start - call_end <= SOON_NS) & (next_start < until)
+    return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
+
+
+def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tuple[I64, Bool]:
+    """Number of kernels launched before each call, the most that it can depend on, and if known."""
+    launched = facts.launched_ns
+    own = (
+        launched.take(calls.row[kept]) if calls.event_group == "gpu" else np.full(len(kept), _NEVER)
+    )
+    latest = np.maximum.accumulate(launched.take(rows))
+    found = np.searchsorted(latest, own, side="left")
+    known = own != _NEVER
+    return np.where(known, found, len(rows)), known
+
+
+def _extents(
+    steps: I64,
+    start: I64,
+    reach: I64,
+    ends: tuple[I64, I64],
+    line: I64,
+    call_start: I64,
+    call_end: I64,
+) -> tuple[I64, I64]:
+    first, stop = ends
+    count = len(first)
+    begin = np.full(count, np.iinfo(np.int64).max)
+    end = np.full(count, _NEVER)
+    held = stop > first
+    begin[held], end[held] = start[first[held]], reach[stop[held] - 1]
+    np.minimum.at(begin, line, call_start)
+    np.maximum.at(end, line, call_end)
+    origin = begin.copy()
+    # The line of a step reaches back to the end of the step before, where that is here.
+    origin[1:] = np.where(np.diff(steps) == 1, end[:-1], begin[1:])
+    return origin, end
+
+
+def _behind(stream: I64, line: I64, call_start: I64) -> I64:
+    """Return the call before each one on its stream in the same step, -1 for none."""
+    order = np.lexsort((call_start, stream, line))
+    same = np.zeros(len(order), np.bool_)
+    same[1:] = (stream[order[1:]] == stream[order[:-1]]) & (line[order[1:]] == line[order[:-1]])
+    found = np.full(len(order), -1, np.int64)
+    found[order[1:]] = np.where(same[1:] & (stream[order[1:]] >= 0), order[:-1], -1)
+    return found

@@ -1,0 +1,154 @@
+"""What every unit of work would take if less of the differences between them were left.
+
+    base      mean over stages of the typical worker of the stage
+    stage     typical worker of the stage: lower median over its workers of their centres
+    worker    centre of the worker
+    step      mean of the worker in the step
+    own       as recorded
+
+The centre of a worker is the median over steps of its mean unit, where this differs from the typical
+one of its stage by more than four standard errors; else the latter: a few steps of uneven sequences
+do not make a slow worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.metrics.attribution.pass_units import BETWEEN
+from ccltui.parsers.array_types import F64, I64
+
+STANDARD_ERRORS: Final = 4
+"""Standard errors by which a worker must differ from its stage to have a centre of its own."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Times of all units of a job, float64 ns by unit, and of all instances."""
+
+    job: JobLines
+
+    @cached_property
+    def place(self) -> I64:
+        """Where the work of each rank is compared: its stage, else the program that it runs."""
+        stage = self.job.stages.stage
+        if self.has_stages:
+            return np.where(stage >= 0, stage, int(stage.max()) + 1)
+        program = np.full(len(stage), -1, np.int64)
+        for number, one in enumerate(self.job.positions.programs):
+            ranks, counts = np.unique(self.job.table.rank[one.lines], return_counts=True)
+            usual = counts * 2 > np.bincount(self.job.table.rank, minlength=len(stage))[ranks]
+            program[ranks[usual]] = number
+        return np.where(
+            program >= 0, program, len(self.job.positions.programs) + np.arange(len(stage))
+        )
+
+    @cached_property
+    def has_stages(self) -> bool:
+        """Whether the ranks are stages of a pipeline."""
+        return self.job.stages.count > 1
+
+    @cached_property
+    def kind(self) -> I64:
+        """Units that are alike have one number: of one type, outside of passes of one place."""
+        units = self.job.units
+        return np.where(units.type == BETWEEN, BETWEEN + 1 + units.number, units.type)
+
+    @cached_property
+    def own(self) -> F64:
+        """As recorded."""
+        return self.job.unit_ns
+
+    @cached_property
+    def _cell(self) -> tuple[I64, I64]:
+        """Number of (worker, kind) of each unit, and the worker of each such cell."""
+        key = self.job.worker * (int(self.kind.max(initial=0)) + 1) + self.kind
+        cells, number = np.unique(key, return_inverse=True)
+        return number.reshape(-1), cells // (int(self.kind.max(initial=0)) + 1)
+
+    @cached_property
+    def step(self) -> F64:
+        """Mean over the units of one kind of the worker in the step."""
+        cell = self._cell[0] * self.job.num_steps + self.job.step
+        count = np.bincount(cell)
+        return (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
+
+    @cached_property
+    def _cells(self) -> tuple[F64, F64]:
+        """Median over steps of the mean unit of each cell, and its standard error."""
+        cell, _ = self._cell
+        count = int(cell.max(initial=-1)) + 1
+        middle, error = np.full(count, np.nan), np.full(count, np.nan)
+        order = np.lexsort((self.job.step, cell))
+        edges = np.searchsorted(cell[order], np.arange(count + 1))
+        own, mean, step = self.own[order], self.step[order], self.job.step[order]
+        for one in range(count):
+            here = slice(int(edges[one]), int(edges[one + 1]))
+            first = np.flatnonzero(np.diff(step[here], prepend=-1))
+            means = mean[here][first]
+            middle[one] = np.median(means)
+            error[one] = max(_standard_error(own[here]), _standard_error(means))
+        return middle, error
+
+    @cached_property
+    def _typical(self) -> F64:
+        """Lower median over the workers of a place of their medians, by cell."""
+        cell, worker = self._cell
+        kind = np.zeros(len(worker), np.int64)
+        kind[cell] = self.kind
+        _, group = np.unique(np.stack([self.place[worker], kind]), axis=1, return_inverse=True)
+        group = group.reshape(-1)
+        middle, error = self._cells
+        found = lower_medians(middle, group, int(group.max(initial=-1)) + 1)
+        self.__dict__["_usual_error"] = lower_medians(error, group, len(found))[group]
+        return found[group]
+
+    @cached_property
+    def stage(self) -> F64:
+        """Typical worker of the stage."""
+        return self._typical[self._cell[0]]
+
+    @cached_property
+    def worker(self) -> F64:
+        """Centre of the worker."""
+        middle, error = self._cells
+        typical = self._typical
+        # Of few steps a single standard error is itself uncertain: at least the usual one.
+        error = np.maximum(error, self.__dict__["_usual_error"])
+        differs = np.abs(middle - typical) > STANDARD_ERRORS * error
+        return np.where(differs, middle, typical)[self._cell[0]]
+
+    @cached_property
+    def base(self) -> F64:
+        """Mean over stages of the typical worker; the typical worker where there are no stages."""
+        if not self.has_stages:
+            return self.stage
+        found = np.empty(len(self.own))
+        place = self.place[self.job.worker]
+        for kind in np.unique(self.kind):
+            mine = self.kind == kind
+            stages = np.unique(place[mine])
+            values = [self.stage[mine & (place == one)][0] for one in stages]
+            found[mine] = float(np.mean(values))
+        return found
+
+    @cached_property
+    def transfer(self) -> F64:
+        """Lower median of the transfer times of instances that are alike, by instance."""
+        table = self.job.table
+        own = table.transfer_ns.astype(np.float64)
+        if not len(own):
+            return own
+        return lower_medians(own, table.alike, int(table.alike.max()) + 1)[table.alike]
+
+
+def _standard_error(values: F64) -> float:
+    if len(values) < 2:
+        return 0.0
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
