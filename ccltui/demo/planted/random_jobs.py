@@ -1,0 +1,277 @@
+"""Draw the layout, fault and recording of a job from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from ccltui.demo.planted.job_spec import Damage, Family, Fault, FaultKind, JobSpec, Level
+
+Condition = Literal["clean", "damaged", "null", "two"]
+"""A fault in complete files; in damaged ones; no fault; two faults."""
+
+_SHAPES: Final[dict[Family, tuple[tuple[int, int, int], ...]]] = {  # dp, tp, pp
+    "dp": ((2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 1, 1), (32, 1, 1)),
+    "tp": ((1, 4, 1), (2, 2, 1), (2, 4, 1), (4, 2, 1), (4, 4, 1)),
+    "pp": ((1, 1, 2), (1, 1, 4), (2, 1, 2), (2, 1, 4), (4, 1, 2), (4, 1, 4), (2, 2, 2), (2, 2, 4)),
+    "fsdp": ((2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 1, 1), (4, 2, 1)),
+    "moe": ((4, 1, 1), (8, 1, 1), (16, 1, 1), (4, 2, 1), (4, 1, 2)),
+}
+_LEVELS: Final[tuple[Level, ...]] = (
+    "full",
+    "full",
+    "full",
+    "full",
+    "no_groups",
+    "names",
+    "no_host",
+)
+MOST_OPERATIONS: Final = 9_000
+"""Device operations of a job beyond which steps, micro-batches and layers are reduced."""
+_KERNELS_A_LAYER: Final = 14
+_PAUSES: Final[tuple[FaultKind, ...]] = (
+    "garbage_collection",
+    "data_loading",
+    "allocation",
+    "synchronisation",
+)
+
+
+def random_spec(  # noqa: PLR0913
+    seed: int,
+    *,
+    family: Family | None = None,
+    fault: FaultKind | None = None,
+    condition: Condition | None = None,
+    level: Level | None = None,
+    ranks: int | None = None,
+) -> JobSpec:
+    """Draw a job.
+
+    Args:
+        seed: Seed of all choices that are not given.
+        family: Kind of parallelism.
+        fault: The fault of the job; the layout is drawn among those that can have it.
+        condition: Whether there is a fault, two of them, and whether files are damaged.
+        level: What the files record of collectives.
+        ranks: Number of ranks, where the family has a layout of that size.
+
+    Raises:
+        ValueError: No layout of the family has the fault or the number of ranks.
+    """
+    rng = random.Random(f"planted/{seed}")
+    conditions: tuple[Condition, ...] = ("clean", "clean", "clean", "damaged", "null", "two")
+    drawn = rng.choice(conditions)
+    condition = condition or ("clean" if fault is not None else drawn)
+    kinds = [fault] if fault else list(_CAN_HAVE)
+    families = [family] if family else list(get_args(Family))
+    for _ in range(1_000):
+        kind = rng.choice(kinds)
+        chosen = rng.choice(families)
+        draft = _layout(rng, chosen, seed, ranks)
+        if draft is not None and (condition == "null" or _CAN_HAVE[kind](draft)):
+            break
+    else:
+        raise ValueError(f"no layout of {families} on {ranks or 'any'} ranks has {kinds}")
+    faults: list[Fault] = []
+    if condition != "null":
+        faults.append(_fault(rng, draft, kind))
+    if condition == "two":
+        others = [other for other in _CAN_HAVE if other != kind and _CAN_HAVE[other](draft)]
+        faults.append(_fault(rng, draft, rng.choice(others)))
+    damage = _damage(rng, draft, faults) if condition == "damaged" else ()
+    decoy = rng.random() < 0.15  # noqa: PLR2004
+    if decoy:
+        where = rng.randrange(draft.world_size)
+        faults.append(Fault("decoy", (where,), rng.uniform(1.0, 2.5)))
+    return replace(
+        draft,
+        faults=tuple(faults),
+        damage=damage,
+        level=level or rng.choice(_LEVELS),
+        jitter=rng.uniform(0.01, 0.08) if condition == "null" else rng.uniform(0.005, 0.03),
+    )
+
+
+def condition_of(spec: JobSpec) -> Condition:
+    """Condition of a job."""
+    real = [fault for fault in spec.faults if fault.kind != "decoy"]
+    if spec.damage:
+        return "damaged"
+    return "two" if len(real) > 1 else "clean" if real else "null"
+
+
+def _layout(rng: random.Random, family: Family, seed: int, ranks: int | None) -> JobSpec | None:
+    shapes = [
+        shape
+        for shape in _SHAPES[family]
+        if ranks is None or shape[0] * shape[1] * shape[2] == ranks
+    ]
+    if not shapes:
+        return None
+    dp, tp, pp = rng.choice(shapes)
+    world = dp * tp * pp
+    chunks = 2 if pp > 1 and rng.random() < 0.25 else 1  # noqa: PLR2004
+    batches = 2 * pp if chunks > 1 else rng.choice((4, 8) if pp > 1 else (2, 4, 6))
+    steps, layers = rng.randint(4, 10), rng.choice((1, 2, 3))
+    a_step = world * 2 * batches * chunks * _KERNELS_A_LAYER
+    while steps * layers * a_step > MOST_OPERATIONS and layers > 1:
+        layers -= 1
+    while steps * layers * a_step > MOST_OPERATIONS and steps > 4:  # noqa: PLR2004
+        steps -= 1
+    while steps * layers * a_step > 2 * MOST_OPERATIONS and chunks == 1 and batches > max(2, pp):
+        batches //= 2
+        a_step //= 2
+    bound = rng.random() < 0.12  # noqa: PLR2004
+    kernel_ns = rng.randint(40_000, 70_000) if bound else rng.randint(150_000, 500_000)
+    hosts = -(-world // 4)
+    clocks = rng.random() < 0.8  # noqa: PLR2004
+    return JobSpec(
+        family=family,
+        dp=dp,
+        tp=tp,
+        pp=pp,
+        gpus_per_node=4 if world > 4 and rng.random() < 0.7 else 8,  # noqa: PLR2004
+        steps=steps,
+        micro_batches=batches,
+        layers=layers,
+        chunks=chunks,
+        schedule="gpipe" if chunks == 1 and pp > 1 and rng.random() < 0.25 else "1f1b",  # noqa: PLR2004
+        prefetch=rng.random() < 0.75,  # noqa: PLR2004
+        overlap=rng.random() < 0.75,  # noqa: PLR2004
+        same_stream=rng.random() < 0.15,  # noqa: PLR2004
+        broadcast_buffers=family == "dp" and rng.random() < 0.3,  # noqa: PLR2004
+        world_norm=rng.random() < 0.7,  # noqa: PLR2004
+        host_sync=rng.random() < 0.8,  # noqa: PLR2004
+        pass_ranges=rng.random() < 0.15,  # noqa: PLR2004
+        kernel_ns=kernel_ns,
+        transfer_ns=int(kernel_ns * rng.uniform(0.5, 2.0)),
+        host_op_ns=int(kernel_ns * rng.uniform(0.9, 1.4)) if bound else rng.randint(6_000, 14_000),
+        expert_jitter=rng.uniform(0.0, 0.03),
+        gather="copy_engine" if rng.random() < 0.2 else "nccl",  # noqa: PLR2004
+        exchange="deepep" if rng.random() < 0.4 else "nccl",  # noqa: PLR2004
+        reduction="symmetric" if rng.random() < 0.25 else "nccl",  # noqa: PLR2004
+        clock_offsets_ns=tuple(
+            rng.randint(-500_000_000, 500_000_000) if clocks else 0 for _ in range(hosts)
+        ),
+        clock_drifts_ppb=tuple(rng.randint(-50_000, 50_000) if clocks else 0 for _ in range(hosts)),
+        seed=seed,
+    )
+
+
+def _usual_step_ns(spec: JobSpec) -> float:
+    """Rough time of a step."""
+    layers = spec.micro_batches * spec.layers * spec.chunks
+    return 3 * 4.85 * max(spec.kernel_ns, spec.host_op_ns) * layers
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What a fault is drawn from."""
+
+    rng: random.Random
+    spec: JobSpec
+
+    def rank(self) -> int:
+        return self.rng.randrange(self.spec.world_size)
+
+    def some_steps(self) -> tuple[int, ...]:
+        count = self.rng.randint(1, max(1, self.spec.steps // 3))
+        # The first step cannot be compared with anything before it.
+        return tuple(sorted(self.rng.sample(range(1, self.spec.steps), count)))
+
+    def pause_ns(self) -> int:
+        return int(self.rng.uniform(0.08, 0.5) * _usual_step_ns(self.spec))
+
+
+def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
+    draw = _Draw(rng, spec)
+    silent = rng.random() < 0.3  # noqa: PLR2004
+    one = (draw.rank(),)
+    match kind:
+        case "slow_worker":
+            return Fault(kind, one, rng.uniform(1.1, 2.2))
+        case "occasional_worker":
+            return Fault(kind, one, rng.uniform(1.3, 2.5), steps=draw.some_steps())
+        case "slow_node":
+            host = rng.randrange(-(-spec.world_size // spec.gpus_per_node))
+            ranks = [rank for rank in range(spec.world_size) if spec.host_of(rank) == host]
+            return Fault(kind, tuple(ranks), rng.uniform(1.12, 2.0))
+        case "heavy_stage":
+            stage = spec.pp - 1 if rng.random() < 0.7 else rng.randrange(spec.pp)  # noqa: PLR2004
+            ranks = [rank for rank in range(spec.world_size) if spec.place(rank)[0] == stage]
+            return Fault(kind, tuple(ranks), rng.uniform(1.3, 2.2), stage=stage)
+        case "uneven_microbatches":
+            return Fault(kind, (), rng.uniform(0.25, 0.6))
+        case "uneven_experts":
+            return Fault(kind, one, rng.uniform(1.4, 3.0))
+        case "slow_pair":
+            return Fault(kind, _pair(rng, spec), rng.uniform(8.0, 40.0))
+        case "slow_group":
+            return Fault(kind, _group(rng, spec), rng.uniform(3.0, 12.0))
+        case "launch_bound":
+            factor = spec.kernel_ns * rng.uniform(1.3, 3.0) / spec.host_op_ns
+            return Fault(kind, () if rng.random() < 0.3 else one, max(1.5, factor))  # noqa: PLR2004
+        case "checkpoint":
+            ranks = () if rng.random() < 0.6 else (0,)  # noqa: PLR2004
+            pause_ns = 2 * draw.pause_ns()
+            steps = (rng.randrange(1, spec.steps),)
+            return Fault(kind, ranks, extra_ns=pause_ns, steps=steps, silent=silent)
+        case "random":
+            return Fault(kind, (), rng.uniform(2.0, 5.0))
+        case _ if kind in _PAUSES:
+            everyone = kind != "garbage_collection" and rng.random() < 0.3  # noqa: PLR2004
+            steps = draw.some_steps() if rng.random() < 0.4 else None  # noqa: PLR2004
+            ranks = () if everyone else one
+            return Fault(kind, ranks, extra_ns=draw.pause_ns(), steps=steps, silent=silent)
+    raise ValueError(f"nothing draws {kind}")
+
+
+def _pair(rng: random.Random, spec: JobSpec) -> tuple[int, ...]:
+    stage = rng.randrange(spec.pp - 1)
+    dp, tp = rng.randrange(spec.dp), rng.randrange(spec.tp)
+    return spec.rank_at(stage, dp, tp), spec.rank_at(stage + 1, dp, tp)
+
+
+def _group(rng: random.Random, spec: JobSpec) -> tuple[int, ...]:
+    """Members of a group of which there are others alike."""
+    stage, dp, tp = spec.place(rng.randrange(spec.world_size))
+    tensor = tuple(spec.rank_at(stage, dp, other) for other in range(spec.tp))
+    data = tuple(spec.rank_at(stage, other, tp) for other in range(spec.dp))
+    if spec.tp > 1 and len(tensor) < spec.world_size and (spec.dp == 1 or rng.random() < 0.5):  # noqa: PLR2004
+        return tensor
+    return data
+
+
+_CAN_HAVE: Final[dict[FaultKind, Callable[[JobSpec], bool]]] = {
+    "slow_worker": lambda spec: True,
+    "occasional_worker": lambda spec: True,
+    "slow_node": lambda spec: spec.world_size >= 2 * spec.gpus_per_node,
+    "heavy_stage": lambda spec: spec.pp > 1,
+    "uneven_microbatches": lambda spec: spec.dp > 1 and spec.micro_batches >= 4,  # noqa: PLR2004
+    "uneven_experts": lambda spec: spec.family == "moe",
+    "slow_pair": lambda spec: spec.pp > 1 and spec.dp * spec.tp > 1 and spec.chunks == 1,
+    "slow_group": lambda spec: (spec.dp > 1) + (spec.tp > 1) + (spec.pp > 1) > 1 and spec.dp > 1,
+    "garbage_collection": lambda spec: True,
+    "data_loading": lambda spec: True,
+    "checkpoint": lambda spec: True,
+    "launch_bound": lambda spec: True,
+    "allocation": lambda spec: True,
+    "synchronisation": lambda spec: True,
+    "random": lambda spec: spec.dp > 1,
+}
+
+
+def _damage(rng: random.Random, spec: JobSpec, faults: list[Fault]) -> tuple[Damage, ...]:
+    culprits = faults[0].ranks or tuple(range(spec.world_size))
+    found = []
+    for _ in range(rng.choice((1, 1, 2))):
+        rank = rng.choice(culprits) if rng.random() < 0.5 else rng.randrange(spec.world_size)  # noqa: PLR2004
+        kind = rng.choice(("late", "late", "early", "dropped", "missing", "names_only"))
+        if kind == "missing" and spec.world_size < 3:  # noqa: PLR2004
+            kind = "late"
+        calls = rng.randint(1, 12)
+        found.append(Damage(kind, rank, calls, rng.uniform(0.01, 0.05)))
+    return tuple(found)
