@@ -1,14 +1,15 @@
 """Discrete-event core: operations on streams and hosts, and when each starts and ends.
 
 All dependencies are known before any time is computed. An operation starts when its launch has
-reached the device, the one before it on its stream has ended, and all that its stream waits for has
-ended. A call ends for its members after all of them, or its sender, have started. The host of a rank
-runs in segments: a segment begins when the one before it has ended and all device work that it waits
-for is done.
+reached the device, the one before it on its stream has ended, and all that its stream waits for
+has ended. A call ends for its members after all of them, or its sender, have started. The host of
+a rank runs in segments: a segment begins when the one before it has ended and all device work that
+it waits for is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -106,6 +107,25 @@ def evaluate(ops: list[Op], segments: list[Segment]) -> None:
     Raises:
         DeadlockError: Some operation can never start.
     """
+    _link(ops, segments)
+    ready: list[Op | Segment] = [segment for segment in segments if not segment.pending]
+    left = len(ops) + len(segments)
+    while ready:
+        item = ready.pop()
+        done = _begin(item) if isinstance(item, Segment) else _start(item)
+        left -= len(done)
+        for one in done:
+            for follower in one.followers:
+                follower.pending -= 1
+                if not follower.pending:
+                    ready.append(follower)
+    if left:
+        stuck = next(op for op in ops if op.end_ns < 0)
+        raise DeadlockError(f"{left} operations never end, first {stuck.kind} on {stuck.rank}")
+
+
+def _link(ops: list[Op], segments: list[Segment]) -> None:
+    """Count what each waits for, and list what waits for it."""
     for op in ops:
         assert op.segment is not None
         op.pending = len(op.after) + 1
@@ -120,33 +140,16 @@ def evaluate(ops: list[Op], segments: list[Segment]) -> None:
             segment.before.followers.append(segment)
         for other in segment.waits:
             other.followers.append(segment)
-    ready: list[Op | Segment] = [segment for segment in segments if not segment.pending]
-    left = len(ops) + len(segments)
-    while ready:
-        item = ready.pop()
-        if isinstance(item, Segment):
-            _begin(item)
-            done: list[Op | Segment] = [item]
-        else:
-            done = list(_start(item))
-        left -= len(done)
-        for one in done:
-            for follower in one.followers:
-                follower.pending -= 1
-                if not follower.pending:
-                    ready.append(follower)
-    if left:
-        stuck = next(op for op in ops if op.end_ns < 0)
-        raise DeadlockError(f"{left} operations never end, first {stuck.kind} on {stuck.rank}")
 
 
-def _begin(segment: Segment) -> None:
+def _begin(segment: Segment) -> Sequence[Op | Segment]:
     before = segment.before
     began = 0 if before is None else before.start_ns + before.length_ns
     segment.start_ns = max([began, *(op.end_ns for op in segment.waits)])
+    return [segment]
 
 
-def _start(op: Op) -> list[Op]:
+def _start(op: Op) -> Sequence[Op | Segment]:
     """Start an operation; return all operations whose end is known by that."""
     op.start_ns = max([op.launched_ns + LATENCY_NS, *(other.end_ns for other in op.after)])
     call = op.call

@@ -1,4 +1,4 @@
-"""Pauses of the host: data loading, garbage collection, checkpoints, allocation, synchronisation."""
+"""Pauses of the host: data, garbage collection, checkpoints, allocation, synchronisation."""
 
 from __future__ import annotations
 

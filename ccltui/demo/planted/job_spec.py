@@ -109,7 +109,8 @@ class JobSpec:
     """Shape, speed, faults and recording of a job; times are ns.
 
     Ranks are laid out with the tensor-parallel coordinate innermost, then data parallel, then
-    pipeline stages. ``fsdp`` shards over the data-parallel ranks, ``moe`` spreads experts over them.
+    pipeline stages. ``fsdp`` shards over the data-parallel ranks, ``moe`` spreads its experts over
+    them.
     """
 
     family: Family = "dp"
@@ -156,7 +157,7 @@ class JobSpec:
             raise ValueError("an interleaved schedule needs stages that divide the micro-batches")
         if self.pp > 1 and self.family == "fsdp":
             raise ValueError("family fsdp has no pipeline stages")
-        if self.family in ("fsdp", "moe") and self.dp < 2:  # noqa: PLR2004
+        if self.family in ("fsdp", "moe") and self.dp < 2:
             raise ValueError(f"family {self.family} needs dp of at least 2")
         for item in (*self.faults, *self.damage):
             ranks = item.ranks if isinstance(item, Fault) else (item.rank,)

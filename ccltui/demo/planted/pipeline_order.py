@@ -22,10 +22,10 @@ def passes(spec: JobSpec, stage: int) -> list[Pass]:
         return _interleaved(spec, stage)
     count = spec.micro_batches
     warm_up = count if spec.schedule == "gpipe" else min(count, spec.pp - 1 - stage)
-    order = [Pass(False, batch) for batch in range(warm_up)]  # noqa: FBT003
+    order = [Pass(False, batch) for batch in range(warm_up)]
     for batch in range(count - warm_up):
-        order += [Pass(False, warm_up + batch), Pass(True, batch)]  # noqa: FBT003
-    return order + [Pass(True, batch) for batch in range(count - warm_up, count)]  # noqa: FBT003
+        order += [Pass(False, warm_up + batch), Pass(True, batch)]
+    return order + [Pass(True, batch) for batch in range(count - warm_up, count)]
 
 
 def _interleaved(spec: JobSpec, stage: int) -> list[Pass]:

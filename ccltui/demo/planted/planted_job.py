@@ -17,7 +17,6 @@ from ccltui.demo.planted.recording_window import damaged
 from ccltui.demo.planted.row_writer import Groups, trace_bytes
 from ccltui.demo.planted.run_simulation import run_job, step_time_ns
 
-
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
 

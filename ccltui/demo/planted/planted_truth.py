@@ -51,6 +51,7 @@ class PlantedTruth:
     """Known answer of a job; ``faults`` are in order of their cost, the most expensive first."""
 
     verdict: Verdict
+    steps: int
     step_ms: float
     clean_step_ms: float
     faults: tuple[FaultTruth, ...]
@@ -85,6 +86,7 @@ def known_truth(spec: JobSpec, step_ns: float) -> PlantedTruth:
     missing = {item.rank for item in spec.damage if item.kind == "missing"}
     return PlantedTruth(
         verdict,
+        spec.steps,
         step_ns / 1e6,
         clean_ns / 1e6,
         tuple(faults),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from ccltui.demo.planted.job_spec import Damage, Family, Fault, FaultKind, JobSpec, Level
 
@@ -39,7 +39,7 @@ _PAUSES: Final[tuple[FaultKind, ...]] = (
 )
 
 
-def random_spec(  # noqa: PLR0913
+def random_spec(
     seed: int,
     *,
     family: Family | None = None,
@@ -82,7 +82,7 @@ def random_spec(  # noqa: PLR0913
         others = [other for other in _CAN_HAVE if other != kind and _CAN_HAVE[other](draft)]
         faults.append(_fault(rng, draft, rng.choice(others)))
     damage = _damage(rng, draft, faults) if condition == "damaged" else ()
-    decoy = rng.random() < 0.15  # noqa: PLR2004
+    decoy = rng.random() < 0.15
     if decoy:
         where = rng.randrange(draft.world_size)
         faults.append(Fault("decoy", (where,), rng.uniform(1.0, 2.5)))
@@ -113,46 +113,46 @@ def _layout(rng: random.Random, family: Family, seed: int, ranks: int | None) ->
         return None
     dp, tp, pp = rng.choice(shapes)
     world = dp * tp * pp
-    chunks = 2 if pp > 1 and rng.random() < 0.25 else 1  # noqa: PLR2004
+    chunks = 2 if pp > 1 and rng.random() < 0.25 else 1
     batches = 2 * pp if chunks > 1 else rng.choice((4, 8) if pp > 1 else (2, 4, 6))
     steps, layers = rng.randint(4, 10), rng.choice((1, 2, 3))
     a_step = world * 2 * batches * chunks * _KERNELS_A_LAYER
     while steps * layers * a_step > MOST_OPERATIONS and layers > 1:
         layers -= 1
-    while steps * layers * a_step > MOST_OPERATIONS and steps > 4:  # noqa: PLR2004
+    while steps * layers * a_step > MOST_OPERATIONS and steps > 4:
         steps -= 1
     while steps * layers * a_step > 2 * MOST_OPERATIONS and chunks == 1 and batches > max(2, pp):
         batches //= 2
         a_step //= 2
-    bound = rng.random() < 0.12  # noqa: PLR2004
+    bound = rng.random() < 0.12
     kernel_ns = rng.randint(40_000, 70_000) if bound else rng.randint(150_000, 500_000)
     hosts = -(-world // 4)
-    clocks = rng.random() < 0.8  # noqa: PLR2004
+    clocks = rng.random() < 0.8
     return JobSpec(
         family=family,
         dp=dp,
         tp=tp,
         pp=pp,
-        gpus_per_node=4 if world > 4 and rng.random() < 0.7 else 8,  # noqa: PLR2004
+        gpus_per_node=4 if world > 4 and rng.random() < 0.7 else 8,
         steps=steps,
         micro_batches=batches,
         layers=layers,
         chunks=chunks,
-        schedule="gpipe" if chunks == 1 and pp > 1 and rng.random() < 0.25 else "1f1b",  # noqa: PLR2004
-        prefetch=rng.random() < 0.75,  # noqa: PLR2004
-        overlap=rng.random() < 0.75,  # noqa: PLR2004
-        same_stream=rng.random() < 0.15,  # noqa: PLR2004
-        broadcast_buffers=family == "dp" and rng.random() < 0.3,  # noqa: PLR2004
-        world_norm=rng.random() < 0.7,  # noqa: PLR2004
-        host_sync=rng.random() < 0.8,  # noqa: PLR2004
-        pass_ranges=rng.random() < 0.15,  # noqa: PLR2004
+        schedule="gpipe" if chunks == 1 and pp > 1 and rng.random() < 0.25 else "1f1b",
+        prefetch=rng.random() < 0.75,
+        overlap=rng.random() < 0.75,
+        same_stream=rng.random() < 0.15,
+        broadcast_buffers=family == "dp" and rng.random() < 0.3,
+        world_norm=rng.random() < 0.7,
+        host_sync=rng.random() < 0.8,
+        pass_ranges=rng.random() < 0.15,
         kernel_ns=kernel_ns,
         transfer_ns=int(kernel_ns * rng.uniform(0.5, 2.0)),
         host_op_ns=int(kernel_ns * rng.uniform(0.9, 1.4)) if bound else rng.randint(6_000, 14_000),
         expert_jitter=rng.uniform(0.0, 0.03),
-        gather="copy_engine" if rng.random() < 0.2 else "nccl",  # noqa: PLR2004
-        exchange="deepep" if rng.random() < 0.4 else "nccl",  # noqa: PLR2004
-        reduction="symmetric" if rng.random() < 0.25 else "nccl",  # noqa: PLR2004
+        gather="copy_engine" if rng.random() < 0.2 else "nccl",
+        exchange="deepep" if rng.random() < 0.4 else "nccl",
+        reduction="symmetric" if rng.random() < 0.25 else "nccl",
         clock_offsets_ns=tuple(
             rng.randint(-500_000_000, 500_000_000) if clocks else 0 for _ in range(hosts)
         ),
@@ -188,7 +188,7 @@ class _Draw:
 
 def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
     draw = _Draw(rng, spec)
-    silent = rng.random() < 0.3  # noqa: PLR2004
+    silent = rng.random() < 0.3
     one = (draw.rank(),)
     match kind:
         case "slow_worker":
@@ -200,7 +200,7 @@ def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
             ranks = [rank for rank in range(spec.world_size) if spec.host_of(rank) == host]
             return Fault(kind, tuple(ranks), rng.uniform(1.12, 2.0))
         case "heavy_stage":
-            stage = spec.pp - 1 if rng.random() < 0.7 else rng.randrange(spec.pp)  # noqa: PLR2004
+            stage = spec.pp - 1 if rng.random() < 0.7 else rng.randrange(spec.pp)
             ranks = [rank for rank in range(spec.world_size) if spec.place(rank)[0] == stage]
             return Fault(kind, tuple(ranks), rng.uniform(1.3, 2.2), stage=stage)
         case "uneven_microbatches":
@@ -213,17 +213,17 @@ def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
             return Fault(kind, _group(rng, spec), rng.uniform(3.0, 12.0))
         case "launch_bound":
             factor = spec.kernel_ns * rng.uniform(1.3, 3.0) / spec.host_op_ns
-            return Fault(kind, () if rng.random() < 0.3 else one, max(1.5, factor))  # noqa: PLR2004
+            return Fault(kind, () if rng.random() < 0.3 else one, max(1.5, factor))
         case "checkpoint":
-            ranks = () if rng.random() < 0.6 else (0,)  # noqa: PLR2004
+            ranks = () if rng.random() < 0.6 else (0,)
             pause_ns = 2 * draw.pause_ns()
             steps = (rng.randrange(1, spec.steps),)
             return Fault(kind, ranks, extra_ns=pause_ns, steps=steps, silent=silent)
         case "random":
             return Fault(kind, (), rng.uniform(2.0, 5.0))
         case _ if kind in _PAUSES:
-            everyone = kind != "garbage_collection" and rng.random() < 0.3  # noqa: PLR2004
-            steps = draw.some_steps() if rng.random() < 0.4 else None  # noqa: PLR2004
+            everyone = kind != "garbage_collection" and rng.random() < 0.3
+            steps = draw.some_steps() if rng.random() < 0.4 else None
             ranks = () if everyone else one
             return Fault(kind, ranks, extra_ns=draw.pause_ns(), steps=steps, silent=silent)
     raise ValueError(f"nothing draws {kind}")
@@ -240,7 +240,7 @@ def _group(rng: random.Random, spec: JobSpec) -> tuple[int, ...]:
     stage, dp, tp = spec.place(rng.randrange(spec.world_size))
     tensor = tuple(spec.rank_at(stage, dp, other) for other in range(spec.tp))
     data = tuple(spec.rank_at(stage, other, tp) for other in range(spec.dp))
-    if spec.tp > 1 and len(tensor) < spec.world_size and (spec.dp == 1 or rng.random() < 0.5):  # noqa: PLR2004
+    if spec.tp > 1 and len(tensor) < spec.world_size and (spec.dp == 1 or rng.random() < 0.5):
         return tensor
     return data
 
@@ -250,7 +250,7 @@ _CAN_HAVE: Final[dict[FaultKind, Callable[[JobSpec], bool]]] = {
     "occasional_worker": lambda spec: True,
     "slow_node": lambda spec: spec.world_size >= 2 * spec.gpus_per_node,
     "heavy_stage": lambda spec: spec.pp > 1,
-    "uneven_microbatches": lambda spec: spec.dp > 1 and spec.micro_batches >= 4,  # noqa: PLR2004
+    "uneven_microbatches": lambda spec: spec.dp > 1 and spec.micro_batches >= 4,
     "uneven_experts": lambda spec: spec.family == "moe",
     "slow_pair": lambda spec: spec.pp > 1 and spec.dp * spec.tp > 1 and spec.chunks == 1,
     "slow_group": lambda spec: (spec.dp > 1) + (spec.tp > 1) + (spec.pp > 1) > 1 and spec.dp > 1,
@@ -268,9 +268,9 @@ def _damage(rng: random.Random, spec: JobSpec, faults: list[Fault]) -> tuple[Dam
     culprits = faults[0].ranks or tuple(range(spec.world_size))
     found = []
     for _ in range(rng.choice((1, 1, 2))):
-        rank = rng.choice(culprits) if rng.random() < 0.5 else rng.randrange(spec.world_size)  # noqa: PLR2004
+        rank = rng.choice(culprits) if rng.random() < 0.5 else rng.randrange(spec.world_size)
         kind = rng.choice(("late", "late", "early", "dropped", "missing", "names_only"))
-        if kind == "missing" and spec.world_size < 3:  # noqa: PLR2004
+        if kind == "missing" and spec.world_size < 3:
             kind = "late"
         calls = rng.randint(1, 12)
         found.append(Damage(kind, rank, calls, rng.uniform(0.01, 0.05)))

@@ -74,16 +74,19 @@ class RankRows:
         if self.level == "no_host" or (self.level == "names" and not (step or runtime)):
             return
         args = {"correlation": self._next()} if runtime else {"External id": self._next_external()}
-        self._host(event.category, event.name, event.start_ns, event.end_ns, args, event.backward)
+        self._host(
+            event.category, event.name, event.start_ns, event.end_ns, args, backward=event.backward
+        )
 
-    def _host(  # noqa: PLR0913
+    def _host(
         self,
         category: str,
         name: str,
         start_ns: int,
         end_ns: int,
         args: dict[str, Any],
-        backward: bool,  # noqa: FBT001
+        *,
+        backward: bool,
     ) -> None:
         place = (self.pid, self.pid + (BACKWARD_THREAD if backward else 0))
         self.rows.append(Row(start_ns, end_ns - start_ns, start_ns, category, name, place, args))
@@ -109,7 +112,7 @@ class RankRows:
             begin + inset_ns,
             begin + op.host_ns - 1_000 - inset_ns,
             {"External id": external, **args},
-            op.backward,
+            backward=op.backward,
         )
         return {"External id": external}
 
@@ -119,7 +122,9 @@ class RankRows:
             at_ns = op.launched_ns - LAUNCH_NS + shift_ns
             at_ns = max(at_ns, op.launched_ns - op.host_ns // 2)
             end_ns = min(at_ns + LAUNCH_NS, op.launched_ns + op.host_ns // 2 - 1_000)
-            self._host("cuda_runtime", name, at_ns, end_ns, {"correlation": number}, op.backward)
+            self._host(
+                "cuda_runtime", name, at_ns, end_ns, {"correlation": number}, backward=op.backward
+            )
         return number
 
     def _work(self, op: Op) -> None:
@@ -132,12 +137,18 @@ class RankRows:
             args |= {"bytes": op.dur_ns * 20}
         else:
             args |= {"grid": [1056, 1, 1], "block": [128, 1, 1], "blocks per SM": 8.0}
-        self._device(op, "gpu_memcpy" if copies else "kernel", name, op.start_ns, op.dur_ns, args)
+        self._device(op, "gpu_memcpy" if copies else "kernel", name, (op.start_ns, op.dur_ns), args)
 
-    def _device(  # noqa: PLR0913
-        self, op: Op, category: str, name: str, start_ns: int, dur_ns: int, args: dict[str, Any]
+    def _device(
+        self,
+        op: Op,
+        category: str,
+        name: str,
+        span: tuple[int, int],
+        args: dict[str, Any],
     ) -> None:
         args = {"device": self.device, "context": 1, "stream": op.stream, **args}
+        start_ns, dur_ns = span
         launched_ns = op.launched_ns
         place = (self.device, op.stream)
         self.rows.append(Row(start_ns, dur_ns, launched_ns, category, name, place, args, op))
@@ -159,7 +170,7 @@ class RankRows:
         if self.level == "full":
             args |= {key: value for key, value in metadata.items() if key != "Rank"}
         name = row_names.CALL_KERNELS[op.kind]
-        self._device(op, "kernel", name, op.start_ns, op.end_ns - op.start_ns, args)
+        self._device(op, "kernel", name, (op.start_ns, op.end_ns - op.start_ns), args)
 
     def _copies(self, op: Op, call: Call, link: dict[str, Any]) -> None:
         """Copies from the peers, once all of them have arrived; no kernel waits."""
@@ -171,7 +182,7 @@ class RankRows:
             size = 2 * call.elements // len(call.ranks)
             args = {**link, "correlation": number, "bytes": size}
             start_ns = met_ns + nth * share_ns
-            self._device(op, "gpu_memcpy", row_names.PEER_COPY, start_ns, share_ns, args)
+            self._device(op, "gpu_memcpy", row_names.PEER_COPY, (start_ns, share_ns), args)
 
     def _metadata(self, op: Op, call: Call) -> dict[str, Any]:
         """Arguments of a call as the profiler writes them, {} where it has none."""

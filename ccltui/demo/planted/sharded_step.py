@@ -72,7 +72,7 @@ class ShardedStep:
         inside = place % (2 * layers)
         backward = inside >= layers
         # Two layers fit into memory: the one before the last must have been computed.
-        after = [self.freed[place - 2]] if 2 <= place <= len(self.freed) + 1 else []  # noqa: PLR2004
+        after = [self.freed[place - 2]] if 2 <= place <= len(self.freed) + 1 else []
         if place == 0 and (last := tape.last.get(MAIN)) is not None:
             after = [last]  # parameters of the last optimizer step
         self.gathered[place] = tape.call(

@@ -92,7 +92,7 @@ class Tape:
         self._host = random.Random(f"{job.spec.seed}/{rank}/host")
         self._ends = random.Random(f"{job.spec.seed}/{rank}/ends")
 
-    def work(  # noqa: PLR0913
+    def work(
         self,
         kind: str,
         dur_ns: float,
@@ -109,7 +109,7 @@ class Tape:
         self._queue(op, [*after, *self.waits.pop(stream, ())])
         return op
 
-    def call(  # noqa: PLR0913
+    def call(
         self,
         key: tuple[object, ...],
         operation: str,
@@ -212,7 +212,7 @@ class Tape:
                 usual_ns *= fault.factor
         return int(usual_ns)
 
-    def _launch(self, kind: str, stream: int, dur_ns: int, backward: bool, host_ns: int) -> Op:  # noqa: FBT001
+    def _launch(self, kind: str, stream: int, dur_ns: int, backward: bool, host_ns: int) -> Op:
         op = Op(self.rank, kind, stream, dur_ns, self.step)
         op.backward = backward
         op.segment = self.segment

@@ -1,0 +1,163 @@
+"""Mark the answers of one job against what was planted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from bench.verdicts.answers import Answer
+from ccltui.demo.planted import JobSpec, PlantedTruth
+from ccltui.demo.planted.planted_truth import MATERIAL, FaultTruth
+
+Mark = Literal[
+    "right",  # who is right (and for a verdict the class too)
+    "wrong",  # somebody else, or another class, is named
+    "abstained",  # inconclusive, unavailable, or nobody named where somebody is
+    "quiet",  # nobody named above materiality, and nobody is the culprit
+]
+
+BORDER: Final = 2.0
+"""Faults that cost up to this multiple of materiality may as well be called immaterial."""
+SCORED_COST: Final = 0.05
+"""Share of the step from which on the saved time is compared with the truth."""
+OF_NOBODY: Final = ("no_straggler", "random", "uneven_microbatches")
+OF_RANKS: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage", "uneven_experts")
+EXPECTED_CAUSES: Final = {
+    "slow_worker": ("compute",),
+    "occasional_worker": ("compute",),
+    "slow_node": ("compute",),
+    "heavy_stage": ("compute", "more_kernels", "unequal_work"),
+    "uneven_experts": ("compute", "unequal_work"),
+    "garbage_collection": ("garbage_collection",),
+    "data_loading": ("data_loading",),
+    "checkpoint": ("checkpoint",),
+    "allocation": ("allocation", "synchronisation"),
+    "synchronisation": ("synchronisation", "host_work", "host_late", "host_stall"),
+    "launch_bound": ("host_work", "host_late", "launch_bound"),
+}
+VAGUE: Final = ("host_work", "host_late", "host_stall", "host_blocked", "host", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Marks of one metric on one job.
+
+    Attributes:
+        metric: Its name.
+        mark: Of who, and for a verdict of the class too.
+        class_mark: Of the class alone, for a verdict.
+        cause_right: Whether the cause is right; None where none is stated or expected.
+        confidence: As stated.
+        material: Whether what is ascribed to those who are named exceeds 1 % of rank time.
+        saved_error: Relative error of the saved time; None where not compared.
+        below_one: S is below 0.995.
+        silent_ok: Status ok although a recorded rank is left out or a rank has no file.
+        text: Answer in a few words.
+    """
+
+    metric: str
+    mark: Mark
+    class_mark: Mark
+    cause_right: bool | None
+    confidence: str
+    material: bool
+    saved_error: float | None
+    below_one: bool
+    silent_ok: bool
+    text: str
+
+
+def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Marked:
+    """Mark one answer."""
+    faults = [fault for fault in truth.faults if fault.cost_ms >= MATERIAL * truth.step_ms]
+    least = min((fault.cost_ms for fault in faults[:1]), default=0.0)
+    border = least < BORDER * MATERIAL * truth.step_ms
+    mark, class_mark = _mark(name, answer, faults, border=border)
+    return Marked(
+        name,
+        mark,
+        class_mark,
+        _cause_right(spec, answer, faults),
+        answer.confidence,
+        answer.material,
+        _saved_error(name, answer, truth),
+        answer.slowdown is not None and answer.slowdown < LEAST_SLOWDOWN,
+        answer.status == "ok" and _leaves_out(answer, truth),
+        f"{answer.verdict or answer.status} {','.join(answer.ranks)} {answer.cause}"
+        f" {answer.confidence} {answer.reason}".strip(),
+    )
+
+
+LEAST_SLOWDOWN: Final = 0.995
+
+
+def _mark(
+    name: str, answer: Answer, faults: list[FaultTruth], *, border: bool
+) -> tuple[Mark, Mark]:
+    if name == "verdict":
+        return _verdict_marks(answer, faults, border=border)
+    named = bool(answer.ranks)
+    culprits = {str(rank) for fault in faults for rank in fault.ranks}
+    if named and answer.ranks[0] in culprits:
+        return "right", "right"
+    nobody = not culprits or border
+    if named and not (nobody and not answer.material):
+        return "wrong", "wrong"
+    return ("quiet", "quiet") if nobody else ("abstained", "abstained")
+
+
+def _verdict_marks(answer: Answer, faults: list[FaultTruth], *, border: bool) -> tuple[Mark, Mark]:
+    if answer.verdict in ("", "inconclusive"):
+        return ("quiet", "quiet") if not faults else ("abstained", "abstained")
+    if answer.verdict == "no_straggler":
+        good: Mark = "quiet" if not faults or border else "wrong"
+        return good, good
+    if not faults and answer.verdict == "random":
+        return "quiet", "quiet"
+    fitting = [fault for fault in faults if answer.verdict in (fault.verdict, *fault.also_right)]
+    if not fitting:
+        return "wrong", "wrong"
+    who = any(_same_culprit(answer, fault) for fault in fitting)
+    return ("right" if who else "wrong"), "right"
+
+
+def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
+    if fault.verdict in OF_NOBODY or not fault.ranks:
+        return True
+    if fault.stage is not None and answer.stage == fault.stage:
+        return True
+    return set(answer.ranks) == {str(rank) for rank in fault.ranks}
+
+
+def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool | None:
+    """Whether the cause fits; with silent hosts only its kind can be known."""
+    culprits = [fault for fault in faults if fault.cause in EXPECTED_CAUSES]
+    if not answer.cause or not culprits or not answer.ranks:
+        return None
+    silent = spec.level in ("names", "no_host") or any(fault.silent for fault in spec.faults)
+    allowed = {cause for fault in culprits for cause in EXPECTED_CAUSES[fault.cause]}
+    if any(fault.verdict == "host" for fault in culprits) and silent:
+        allowed |= set(VAGUE)
+    return answer.cause in allowed
+
+
+def _saved_error(name: str, answer: Answer, truth: PlantedTruth) -> float | None:
+    """Relative error of the saved time, of jobs with one fault that costs enough."""
+    if answer.saved_ms is None or len(truth.faults) == 0:
+        return None
+    fault = truth.faults[0]
+    others = sum(abs(other.cost_ms) for other in truth.faults[1:])
+    worthwhile = fault.cost_ms >= SCORED_COST * truth.step_ms and others < MATERIAL * fault.cost_ms
+    alike = name == "verdict" or fault.verdict in ("slow_worker", "occasional_worker", "slow_node")
+    if not worthwhile or not alike or (name == "verdict" and answer.verdict in UNNAMED):
+        return None
+    return (answer.saved_ms - fault.cost_ms) / fault.cost_ms
+
+
+UNNAMED: Final = ("", "inconclusive", "no_straggler")
+
+
+def _leaves_out(answer: Answer, truth: PlantedTruth) -> bool:
+    covers = answer.num_ranks
+    fewer = covers is not None and covers < len(truth.recorded)
+    return fewer or len(truth.recorded) < len(truth.ranks)
