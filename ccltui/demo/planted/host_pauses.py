@@ -76,12 +76,12 @@ class HostPauses:
         tape = self.tape
         places = min(STOPS, 2 * self.spec.micro_batches)
         for fault in self._acting("allocation"):
-            # A new segment of memory is mapped after the device has drained.
-            tape.sync("cudaDeviceSynchronize")
+            # Memory is returned and mapped anew only when the stream has drained.
+            tape.sync(main_only=True)
             name = ("", "") if fault.silent else ("cuda_runtime", "cudaMalloc")
             tape.busy(*name, fault.extra_ns // places, backward=backward)
         for fault in self._acting("synchronisation"):
-            tape.sync("cudaDeviceSynchronize")
+            tape.sync(main_only=True)
             tape.busy("", "", fault.extra_ns // places, backward=backward)
 
     def _acting(self, kind: FaultKind) -> list[Fault]:

@@ -31,6 +31,26 @@ _LEVELS: Final[tuple[Level, ...]] = (
 MOST_OPERATIONS: Final = 9_000
 """Device operations of a job beyond which steps, micro-batches and layers are reduced."""
 _KERNELS_A_LAYER: Final = 14
+_WEIGHTS: Final[dict[FaultKind, int]] = {
+    "slow_worker": 4,
+    "occasional_worker": 2,
+    "slow_node": 2,
+    "heavy_stage": 2,
+    "uneven_microbatches": 2,
+    "uneven_experts": 2,
+    "slow_pair": 2,
+    "slow_group": 2,
+    "garbage_collection": 1,
+    "data_loading": 2,
+    "checkpoint": 1,
+    "launch_bound": 1,
+    "allocation": 1,
+    "synchronisation": 1,
+    "random": 1,
+}
+"""How often each fault is drawn."""
+_ATTEMPTS: Final = 1_000
+_ATTEMPTS_A_KIND: Final = 100
 _PAUSES: Final[tuple[FaultKind, ...]] = (
     "garbage_collection",
     "data_loading",
@@ -65,16 +85,17 @@ def random_spec(
     conditions: tuple[Condition, ...] = ("clean", "clean", "clean", "damaged", "null", "two")
     drawn = rng.choice(conditions)
     condition = condition or ("clean" if fault is not None else drawn)
-    kinds = [fault] if fault else list(_CAN_HAVE)
     families = [family] if family else list(get_args(Family))
-    for _ in range(1_000):
-        kind = rng.choice(kinds)
-        chosen = rng.choice(families)
-        draft = _layout(rng, chosen, seed, ranks)
+    for attempt in range(_ATTEMPTS):
+        if attempt % _ATTEMPTS_A_KIND == 0:
+            kind = fault or rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        draft = _layout(rng, rng.choice(families), seed, ranks)
         if draft is not None and (condition == "null" or _CAN_HAVE[kind](draft)):
             break
     else:
-        raise ValueError(f"no layout of {families} on {ranks or 'any'} ranks has {kinds}")
+        raise ValueError(
+            f"no layout of {', '.join(families)} on {ranks or 'any'} ranks has {fault or 'a fault'}"
+        )
     faults: list[Fault] = []
     if condition != "null":
         faults.append(_fault(rng, draft, kind))
@@ -85,6 +106,8 @@ def random_spec(
     decoy = rng.random() < 0.15
     if decoy:
         where = rng.randrange(draft.world_size)
+        if faults and faults[0].ranks and rng.random() < 0.5:
+            where = faults[0].ranks[0]
         faults.append(Fault("decoy", (where,), rng.uniform(1.0, 2.5)))
     return replace(
         draft,
@@ -225,7 +248,9 @@ def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
             everyone = kind != "garbage_collection" and rng.random() < 0.3
             steps = draw.some_steps() if rng.random() < 0.4 else None
             ranks = () if everyone else one
-            return Fault(kind, ranks, extra_ns=draw.pause_ns(), steps=steps, silent=silent)
+            # A collection runs while the device still has work that was launched before it.
+            pause_ns = draw.pause_ns() * (3 if kind == "garbage_collection" else 1)
+            return Fault(kind, ranks, extra_ns=pause_ns, steps=steps, silent=silent)
     raise ValueError(f"nothing draws {kind}")
 
 

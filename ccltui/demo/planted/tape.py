@@ -171,10 +171,17 @@ class Tape:
                 )
             )
 
-    def sync(self, name: str = "cudaStreamSynchronize") -> None:
-        """Let the host wait for all device work so far."""
+    def sync(self, *, main_only: bool = False) -> None:
+        """Let the host wait for the main stream, or for all device work so far.
+
+        In the middle of a step a wait for all streams would include receives that are posted
+        ahead, which the peer may only send after it has heard from this rank: a deadlock.
+        """
         begin, before = self.segment.length_ns, self.segment
-        waits = [*self.last.values(), *(op for ops in self.waits.values() for op in ops)]
+        name = "cudaStreamSynchronize" if main_only else "cudaDeviceSynchronize"
+        waits = self.pending_main()
+        if not main_only:
+            waits = [*self.last.values(), *(op for ops in self.waits.values() for op in ops)]
         self.segment = Segment(before, waits)
         self.job.segments.append(self.segment)
         self.segment.length_ns = WAIT_NS
