@@ -21,7 +21,15 @@ BORDER: Final = 2.0
 SCORED_COST: Final = 0.05
 """Share of the step from which on the saved time is compared with the truth."""
 OF_NOBODY: Final = ("no_straggler", "random", "uneven_microbatches")
-OF_RANKS: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage", "uneven_experts")
+# A slow link makes all its members wait equally: none of them is late.
+OF_RANKS: Final = (
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_experts",
+    "host",
+)
 EXPECTED_CAUSES: Final = {
     "slow_worker": ("compute",),
     "occasional_worker": ("compute",),
@@ -97,7 +105,7 @@ def _mark(
     if name == "verdict":
         return _verdict_marks(answer, faults, border=border)
     named = bool(answer.ranks)
-    culprits = {str(rank) for fault in faults for rank in fault.ranks}
+    culprits = {str(rank) for fault in faults if fault.verdict in OF_RANKS for rank in fault.ranks}
     if named and answer.ranks[0] in culprits:
         return "right", "right"
     nobody = not culprits or border
