@@ -48,9 +48,9 @@ def score(seed: int) -> Scored:
     began = time.process_time()
     spec = random_spec(seed)
     layout = f"{spec.family} {spec.dp}x{spec.pp}x{spec.tp}"
-    condition = condition_of(spec)
-    if any(fault.kind in ("slow_pair", "slow_group") for fault in spec.faults):
-        condition = "link" if condition == "clean" else condition
+    linked = any(fault.kind in ("slow_pair", "slow_group") for fault in spec.faults)
+    state = condition_of(spec)
+    condition = "link" if linked and state == "clean" else state
     try:
         truth, found = answers_of(spec)
     except Exception as error:

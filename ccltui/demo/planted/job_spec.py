@@ -159,10 +159,10 @@ class JobSpec:
             raise ValueError("family fsdp has no pipeline stages")
         if self.family in ("fsdp", "moe") and self.dp < 2:
             raise ValueError(f"family {self.family} needs dp of at least 2")
-        for item in (*self.faults, *self.damage):
-            ranks = item.ranks if isinstance(item, Fault) else (item.rank,)
-            if any(not 0 <= rank < self.world_size for rank in ranks):
-                raise ValueError(f"{item} names no rank of a job of {self.world_size}")
+        named = [rank for fault in self.faults for rank in fault.ranks]
+        for rank in (*named, *(item.rank for item in self.damage)):
+            if not 0 <= rank < self.world_size:
+                raise ValueError(f"rank {rank} is not in a job of {self.world_size}")
 
     @property
     def world_size(self) -> int:

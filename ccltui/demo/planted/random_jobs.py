@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, get_args
 
-from ccltui.demo.planted.job_spec import Damage, Family, Fault, FaultKind, JobSpec, Level
+from ccltui.demo.planted.fault_draws import CAN_HAVE, WEIGHTS, draw_fault
+from ccltui.demo.planted.job_spec import (
+    Damage,
+    DamageKind,
+    Family,
+    Fault,
+    FaultKind,
+    JobSpec,
+    Level,
+)
 
 Condition = Literal["clean", "damaged", "null", "two"]
 """A fault in complete files; in damaged ones; no fault; two faults."""
@@ -28,35 +36,19 @@ _LEVELS: Final[tuple[Level, ...]] = (
     "names",
     "no_host",
 )
+_DAMAGE: Final[tuple[DamageKind, ...]] = (
+    "late",
+    "late",
+    "early",
+    "dropped",
+    "missing",
+    "names_only",
+)
 MOST_OPERATIONS: Final = 9_000
 """Device operations of a job beyond which steps, micro-batches and layers are reduced."""
 _KERNELS_A_LAYER: Final = 14
-_WEIGHTS: Final[dict[FaultKind, int]] = {
-    "slow_worker": 4,
-    "occasional_worker": 2,
-    "slow_node": 2,
-    "heavy_stage": 2,
-    "uneven_microbatches": 2,
-    "uneven_experts": 2,
-    "slow_pair": 2,
-    "slow_group": 2,
-    "garbage_collection": 1,
-    "data_loading": 2,
-    "checkpoint": 1,
-    "launch_bound": 1,
-    "allocation": 1,
-    "synchronisation": 1,
-    "random": 1,
-}
-"""How often each fault is drawn."""
 _ATTEMPTS: Final = 1_000
 _ATTEMPTS_A_KIND: Final = 100
-_PAUSES: Final[tuple[FaultKind, ...]] = (
-    "garbage_collection",
-    "data_loading",
-    "allocation",
-    "synchronisation",
-)
 
 
 def random_spec(
@@ -88,9 +80,9 @@ def random_spec(
     families = [family] if family else list(get_args(Family))
     for attempt in range(_ATTEMPTS):
         if attempt % _ATTEMPTS_A_KIND == 0:
-            kind = fault or rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+            kind = fault or rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         draft = _layout(rng, rng.choice(families), seed, ranks)
-        if draft is not None and (condition == "null" or _CAN_HAVE[kind](draft)):
+        if draft is not None and (condition == "null" or CAN_HAVE[kind](draft)):
             break
     else:
         raise ValueError(
@@ -98,10 +90,10 @@ def random_spec(
         )
     faults: list[Fault] = []
     if condition != "null":
-        faults.append(_fault(rng, draft, kind))
+        faults.append(draw_fault(rng, draft, kind))
     if condition == "two":
-        others = [other for other in _CAN_HAVE if other != kind and _CAN_HAVE[other](draft)]
-        faults.append(_fault(rng, draft, rng.choice(others)))
+        others = [other for other in CAN_HAVE if other != kind and CAN_HAVE[other](draft)]
+        faults.append(draw_fault(rng, draft, rng.choice(others)))
     damage = _damage(rng, draft, faults) if condition == "damaged" else ()
     decoy = rng.random() < 0.15
     if decoy:
@@ -109,11 +101,12 @@ def random_spec(
         if faults and faults[0].ranks and rng.random() < 0.5:
             where = faults[0].ranks[0]
         faults.append(Fault("decoy", (where,), rng.uniform(1.0, 2.5)))
+    kept = rng.choice(_LEVELS) if level is None else level
     return replace(
         draft,
         faults=tuple(faults),
         damage=damage,
-        level=level or rng.choice(_LEVELS),
+        level=kept,
         jitter=rng.uniform(0.01, 0.08) if condition == "null" else rng.uniform(0.005, 0.03),
     )
 
@@ -184,117 +177,12 @@ def _layout(rng: random.Random, family: Family, seed: int, ranks: int | None) ->
     )
 
 
-def _usual_step_ns(spec: JobSpec) -> float:
-    """Rough time of a step."""
-    layers = spec.micro_batches * spec.layers * spec.chunks
-    return 3 * 4.85 * max(spec.kernel_ns, spec.host_op_ns) * layers
-
-
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """What a fault is drawn from."""
-
-    rng: random.Random
-    spec: JobSpec
-
-    def rank(self) -> int:
-        return self.rng.randrange(self.spec.world_size)
-
-    def some_steps(self) -> tuple[int, ...]:
-        count = self.rng.randint(1, max(1, self.spec.steps // 3))
-        # The first step cannot be compared with anything before it.
-        return tuple(sorted(self.rng.sample(range(1, self.spec.steps), count)))
-
-    def pause_ns(self) -> int:
-        return int(self.rng.uniform(0.08, 0.5) * _usual_step_ns(self.spec))
-
-
-def _fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
-    draw = _Draw(rng, spec)
-    silent = rng.random() < 0.3
-    one = (draw.rank(),)
-    match kind:
-        case "slow_worker":
-            return Fault(kind, one, rng.uniform(1.1, 2.2))
-        case "occasional_worker":
-            return Fault(kind, one, rng.uniform(1.3, 2.5), steps=draw.some_steps())
-        case "slow_node":
-            host = rng.randrange(-(-spec.world_size // spec.gpus_per_node))
-            ranks = [rank for rank in range(spec.world_size) if spec.host_of(rank) == host]
-            return Fault(kind, tuple(ranks), rng.uniform(1.12, 2.0))
-        case "heavy_stage":
-            stage = spec.pp - 1 if rng.random() < 0.7 else rng.randrange(spec.pp)
-            ranks = [rank for rank in range(spec.world_size) if spec.place(rank)[0] == stage]
-            return Fault(kind, tuple(ranks), rng.uniform(1.3, 2.2), stage=stage)
-        case "uneven_microbatches":
-            return Fault(kind, (), rng.uniform(0.25, 0.6))
-        case "uneven_experts":
-            return Fault(kind, one, rng.uniform(1.4, 3.0))
-        case "slow_pair":
-            return Fault(kind, _pair(rng, spec), rng.uniform(8.0, 40.0))
-        case "slow_group":
-            return Fault(kind, _group(rng, spec), rng.uniform(3.0, 12.0))
-        case "launch_bound":
-            factor = spec.kernel_ns * rng.uniform(1.3, 3.0) / spec.host_op_ns
-            return Fault(kind, () if rng.random() < 0.3 else one, max(1.5, factor))
-        case "checkpoint":
-            ranks = () if rng.random() < 0.6 else (0,)
-            pause_ns = 2 * draw.pause_ns()
-            steps = (rng.randrange(1, spec.steps),)
-            return Fault(kind, ranks, extra_ns=pause_ns, steps=steps, silent=silent)
-        case "random":
-            return Fault(kind, (), rng.uniform(2.0, 5.0))
-        case _ if kind in _PAUSES:
-            everyone = kind != "garbage_collection" and rng.random() < 0.3
-            steps = draw.some_steps() if rng.random() < 0.4 else None
-            ranks = () if everyone else one
-            # A collection runs while the device still has work that was launched before it.
-            pause_ns = draw.pause_ns() * (3 if kind == "garbage_collection" else 1)
-            return Fault(kind, ranks, extra_ns=pause_ns, steps=steps, silent=silent)
-    raise ValueError(f"nothing draws {kind}")
-
-
-def _pair(rng: random.Random, spec: JobSpec) -> tuple[int, ...]:
-    stage = rng.randrange(spec.pp - 1)
-    dp, tp = rng.randrange(spec.dp), rng.randrange(spec.tp)
-    return spec.rank_at(stage, dp, tp), spec.rank_at(stage + 1, dp, tp)
-
-
-def _group(rng: random.Random, spec: JobSpec) -> tuple[int, ...]:
-    """Members of a group of which there are others alike."""
-    stage, dp, tp = spec.place(rng.randrange(spec.world_size))
-    tensor = tuple(spec.rank_at(stage, dp, other) for other in range(spec.tp))
-    data = tuple(spec.rank_at(stage, other, tp) for other in range(spec.dp))
-    if spec.tp > 1 and len(tensor) < spec.world_size and (spec.dp == 1 or rng.random() < 0.5):
-        return tensor
-    return data
-
-
-_CAN_HAVE: Final[dict[FaultKind, Callable[[JobSpec], bool]]] = {
-    "slow_worker": lambda spec: True,
-    "occasional_worker": lambda spec: True,
-    "slow_node": lambda spec: spec.world_size >= 2 * spec.gpus_per_node,
-    "heavy_stage": lambda spec: spec.pp > 1,
-    "uneven_microbatches": lambda spec: spec.dp > 1 and spec.micro_batches >= 4,
-    "uneven_experts": lambda spec: spec.family == "moe",
-    "slow_pair": lambda spec: spec.pp > 1 and spec.dp * spec.tp > 1 and spec.chunks == 1,
-    "slow_group": lambda spec: (spec.dp > 1) + (spec.tp > 1) + (spec.pp > 1) > 1 and spec.dp > 1,
-    "garbage_collection": lambda spec: True,
-    "data_loading": lambda spec: True,
-    "checkpoint": lambda spec: True,
-    "launch_bound": lambda spec: True,
-    "allocation": lambda spec: True,
-    "synchronisation": lambda spec: True,
-    "random": lambda spec: spec.dp > 1,
-}
-
-
 def _damage(rng: random.Random, spec: JobSpec, faults: list[Fault]) -> tuple[Damage, ...]:
     culprits = faults[0].ranks or tuple(range(spec.world_size))
     found = []
     for _ in range(rng.choice((1, 1, 2))):
         rank = rng.choice(culprits) if rng.random() < 0.5 else rng.randrange(spec.world_size)
-        kind = rng.choice(("late", "late", "early", "dropped", "missing", "names_only"))
+        kind = rng.choice(_DAMAGE)
         if kind == "missing" and spec.world_size < 3:
             kind = "late"
         calls = rng.randint(1, 12)
