@@ -20,7 +20,8 @@ class ShardedStep:
 
     All-gathers and reduce-scatters have a stream each. The all-gather of the next layer is posted
     before the layer that computes, and waits until the layer before that one has freed its
-    parameters; the reduce-scatter of a layer waits for its backward pass.
+    parameters; without prefetch an all-gather begins when the layer before has been computed. The
+    reduce-scatter of a layer waits for its backward pass.
     """
 
     def __init__(self, tape: Tape, load: Workload) -> None:
@@ -73,8 +74,8 @@ class ShardedStep:
         backward = inside >= layers
         # Two layers fit into memory: the one before the last must have been computed.
         after = [self.freed[place - 2]] if 2 <= place <= len(self.freed) + 1 else []
-        if place == 0 and (last := tape.last.get(MAIN)) is not None:
-            after = [last]  # parameters of the last optimizer step
+        if place == 0 or not spec.prefetch:
+            after = tape.pending_main()  # parameters of the last optimizer step, or no prefetch
         self.gathered[place] = tape.call(
             ("gather", self.group, tape.step, place),
             "copy_gather" if spec.gather == "copy_engine" else "_allgather_base",
