@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import replace
 
@@ -140,7 +141,7 @@ def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int) -> None:
             assert all(op.start_ns >= other.end_ns for other in op.after)
             streams[op.stream].append(op)
         for ops in streams.values():
-            for one, other in zip(ops, ops[1:], strict=False):
+            for one, other in itertools.pairwise(ops):
                 assert other.start_ns >= one.end_ns
     for call in job.calls.values():
         assert set(call.members) == set(call.ranks)

@@ -23,8 +23,18 @@ Condition = Literal["clean", "damaged", "null", "two"]
 _SHAPES: Final[dict[Family, tuple[tuple[int, int, int], ...]]] = {  # dp, tp, pp
     "dp": ((2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 1, 1), (32, 1, 1)),
     "tp": ((1, 4, 1), (2, 2, 1), (2, 4, 1), (4, 2, 1), (4, 4, 1)),
-    "pp": ((1, 1, 2), (1, 1, 4), (2, 1, 2), (2, 1, 4), (4, 1, 2), (4, 1, 4), (2, 2, 2), (2, 2, 4)),
-    "fsdp": ((2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 1, 1), (4, 2, 1)),
+    "pp": (
+        (1, 1, 2),
+        (1, 1, 4),
+        (2, 1, 2),
+        (2, 1, 4),
+        (4, 1, 2),
+        (4, 1, 4),
+        (2, 2, 2),
+        (2, 2, 4),
+        (4, 2, 4),
+    ),
+    "fsdp": ((2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 1, 1), (32, 1, 1), (4, 2, 1)),
     "moe": ((4, 1, 1), (8, 1, 1), (16, 1, 1), (4, 2, 1), (4, 1, 2)),
 }
 _LEVELS: Final[tuple[Level, ...]] = (
@@ -44,6 +54,8 @@ _DAMAGE: Final[tuple[DamageKind, ...]] = (
     "missing",
     "names_only",
 )
+RAGGED: Final = 0.2
+"""Share of damaged jobs in which most windows begin or end differently."""
 MOST_OPERATIONS: Final = 9_000
 """Device operations of a job beyond which steps, micro-batches and layers are reduced."""
 _KERNELS_A_LAYER: Final = 14
@@ -178,6 +190,12 @@ def _layout(rng: random.Random, family: Family, seed: int, ranks: int | None) ->
 
 
 def _damage(rng: random.Random, spec: JobSpec, faults: list[Fault]) -> tuple[Damage, ...]:
+    if rng.random() < RAGGED:
+        return tuple(
+            Damage(rng.choice(("late", "early")), rank, rng.randint(1, 6))
+            for rank in range(spec.world_size)
+            if rng.random() < 0.7
+        )
     culprits = faults[0].ranks or tuple(range(spec.world_size))
     found = []
     for _ in range(rng.choice((1, 1, 2))):
