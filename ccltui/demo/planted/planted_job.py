@@ -12,7 +12,7 @@ import orjson
 
 from ccltui.demo.planted.job_spec import JobSpec, Level
 from ccltui.demo.planted.planted_truth import PlantedTruth, known_truth
-from ccltui.demo.planted.rank_rows import RankRows, group_name
+from ccltui.demo.planted.profiled_rows import RankRows, group_name
 from ccltui.demo.planted.recording_window import damaged
 from ccltui.demo.planted.row_writer import Groups, trace_bytes
 from ccltui.demo.planted.run_simulation import run_job, step_time_ns

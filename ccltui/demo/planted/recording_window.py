@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ccltui.demo.planted.event_graph import Op
 from ccltui.demo.planted.job_spec import Damage
-from ccltui.demo.planted.rank_rows import Row
+from ccltui.demo.planted.profiled_rows import Row
 
 RUNS = 3
 """Runs of consecutive device rows that dropped buffers of the profiler leave out."""

@@ -8,7 +8,7 @@ import orjson
 
 from ccltui.demo.planted import row_names
 from ccltui.demo.planted.job_spec import JobSpec, Level
-from ccltui.demo.planted.rank_rows import Row
+from ccltui.demo.planted.profiled_rows import Row
 
 BASE_NS = 1_775_078_550_000_000_000
 ORIGIN_NS = 600_000_000_000
