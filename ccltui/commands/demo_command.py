@@ -61,7 +61,12 @@ def parser() -> args.Parser:
         "With any of these, a job is drawn from the seed instead; what is planted in it is "
         "written beside DIR, to DIR.answer.json.",
     )
-    planted.add_argument("--fault", choices=FAULTS, help="what makes it slow; any: drawn")
+    planted.add_argument(
+        "--fault",
+        choices=FAULTS,
+        metavar="KIND",
+        help=f"what makes it slow; any: drawn; otherwise one of {', '.join(FAULTS[1:])}",
+    )
     planted.add_argument("--family", choices=FAMILIES, help="kind of parallelism")
     planted.add_argument(
         "--condition",
@@ -129,7 +134,7 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
     """
     from ccltui.demo.planted import random_spec, write_planted  # noqa: PLC0415
 
-    target = options.directory or _default_directory().with_name(f"{FOLDER}-planted")
+    target = options.directory or _default_directory(f"{FOLDER}-planted")
     fault = None if options.fault == "any" else options.fault
     try:
         spec = random_spec(
@@ -146,17 +151,17 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
     return target
 
 
-def _default_directory() -> Path:
+def _default_directory(name: str = FOLDER) -> Path:
     """Folder beside the column cache, else a temporary folder."""
     from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
 
-    beside = default_cache_dir().with_name(FOLDER)
+    beside = default_cache_dir().with_name(name)
     try:
         beside.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=beside):
             return beside
     except OSError:
-        return Path(tempfile.mkdtemp(prefix=f"{FOLDER}-"))
+        return Path(tempfile.mkdtemp(prefix=f"{name}-"))
 
 
 def _loading(directory: Path, options: argparse.Namespace) -> LoadOptions:
