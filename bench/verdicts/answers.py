@@ -99,7 +99,7 @@ def _verdict(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
         "verdict": details.get("verdict") or "",
         "ranks": tuple(str(rank) for rank in ranks),
         "stage": int(stage) if isinstance(stage, int | str) and str(stage).isdigit() else None,
-        "cause": str(details.get("cause") or culprit.get("cause") or ""),
+        "cause": str(details.get("cause") or (details.get("evidence") or {}).get("cause") or ""),
         "confidence": details.get("confidence") or "",
         "saved_ms": details.get("saves_ms"),
     }

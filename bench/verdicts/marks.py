@@ -60,6 +60,7 @@ class Marked:
         saved_error: Relative error of the saved time; None where not compared.
         below_one: S is below 0.995.
         silent_ok: Status ok although a recorded rank is left out or a rank has no file.
+        names_innocent: Ranks that are no culprits are named, for more than 1 % of rank time.
         text: Answer in a few words.
     """
 
@@ -72,6 +73,7 @@ class Marked:
     saved_error: float | None
     below_one: bool
     silent_ok: bool
+    names_innocent: bool
     text: str
 
 
@@ -91,9 +93,19 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
         _saved_error(name, answer, truth),
         answer.slowdown is not None and answer.slowdown < LEAST_SLOWDOWN,
         answer.status == "ok" and _leaves_out(answer, truth),
+        _names_innocent(answer, faults),
         f"{answer.verdict or answer.status} {','.join(answer.ranks)} {answer.cause}"
         f" {answer.confidence} {answer.reason}".strip(),
     )
+
+
+def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
+    """Whether anybody is named who is no culprit; both ends of a slow link are its culprits."""
+    link = answer.verdict == "slow_link"
+    culprits = {
+        str(rank) for fault in faults if link or fault.verdict in OF_RANKS for rank in fault.ranks
+    }
+    return answer.material and not set(answer.ranks) <= culprits
 
 
 LEAST_SLOWDOWN: Final = 0.995

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from bench.verdicts import goals
 from bench.verdicts.marks import Marked
+from bench.verdicts.quantiles import nearest, wilson
 from bench.verdicts.scored_job import Scored
 
 CONDITIONS: Final = ("clean", "damaged", "two", "link", "null")
@@ -18,11 +19,12 @@ WORST: Final = 10
 def text_of(jobs: Sequence[Scored]) -> str:
     """All tables."""
     metrics = list(dict.fromkeys(name for job in jobs for name in job.marks))
-    parts = [_summary(jobs)]
+    named = "verdict" if "verdict" in metrics else "blame_chain"
+    head = ("goal", "bound", "value", "met")
+    parts = [_summary(jobs), _table(f"goals ({named})", head, goals.rows(goals.goals(jobs, named)))]
     for name in metrics:
         if name != "what_if_no_straggler":
             parts += [_by_condition(jobs, name), _reliability(jobs, name)]
-    named = "verdict" if "verdict" in metrics else "blame_chain"
     parts += [
         _by(jobs, named, "topology", lambda job: job.topology),
         _by(jobs, named, "planted", lambda job: job.fault or "nothing material"),
@@ -105,14 +107,6 @@ def _reliability(jobs: Sequence[Scored], name: str) -> str:
     return _table(f"{name}, reliability", head, rows)
 
 
-def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
-    """Score interval of a proportion."""
-    share, square = right / count, z * z / count
-    middle = (share + square / 2) / (1 + square)
-    half = z / (1 + square) * math.sqrt(share * (1 - share) / count + square / (4 * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _by(jobs: Sequence[Scored], name: str, title: str, key: Callable[[Scored], str]) -> str:
     kinds = sorted({key(job) for job in jobs if not job.failure})
     rows = [
@@ -141,11 +135,6 @@ def _saved(jobs: Sequence[Scored], metrics: Sequence[str]) -> str:
                 rows.append([name, topology, str(len(errors)), *values])
     head = ("metric", "topology", "jobs", "p50", "p90", "largest")
     return _table("error of the saved time", head, rows) if rows else ""
-
-
-def nearest(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share does not exceed."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _counts(jobs: Sequence[Scored], metrics: Sequence[str]) -> str:

@@ -8,8 +8,9 @@ import pytest
 
 from bench.verdicts import rates
 from bench.verdicts.answers import Answer, answers_of
+from bench.verdicts.goals import goals
 from bench.verdicts.marks import marked
-from bench.verdicts.rates import nearest, wilson
+from bench.verdicts.quantiles import nearest, wilson
 from bench.verdicts.scored_job import Scored, score
 from ccltui.demo.planted import Damage, Fault, JobSpec
 from ccltui.demo.planted.planted_truth import FaultTruth, PlantedTruth
@@ -113,7 +114,7 @@ def test_ok_over_fewer_ranks_and_slowdowns_below_one_are_counted() -> None:
 
 def test_proportions_and_quantiles() -> None:
     low, high = wilson(9, 10)
-    assert (low, high) == (pytest.approx(0.5958, abs=1e-4), pytest.approx(0.9821, abs=1e-4))
+    assert [low, high] == pytest.approx([0.5958, 0.9821], abs=1e-4)
     assert [nearest([1, 2, 3, 4], share) for share in (0.5, 0.9, 0.01)] == [2, 4, 1]
 
 
@@ -148,6 +149,21 @@ def test_tables_state_confidence_against_correctness() -> None:
     assert "| low | 1 | 0 | 0.0% |" in text
     assert "--seed 3`" in text
     assert "--seed 1`" not in text
+
+
+def test_goals_are_met_or_not_and_silent_where_no_job_tells() -> None:
+    def job(seed: int, truth: PlantedTruth, condition: str, *ranks: str) -> Scored:
+        answer = Answer("ok", ranks=ranks, confidence="high")
+        marks = {"blame_chain": marked(SPEC, truth, "blame_chain", answer)}
+        return Scored(seed, "dp", "dp", condition, "full", "", "", 0.2, marks, 0.1)
+
+    jobs = [job(1, TRUTH, "clean", "2"), job(2, TRUTH, "clean", "3"), job(3, LINKED, "link", "0")]
+    met = {goal.name: (goal.value, goal.met) for goal in goals(jobs, "blame_chain")}
+
+    assert met["clean: culprit right, of named"] == (0.5, False)
+    assert met["nulls and links: innocent rank named above materiality"] == (1.0, False)
+    assert met["damaged: wrong with high confidence"] == (None, None)
+    assert met["ok with a rank left out"] == (0.0, True)
 
 
 def test_one_failing_job_is_reported_and_does_not_end_the_run(

@@ -52,7 +52,7 @@ def test_clocks_of_hosts_are_off_and_drift() -> None:
     drifting = replace(spec, clock_drifts_ppb=(0, 50_000))
 
     def last_us(job: PlantedJob, rank: int) -> float:
-        return max(event["ts"] + event["dur"] for event in calls(job, rank))
+        return max(float(event["ts"] + event["dur"]) for event in calls(job, rank))
 
     off = last_us(build_job(spec), 2) - last_us(build_job(spec), 0)
     further = last_us(build_job(drifting), 2) - last_us(build_job(spec), 2)

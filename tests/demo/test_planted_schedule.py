@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -45,7 +46,9 @@ def test_an_occasional_worker_costs_its_steps_alone() -> None:
 
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("prefetch", [True, False])
-def test_a_pipeline_is_filled_and_drained_once(schedule: str, prefetch: bool) -> None:
+def test_a_pipeline_is_filled_and_drained_once(
+    schedule: Literal["1f1b", "gpipe"], prefetch: bool
+) -> None:
     few = replace(
         QUIET, family="pp", dp=1, pp=4, micro_batches=4, schedule=schedule, prefetch=prefetch
     )
