@@ -42,6 +42,7 @@ class Answer:
         saved_ms: Time per step that mending it saves.
         slowdown: S, of ``what_if_no_straggler``.
         num_ranks: Ranks that the result covers, where it states them.
+        num_steps: Steps that it is a mean over, where it states them.
     """
 
     status: str
@@ -55,6 +56,7 @@ class Answer:
     saved_ms: float | None = None
     slowdown: float | None = None
     num_ranks: int | None = None
+    num_steps: int | None = None
 
 
 def answers_of(spec: JobSpec) -> tuple[PlantedTruth, dict[str, Answer]]:
@@ -83,12 +85,15 @@ def read_answer(name: str, result: Result, truth: PlantedTruth) -> Answer:
     """Read the answer of one result."""
     reason = result.reasons[0].code if result.reasons else ""
     details = result.details
-    count = details.get("num_ranks")
-    ranks = count if isinstance(count, int) else None
+    ranks, steps = (_count(details.get(key)) for key in ("num_ranks", "num_steps"))
     if result.status == "unavailable":
         return Answer(result.status, reason)
     given = _READERS[name](details, truth)
-    return Answer(result.status, reason, num_ranks=ranks, **given)
+    return Answer(result.status, reason, num_ranks=ranks, num_steps=steps, **given)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _verdict(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:

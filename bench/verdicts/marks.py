@@ -162,16 +162,23 @@ def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> boo
 
 
 def _saved_error(name: str, answer: Answer, truth: PlantedTruth) -> float | None:
-    """Relative error of the saved time, of jobs with one fault that costs enough."""
-    if answer.saved_ms is None or len(truth.faults) == 0:
+    """Relative error of the saved time, of jobs with one fault that costs enough.
+
+    A metric may leave steps out, of which none has a fault of single steps: the mean over fewer
+    steps is then larger.
+    """
+    faults = [fault for fault in truth.faults if fault.cause != "decoy"]
+    if answer.saved_ms is None or len(faults) != 1:
         return None
-    fault = truth.faults[0]
-    others = sum(abs(other.cost_ms) for other in truth.faults[1:])
-    worthwhile = fault.cost_ms >= SCORED_COST * truth.step_ms and others < MATERIAL * fault.cost_ms
+    (fault,) = faults
     alike = name == "verdict" or fault.verdict in ("slow_worker", "occasional_worker", "slow_node")
-    if not worthwhile or not alike or (name == "verdict" and answer.verdict in UNNAMED):
+    unnamed = name == "verdict" and answer.verdict in UNNAMED
+    if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
-    return (answer.saved_ms - fault.cost_ms) / fault.cost_ms
+    cost_ms = fault.cost_ms
+    if fault.steps is not None and answer.num_steps:
+        cost_ms *= truth.steps / answer.num_steps
+    return (answer.saved_ms - cost_ms) / cost_ms
 
 
 UNNAMED: Final = ("", "inconclusive", "no_straggler")

@@ -89,14 +89,18 @@ def test_a_fault_just_above_materiality_may_be_left_out() -> None:
 
 
 def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
-    def error(truth: PlantedTruth, saved_ms: float) -> float | None:
-        answer = verdict("slow_worker", "2", saved_ms=saved_ms)
+    def error(truth: PlantedTruth, saved_ms: float, num_steps: int = 5) -> float | None:
+        answer = verdict("slow_worker", "2", saved_ms=saved_ms, num_steps=num_steps)
         return marked(SPEC, truth, "verdict", answer).saved_error
 
     assert error(TRUTH, 18.0) == pytest.approx(-0.1)
     assert error(replace(TRUTH, faults=(replace(SLOW, cost_ms=4.0),)), 18.0) is None
     assert error(replace(TRUTH, faults=(SLOW, replace(SLOW, cost_ms=5.0))), 18.0) is None
     assert error(QUIET, 18.0) is None
+    # A fault of one step, in the mean of the four steps after the first.
+    one_step = replace(TRUTH, faults=(replace(SLOW, steps=(12,)),))
+    assert error(one_step, 25.0, num_steps=4) == pytest.approx(0.0)
+    assert error(TRUTH, 20.0, num_steps=4) == pytest.approx(0.0)
 
 
 def test_ok_over_fewer_ranks_and_slowdowns_below_one_are_counted() -> None:
