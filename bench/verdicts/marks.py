@@ -18,6 +18,8 @@ Mark = Literal[
 
 BORDER: Final = 2.0
 """Faults that cost up to this multiple of materiality may as well be called immaterial."""
+PLANTED: Final = 0.003
+"""Share of the step from which on naming the planted fault is right although it is immaterial."""
 SCORED_COST: Final = 0.05
 """Share of the step from which on the saved time is compared with the truth."""
 OF_NOBODY: Final = ("no_straggler", "random", "uneven_microbatches")
@@ -80,9 +82,15 @@ class Marked:
 def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Marked:
     """Mark one answer."""
     faults = [fault for fault in truth.faults if fault.cost_ms >= MATERIAL * truth.step_ms]
+    small = [fault for fault in truth.faults if fault.cost_ms >= PLANTED * truth.step_ms]
     least = min((fault.cost_ms for fault in faults[:1]), default=0.0)
     border = least < BORDER * MATERIAL * truth.step_ms
-    mark, class_mark = _mark(name, answer, faults, border=border)
+    if name == "verdict":
+        mark, class_mark = _verdict_marks(answer, truth, faults, border=border)
+        if mark == "wrong" and len(small) > len(faults):
+            mark, class_mark = _verdict_marks(answer, truth, small, border=border)
+    else:
+        mark = class_mark = _mark(answer, faults, border=border)
     return Marked(
         name,
         mark,
@@ -90,7 +98,7 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
         _cause_right(spec, answer, faults),
         answer.confidence,
         answer.material,
-        _saved_error(name, answer, truth),
+        _saved_error(spec, name, answer, truth),
         answer.slowdown is not None and answer.slowdown < LEAST_SLOWDOWN,
         answer.status == "ok" and _leaves_out(answer, truth),
         _names_innocent(answer, faults),
@@ -111,34 +119,42 @@ def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
 LEAST_SLOWDOWN: Final = 0.995
 
 
-def _mark(
-    name: str, answer: Answer, faults: list[FaultTruth], *, border: bool
-) -> tuple[Mark, Mark]:
-    if name == "verdict":
-        return _verdict_marks(answer, faults, border=border)
+def _mark(answer: Answer, faults: list[FaultTruth], *, border: bool) -> Mark:
     named = bool(answer.ranks)
     culprits = {str(rank) for fault in faults if fault.verdict in OF_RANKS for rank in fault.ranks}
     if named and answer.ranks[0] in culprits:
-        return "right", "right"
+        return "right"
     nobody = not culprits or border
     if named and not (nobody and not answer.material):
-        return "wrong", "wrong"
-    return ("quiet", "quiet") if nobody else ("abstained", "abstained")
+        return "wrong"
+    return "quiet" if nobody else "abstained"
 
 
-def _verdict_marks(answer: Answer, faults: list[FaultTruth], *, border: bool) -> tuple[Mark, Mark]:
+def _verdict_marks(
+    answer: Answer, truth: PlantedTruth, faults: list[FaultTruth], *, border: bool
+) -> tuple[Mark, Mark]:
     if answer.verdict in ("", "inconclusive"):
         return ("quiet", "quiet") if not faults else ("abstained", "abstained")
     if answer.verdict == "no_straggler":
         good: Mark = "quiet" if not faults or border else "wrong"
         return good, good
-    if not faults and answer.verdict == "random":
+    if _of_nobody(answer, truth, faults):
         return "quiet", "quiet"
     fitting = [fault for fault in faults if answer.verdict in (fault.verdict, *fault.also_right)]
     if not fitting:
         return "wrong", "wrong"
     who = any(_same_culprit(answer, fault) for fault in fitting)
     return ("right" if who else "wrong"), "right"
+
+
+def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) -> bool:
+    """Whether it names what the job loses without faults: to chance, or to all of its hosts."""
+    worst_ms = max((fault.cost_ms for fault in faults), default=0.0)
+    if answer.verdict == "random":
+        return not faults or truth.jitter_ms >= worst_ms
+    everyone = not answer.ranks or len(answer.ranks) == len(truth.ranks)
+    loses = truth.host_ms >= max(worst_ms, MATERIAL * truth.step_ms)
+    return answer.verdict == "host" and everyone and loses
 
 
 def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
@@ -161,11 +177,11 @@ def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> boo
     return answer.cause in allowed
 
 
-def _saved_error(name: str, answer: Answer, truth: PlantedTruth) -> float | None:
+def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) -> float | None:
     """Relative error of the saved time, of jobs with one fault that costs enough.
 
-    A metric may leave steps out, of which none has a fault of single steps: the mean over fewer
-    steps is then larger.
+    Without step markers there is one window. A metric may leave steps out, of which none has a
+    fault of single steps: the mean over fewer steps is then larger.
     """
     faults = [fault for fault in truth.faults if fault.cause != "decoy"]
     if answer.saved_ms is None or len(faults) != 1:
@@ -176,7 +192,8 @@ def _saved_error(name: str, answer: Answer, truth: PlantedTruth) -> float | None
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
     cost_ms = fault.cost_ms
-    if fault.steps is not None and answer.num_steps:
+    unmarked = spec.level == "no_host"  # without steps the saved time is that of the window
+    if answer.num_steps and (unmarked or fault.steps is not None):
         cost_ms *= truth.steps / answer.num_steps
     return (answer.saved_ms - cost_ms) / cost_ms
 

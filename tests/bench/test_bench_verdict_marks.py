@@ -18,7 +18,8 @@ from ccltui.demo.planted.planted_truth import FaultTruth, PlantedTruth
 SPEC = JobSpec(dp=4)
 SLOW = FaultTruth("slow_worker", "slow_worker", (2,), None, None, None, None, None, 1.5, 20.0, 20.0)
 LINK = replace(SLOW, verdict="slow_link", cause="slow_group", ranks=(0, 1), group=(0, 1))
-TRUTH = PlantedTruth("slow_worker", 5, 100.0, 80.0, (SLOW,), (0, 1, 2, 3), (0, 1, 2, 3), ())
+RANKS = (0, 1, 2, 3)
+TRUTH = PlantedTruth("slow_worker", 5, 100.0, 80.0, 0.5, 1.5, (SLOW,), RANKS, RANKS, ())
 QUIET = replace(TRUTH, verdict="no_straggler", clean_step_ms=100.0, faults=())
 LINKED = replace(TRUTH, verdict="slow_link", faults=(LINK,))
 
@@ -42,6 +43,12 @@ def verdict(name: str, *ranks: str, **more: object) -> Answer:
         (verdict("slow_worker", "2"), QUIET, "wrong", "wrong"),
         (verdict("slow_link", "1", "0"), LINKED, "right", "right"),
         (verdict("slow_link", "2", "3"), LINKED, "wrong", "right"),
+        (verdict("random"), TRUTH, "wrong", "wrong"),
+        (verdict("random"), replace(TRUTH, jitter_ms=25.0), "quiet", "quiet"),
+        (verdict("host"), QUIET, "wrong", "wrong"),
+        (verdict("host"), replace(QUIET, host_ms=3.0), "quiet", "quiet"),
+        (verdict("host", "1"), replace(QUIET, host_ms=3.0), "wrong", "wrong"),
+        (verdict("host"), replace(TRUTH, host_ms=3.0), "wrong", "wrong"),
     ],
 )
 def test_a_verdict_is_right_in_class_and_culprit(
@@ -86,6 +93,9 @@ def test_a_fault_just_above_materiality_may_be_left_out() -> None:
     small = replace(TRUTH, faults=(replace(SLOW, cost_ms=1.5),))
 
     assert marked(SPEC, small, "verdict", verdict("no_straggler")).mark == "quiet"
+    below = replace(QUIET, faults=(replace(SLOW, cost_ms=0.7),))
+    assert marked(SPEC, below, "verdict", verdict("slow_worker", "2")).mark == "right"
+    assert marked(SPEC, below, "verdict", verdict("slow_worker", "1")).mark == "wrong"
 
 
 def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
@@ -101,6 +111,10 @@ def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
     one_step = replace(TRUTH, faults=(replace(SLOW, steps=(12,)),))
     assert error(one_step, 25.0, num_steps=4) == pytest.approx(0.0)
     assert error(TRUTH, 20.0, num_steps=4) == pytest.approx(0.0)
+    # Without markers the window is one step.
+    unmarked = replace(SPEC, level="no_host")
+    answer = verdict("slow_worker", "2", saved_ms=90.0, num_steps=1)
+    assert marked(unmarked, TRUTH, "verdict", answer).saved_error == pytest.approx(-0.1)
 
 
 def test_ok_over_fewer_ranks_and_slowdowns_below_one_are_counted() -> None:

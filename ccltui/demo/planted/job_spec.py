@@ -143,6 +143,7 @@ class JobSpec:
     damage: tuple[Damage, ...] = ()
     clock_offsets_ns: tuple[int, ...] = ()  # by host
     clock_drifts_ppb: tuple[int, ...] = ()
+    free_hosts: bool = False  # host work takes no time: the same job without waiting for hosts
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -48,15 +48,30 @@ class FaultTruth:
 
 @dataclass(frozen=True, slots=True)
 class PlantedTruth:
-    """Known answer of a job; ``faults`` are in order of their cost, the most expensive first."""
+    """Known answer of a job.
+
+    Attributes:
+        verdict: Class of the most expensive fault; ``no_straggler`` if none costs 1 % of the step.
+        steps: Steps of the job.
+        step_ms: Mean step.
+        clean_step_ms: The same without faults.
+        host_ms: What waiting for hosts costs without faults, per step.
+        jitter_ms: What random variation costs without faults, per step.
+        faults: In order of their cost, the most expensive first.
+        ranks: Ranks of the job.
+        recorded: Ranks with a file.
+        damage: What the files lack, in words.
+    """
 
     verdict: Verdict
     steps: int
     step_ms: float
     clean_step_ms: float
+    host_ms: float
+    jitter_ms: float
     faults: tuple[FaultTruth, ...]
-    ranks: tuple[int, ...]  # of the job
-    recorded: tuple[int, ...]  # with a file
+    ranks: tuple[int, ...]
+    recorded: tuple[int, ...]
     damage: tuple[str, ...]
 
     @property
@@ -76,9 +91,10 @@ class PlantedTruth:
 
 def known_truth(spec: JobSpec, step_ns: float) -> PlantedTruth:
     """Answer for a job whose mean step takes ``step_ns``, by simulating it without its faults."""
-    clean_ns = step_ns
-    if spec.faults:
-        clean_ns = step_time_ns(run_job(spec.without_faults())[0])
+    clean = spec.without_faults()
+    clean_ns = step_time_ns(run_job(clean)[0]) if spec.faults else step_ns
+    free_ns = step_time_ns(run_job(replace(clean, free_hosts=True))[0])
+    even_ns = step_time_ns(run_job(replace(clean, jitter=0.0, expert_jitter=0.0))[0])
     faults = [_fault(spec, fault, step_ns, clean_ns) for fault in spec.faults]
     faults.sort(key=lambda fault: -fault.cost_ms)
     material = bool(faults) and faults[0].cost_ms * 1e6 >= MATERIAL * step_ns
@@ -89,6 +105,8 @@ def known_truth(spec: JobSpec, step_ns: float) -> PlantedTruth:
         spec.steps,
         step_ns / 1e6,
         clean_ns / 1e6,
+        (clean_ns - free_ns) / 1e6,
+        max(0.0, clean_ns - even_ns) / 1e6,
         tuple(faults),
         tuple(range(spec.world_size)),
         tuple(rank for rank in range(spec.world_size) if rank not in missing),
@@ -125,7 +143,9 @@ def _fault(spec: JobSpec, fault: Fault, step_ns: float, clean_ns: float) -> Faul
 
 
 def _also_right(spec: JobSpec, fault: Fault) -> tuple[str, ...]:
-    """Classes between which the layout of the job leaves no difference."""
+    """Classes between which the layout or the recording of the job leaves no difference."""
+    if fault.kind == "uneven_experts" and (spec.exchange == "deepep" or spec.level != "full"):
+        return ("slow_worker",)  # nothing states how many tokens were sent
     if fault.kind == "slow_worker" and spec.pp == spec.world_size:
         return ("heavy_stage",)
     if fault.kind == "heavy_stage" and spec.pp == spec.world_size:

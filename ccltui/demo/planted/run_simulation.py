@@ -9,6 +9,8 @@ from ccltui.demo.planted.sharded_step import ShardedStep
 from ccltui.demo.planted.tape import Simulation, Tape
 from ccltui.demo.planted.workload import Workload
 
+BETWEEN_STEPS_NS = 5_000
+
 
 def run_job(spec: JobSpec) -> tuple[Simulation, list[Tape]]:
     """Simulate a job; times are on the true clock, which begins at 0."""
@@ -21,7 +23,7 @@ def run_job(spec: JobSpec) -> tuple[Simulation, list[Tape]]:
             tape.begin("user_annotation", f"ProfilerStep#{10 + step}")
             steps.record(step)
             tape.end()
-            tape.segment.length_ns += 5_000
+            tape.busy("", "", BETWEEN_STEPS_NS)
     evaluate(job.ops, job.segments)
     return job, tapes
 

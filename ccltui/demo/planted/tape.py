@@ -152,12 +152,12 @@ class Tape:
     def wait(self, *ops: Op, stream: int = MAIN) -> None:
         """Let a stream wait for operations."""
         self.waits.setdefault(stream, []).extend(op for op in ops if op.stream != stream)
-        self.segment.length_ns += WAIT_NS
+        self._advance(WAIT_NS)
 
     def busy(self, category: str, name: str, dur_ns: int, *, backward: bool = False) -> None:
         """Keep the host busy; an empty name leaves no event."""
         begin = self.segment.length_ns
-        self.segment.length_ns += dur_ns
+        self._advance(dur_ns)
         if name:
             self.host.append(
                 HostEvent(
@@ -208,6 +208,10 @@ class Tape:
             )
         )
 
+    def _advance(self, dur_ns: int) -> None:
+        if not self.spec.free_hosts:
+            self.segment.length_ns += dur_ns
+
     def pass_factor(self) -> float:
         """Random factor of a pass."""
         return max(0.3, 1 + self._kernels.gauss(0, self.spec.jitter))
@@ -224,8 +228,8 @@ class Tape:
         op.backward = backward
         op.segment = self.segment
         op.host_ns = host_ns
-        op.launch_ns = self.segment.length_ns + host_ns // 2
-        self.segment.length_ns += host_ns
+        op.launch_ns = self.segment.length_ns + (0 if self.spec.free_hosts else host_ns // 2)
+        self._advance(host_ns)
         self.ops.append(op)
         self.job.ops.append(op)
         return op

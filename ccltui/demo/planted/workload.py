@@ -74,8 +74,10 @@ class Workload:
         chance = random.Random(f"{self.spec.seed}/experts/{key}")
         loads = [max(0.1, 1 + chance.gauss(0, self.spec.expert_jitter)) for _ in ranks]
         for fault in self._faults("uneven_experts"):
+            # How many tokens a popular expert is sent differs from layer to layer.
+            excess = (fault.factor - 1) * chance.uniform(0.4, 1.6)
             for place, rank in enumerate(ranks):
-                loads[place] *= fault.factor if fault.acts(rank, step) else 1.0
+                loads[place] *= 1 + excess if fault.acts(rank, step) else 1.0
         mean = sum(loads) / len(loads)
         return [load / mean for load in loads]
 
