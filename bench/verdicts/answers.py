@@ -104,10 +104,31 @@ def _verdict(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
         "verdict": details.get("verdict") or "",
         "ranks": tuple(str(rank) for rank in ranks),
         "stage": int(stage) if isinstance(stage, int | str) and str(stage).isdigit() else None,
-        "cause": str(details.get("cause") or (details.get("evidence") or {}).get("cause") or ""),
+        "cause": _stated_cause(details) if details.get("verdict") == "host" else "",
         "confidence": details.get("confidence") or "",
         "saved_ms": details.get("saves_ms"),
     }
+
+
+HOST_CAUSES: Final = (
+    "data_loading",
+    "checkpoint",
+    "garbage_collection",
+    "allocation",
+    "synchronisation",
+    "host_work",
+    "host_stall",
+    "host_blocked",
+)
+
+
+def _stated_cause(details: Mapping[str, Any]) -> str:
+    """Cause of a verdict about hosts: a key of its own, else named in its sentence."""
+    stated = (details.get("evidence") or {}).get("cause") or details.get("cause")
+    if stated:
+        return str(stated)
+    sentence = str(details.get("why") or "")
+    return next((one for one in HOST_CAUSES if one.replace("_", " ") in sentence), "")
 
 
 def _root(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
