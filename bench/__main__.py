@@ -68,9 +68,11 @@ def main() -> int:
     )
     options.folder.mkdir(parents=True, exist_ok=True)
     compile_modules()
-    if options.only == [CULPRITS]:
+    if CULPRITS in (options.only or ()):
         _culprits(options)
-        return 0
+        options.only = [part for part in options.only if part != CULPRITS]
+        if not options.only:
+            return 0
     try:
         results = _Bench(options, sizes).results()
     except RunError as error:

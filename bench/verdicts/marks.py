@@ -168,7 +168,8 @@ def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
 def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool | None:
     """Whether the cause fits; with silent hosts only its kind can be known."""
     culprits = [fault for fault in faults if fault.cause in EXPECTED_CAUSES]
-    if not answer.cause or not culprits or not answer.ranks:
+    named = bool(answer.ranks) or answer.verdict == "host"
+    if not answer.cause or not culprits or not named:
         return None
     silent = spec.level in ("names", "no_host") or any(fault.silent for fault in spec.faults)
     allowed = {cause for fault in culprits for cause in EXPECTED_CAUSES[fault.cause]}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import orjson
 import pytest
 
+from bench import __main__ as command
 from bench.verdicts import rates
 from bench.verdicts.answers import Answer, answers_of
 from bench.verdicts.goals import goals
@@ -195,6 +199,25 @@ def test_one_failing_job_is_reported_and_does_not_end_the_run(
 
     assert failed.failure == "RuntimeError: no"
     assert "1 failed" in rates.text_of([failed])
+
+
+def test_the_part_scores_the_seeds_asked_for_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def here(seeds: Sequence[int], workers: int, log: object) -> list[Scored]:
+        return [score(seed) for seed in seeds]
+
+    monkeypatch.setattr(command, "score_many", here)
+    monkeypatch.setattr(command, "compile_modules", lambda: None)
+    options = ["--only", "culprits", "--culprit-jobs", "2", "--seed-base", "7"]
+    monkeypatch.setattr("sys.argv", ["bench", *options, "--folder", str(tmp_path)])
+
+    assert command.main() == 0
+
+    assert capsys.readouterr().out.startswith("2 jobs, ")
+    lines = (tmp_path / "culprits.jsonl").read_bytes().splitlines()
+    assert [orjson.loads(line)["seed"] for line in lines] == [7, 8]
+    assert not (tmp_path / "results.json").exists()
 
 
 def test_damage_is_a_condition_of_its_own() -> None:

@@ -191,11 +191,12 @@ def _layout(rng: random.Random, family: Family, seed: int, ranks: int | None) ->
 
 def _damage(rng: random.Random, spec: JobSpec, faults: list[Fault]) -> tuple[Damage, ...]:
     if rng.random() < RAGGED:
-        return tuple(
+        ragged = tuple(
             Damage(rng.choice(("late", "early")), rank, rng.randint(1, 6))
             for rank in range(spec.world_size)
             if rng.random() < 0.7
         )
+        return ragged or (Damage("late", 0, 3),)
     culprits = faults[0].ranks or tuple(range(spec.world_size))
     found = []
     for _ in range(rng.choice((1, 1, 2))):
