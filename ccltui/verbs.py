@@ -21,6 +21,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
     "diff": Verb("diff_command", "A B [options]", "compare two runs"),
     "doctor": Verb("doctor_command", "DIR [options]", "list and check the files of DIR"),
+    "explain": Verb(
+        "explain_command", "DIR [options]", "explain what slows the job down, and how sure that is"
+    ),
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),

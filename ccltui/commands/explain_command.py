@@ -1,0 +1,68 @@
+"""``ccltui explain DIR``: explain in about twenty lines what slows a job down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import choose_metrics, measure
+from ccltui.parsers.errors import GrammarError
+from ccltui.report import explanation
+from ccltui.report.output import check_target, write_report
+from ccltui.verbs import usage_of
+
+PROG = "ccltui explain"
+_DESCRIPTION = """\
+Explain what slows a job down: what, who, why, how much of a step, how sure that is, what was ruled
+out, and what to record to know more. Every statement names the metric that it comes from."""
+_LEAST_BUDGET = 1024
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui explain``."""
+    result = args.Parser(prog=PROG, usage=usage_of("explain"), description=_DESCRIPTION)
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument(
+        "--format", choices=tuple(explanation.WRITERS), default="md", help="default: md"
+    )
+    result.add_argument(
+        "--budget",
+        type=int,
+        default=explanation.BUDGET,
+        metavar="BYTES",
+        help=f"largest size of the JSON document; default: {explanation.BUDGET}",
+    )
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_capture(result)
+    args.add_selection(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui explain`` with its arguments and return the exit status.
+
+    The status is that of the verdict: that a job cannot be explained is an answer.
+    """
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    if options.budget < _LEAST_BUDGET:
+        raise GrammarError(f"--budget {options.budget}: at least {_LEAST_BUDGET} bytes")
+    measured = measure(
+        choose_metrics(explanation.METRICS),
+        LoadOptions.of(options.trace, options),
+        args.selection_of(options),
+        debug=options.debug,
+    )
+    if measured.problem is not None:
+        measured.print_messages(warnings=False)
+        return exit_codes.INPUT
+    results = {metric.name: result for metric, result in measured.results}
+    found = explanation.explain(measured.trace, results)
+    write_report(explanation.WRITERS[options.format](found, options.budget), options.output)
+    return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED

@@ -1,0 +1,315 @@
+"""Explain a job in about twenty lines: what is slow, who causes it, why, and how sure that is.
+
+Every statement names the metric and the key that it comes from; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ccltui.metrics.result import Result
+from ccltui.parsers.safe_text import safe_text
+from ccltui.report.json_document import TraceSummary
+from ccltui.report.markdown_text import escaped
+from ccltui.report.printable_json import printable_json
+
+METRICS: Final = (
+    "verdict",
+    "iter_time",
+    "temporal_breakdown",
+    "fix_first",
+    "straggler_lag",
+    "blame_chain",
+    "exposed_communication",
+    "clock_offsets",
+    "run_completeness",
+)
+"""Metrics that an explanation uses, in the order in which they are computed."""
+SCHEMA: Final = "ccltui.explanation/1"
+BUDGET: Final = 8192
+"""Largest size of the JSON document in bytes, unless another is asked for."""
+_LEAST: Final = 3
+"""Number of statements that are kept whatever the budget."""
+
+Results = Mapping[str, Result]
+
+
+class Claim(Struct, frozen=True):
+    """One statement, and where it comes from.
+
+    Attributes:
+        about: "verdict", "step", "loss", "evidence" or "trust".
+        text: the statement, one sentence.
+        metric: name of the metric.
+        key: key in the details of its result, "" for the whole result.
+        value: the number or word that the sentence states.
+        unit: unit of the value, "" without one.
+    """
+
+    about: str
+    text: str
+    metric: str
+    key: str
+    value: object = None
+    unit: str = ""
+
+
+class Explanation(Struct, frozen=True):
+    """What a job shows.
+
+    Attributes:
+        path: the directory as given.
+        headline: the verdict in one sentence.
+        verdict: its class, None where there is none.
+        confidence: "high", "medium", "low", or None.
+        claims: statements, the most important first.
+        ruled_out: causes that are excluded, with the reason.
+        missing: what would make it surer, or what is not there.
+    """
+
+    path: str
+    headline: str
+    verdict: str | None
+    confidence: str | None
+    claims: tuple[Claim, ...]
+    ruled_out: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    def command(self, claim: Claim) -> str:
+        """Return the command that prints the value of a statement."""
+        return f"ccltui {_quoted(self.path)} --metric {claim.metric} --detail"
+
+
+def _quoted(path: str) -> str:
+    return safe_text(shlex.quote(path))
+
+
+def explain(trace: TraceSummary, results: Results) -> Explanation:
+    """Explain a job from the results of `METRICS`; any of them may be absent."""
+    claims: list[Claim] = []
+    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed):
+        claims += add(results)
+    claims += _trust(trace, results)
+    found = _details(results, "verdict")
+    return Explanation(
+        path=trace.path,
+        headline=_headline(results),
+        verdict=found.get("verdict"),
+        confidence=found.get("confidence"),
+        claims=tuple(claims),
+        ruled_out=tuple(f"{one['class']}: {one['why']}" for one in found.get("ruled_out", ())),
+        missing=(*map(str, found.get("next", ())), *_missing(results)),
+    )
+
+
+def as_markdown(explanation: Explanation) -> bytes:
+    """Return the explanation as Markdown text, UTF-8."""
+    lines = [f"# {escaped(explanation.path)}", "", escaped(explanation.headline), ""]
+    for claim in explanation.claims:
+        source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
+        lines.append(f"- {escaped(claim.text)} (`{source}`)")
+    for title, texts in (
+        ("Ruled out", explanation.ruled_out),
+        ("Missing", explanation.missing),
+    ):
+        if texts:
+            lines += ["", f"{title}:", "", *(f"- {escaped(text)}" for text in texts)]
+    used = dict.fromkeys(claim.metric for claim in explanation.claims)
+    names = " ".join(f"--metric {name}" for name in used)
+    lines += ["", f"    ccltui {_quoted(explanation.path)} {names} --detail", ""]
+    return "\n".join(lines).encode()
+
+
+def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
+    """Return the explanation as a JSON document of at most ``budget`` bytes.
+
+    Statements are left out from the end where it would be larger; their number is ``left_out``.
+    """
+    claims = list(explanation.claims)
+    while True:
+        document = {
+            "schema": SCHEMA,
+            "path": explanation.path,
+            "headline": explanation.headline,
+            "verdict": explanation.verdict,
+            "confidence": explanation.confidence,
+            "claims": [
+                {
+                    "about": one.about,
+                    "text": one.text,
+                    "metric": one.metric,
+                    "key": one.key,
+                    "value": one.value,
+                    "unit": one.unit,
+                    "command": explanation.command(one),
+                }
+                for one in claims
+            ],
+            "ruled_out": list(explanation.ruled_out),
+            "missing": list(explanation.missing),
+            "left_out": len(explanation.claims) - len(claims),
+        }
+        text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
+        data = f"{printable_json(text)}\n".encode()
+        if len(data) <= budget or len(claims) <= _LEAST:
+            return data
+        claims.pop()
+
+
+def _details(results: Results, name: str) -> Mapping[str, Any]:
+    """Return the details of a result that has a value, empty for any other."""
+    result = results.get(name)
+    return {} if result is None or result.status == "unavailable" else result.details
+
+
+def _headline(results: Results) -> str:
+    result = results.get("verdict")
+    if result is None:
+        return "No verdict was computed."
+    if result.status == "unavailable":
+        why = result.reasons[0].message if result.reasons else "no reason given"
+        return f"I cannot tell who makes the job slow, because {why}."
+    found = result.details
+    sure = f" Confidence: {found['confidence']}." if found.get("confidence") else ""
+    cost = f" It costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
+    if found["verdict"] == "no_straggler":
+        cost = ""
+    text = str(found["why"])
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{cost}{sure}"
+
+
+def _culprit(results: Results) -> list[Claim]:
+    found = _details(results, "verdict")
+    claims = []
+    if found.get("saves_ms") is not None:
+        text = f"Setting the culprit back saves {found['saves_ms']:.4g} ms a step."
+        claims.append(Claim("verdict", text, "verdict", "saves_ms", found["saves_ms"], "ms"))
+    for number, other in enumerate(found.get("also", ())):
+        saves = other.get("saves_ms")
+        cost = "" if saves is None else f", {saves:.4g} ms a step"
+        text = f"Also possible: {other['verdict']}{_who(other.get('culprit'))}{cost}."
+        claims.append(Claim("verdict", text, "verdict", f"also.{number}", saves, "ms"))
+    shares = {name: share for name, share in found.get("shares", {}).items() if share}
+    if shares:
+        ordered = sorted(shares.items(), key=lambda item: -item[1])
+        parts = ", ".join(f"{name} {share:.0%}" for name, share in ordered if share >= 0.005)
+        text = f"Of the loss against the repaired step: {parts}."
+        claims.append(Claim("evidence", text, "verdict", "shares", dict(ordered)))
+    return claims
+
+
+def _who(culprit: Mapping[str, Any] | None) -> str:
+    if culprit is None:
+        return ""
+    if culprit.get("ranks"):
+        return f" of rank {', '.join(culprit['ranks'][:4])}"
+    for key in ("stage", "group", "host"):
+        if culprit.get(key) is not None:
+            return f" of {key} {culprit[key]}"
+    return ""
+
+
+def _step(results: Results) -> list[Claim]:
+    found = _details(results, "iter_time")
+    mean = found.get("avg_iter_time_ms")
+    if mean is None:
+        return []
+    text = f"A step takes {mean:.4g} ms (mean of {found.get('num_iterations')})."
+    return [Claim("step", text, "iter_time", "avg_iter_time_ms", mean, "ms")]
+
+
+def _parts(results: Results) -> list[Claim]:
+    found = _details(results, "temporal_breakdown")
+    names = {
+        "comp_only_ratio": "computation alone",
+        "overlap_ratio": "computation beside communication",
+        "comm_only_ratio": "exposed communication",
+        "mem_only_ratio": "copies",
+        "idle_ratio": "idle",
+    }
+    known = {key: found[key] for key in names if found.get(key) is not None}
+    if not known:
+        return []
+    parts = ", ".join(f"{names[key]} {share:.1%}" for key, share in known.items())
+    text = f"Time of the device: {parts}."
+    return [Claim("step", text, "temporal_breakdown", "comp_ratio", found.get("comp_ratio"))]
+
+
+def _losses(results: Results) -> list[Claim]:
+    rows: Sequence[Mapping[str, Any]] = _details(results, "fix_first").get("losses", ())
+    return [
+        Claim("loss", f"{row['sentence']}.", "fix_first", f"losses.{k}", row["lost_ms"], "ms")
+        for k, row in enumerate(rows[:3])
+    ]
+
+
+def _waiting(results: Results) -> list[Claim]:
+    claims = []
+    lag = _details(results, "straggler_lag")
+    if lag.get("mean_lag_us") is not None:
+        text = (
+            f"Between the first and the last arrival at a collective lie {lag['mean_lag_us']:.4g} "
+            f"us on average, over {lag['num_collectives']} collectives."
+        )
+        claims.append(
+            Claim("evidence", text, "straggler_lag", "mean_lag_us", lag["mean_lag_us"], "us")
+        )
+    chain = _details(results, "blame_chain")
+    if chain.get("root_rank") is not None and chain.get("root_share") is not None:
+        text = (
+            f"{chain['root_share']:.0%} of the waiting at collectives began with rank "
+            f"{chain['root_rank']} ({chain['root_cause']})."
+        )
+        claims.append(
+            Claim("evidence", text, "blame_chain", "root_share", chain["root_share"], "ratio")
+        )
+    return claims
+
+
+def _exposed(results: Results) -> list[Claim]:
+    by_dim = _details(results, "exposed_communication").get("by_dim", {})
+    known = {name: row["exposed_ms"] for name, row in by_dim.items() if row.get("exposed_ms")}
+    if not known:
+        return []
+    ordered = sorted(known.items(), key=lambda item: -item[1])[:4]
+    parts = ", ".join(f"{name} {ms:.4g} ms" for name, ms in ordered)
+    text = f"Exposed communication by dimension, mean over ranks: {parts}."
+    return [Claim("evidence", text, "exposed_communication", "by_dim", dict(ordered), "ms")]
+
+
+def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
+    of = "" if trace.world_size is None else f" of {trace.world_size}"
+    text = f"{trace.ranks}{of} ranks are recorded."
+    claims = [Claim("trust", text, "coll_call_num", "num_traces", trace.ranks)]
+    match = _details(results, "straggler_lag").get("match", {})
+    if match.get("matched") is not None:
+        text = f"{match['matched']} collectives are matched, confidence {match.get('confidence')}."
+        claims.append(Claim("trust", text, "straggler_lag", "match", match["matched"]))
+    clocks = _details(results, "clock_offsets")
+    if clocks.get("residual_p95_us") is not None:
+        text = f"The clocks of the ranks are known to {clocks['residual_p95_us']:.4g} us."
+        bar = clocks["residual_p95_us"]
+        claims.append(Claim("trust", text, "clock_offsets", "residual_p95_us", bar, "us"))
+    return claims
+
+
+def _missing(results: Results) -> list[str]:
+    """Return the reasons of partial and absent results, each once, with the metrics concerned."""
+    found: dict[str, list[str]] = {}
+    for name, result in results.items():
+        if name != "run_completeness":
+            for reason in result.reasons:
+                found.setdefault(reason.message, []).append(name)
+    return [f"{text} ({', '.join(names)})" for text, names in found.items()]
+
+
+WRITERS: Final[Mapping[str, Callable[[Explanation, int], bytes]]] = {
+    "md": lambda explanation, _: as_markdown(explanation),
+    "json": as_json,
+}
+"""Writers by format; the number is the budget in bytes."""
