@@ -163,7 +163,7 @@ def _note_cells(path: str, note: Note) -> tuple[str, ...]:
 
 
 def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
-    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     job = loaded.job
     files = [
