@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ccltui import slow_path
@@ -14,6 +15,10 @@ from ccltui import slow_path
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
 NUMBERS = itertools.count()
+
+# An example may take any time where other programs use the CPUs.
+hypothesis.settings.register_profile("ccltui", deadline=None)
+hypothesis.settings.load_profile("ccltui")
 
 ABSENT = slow_path.missing_modules()
 if ABSENT:

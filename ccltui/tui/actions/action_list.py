@@ -140,7 +140,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("rows.out", ("ctrl+s",), "more ranks in view", "view",
            chart_moves.zoom_rows(inwards=False), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=False)),
-    Action("view.order", ("o",), "by rank, harm, node, group", "view", chart_moves.order, CHARTS,
+    Action("view.order", ("o",), "by rank, wait caused, node, group", "view", chart_moves.order, CHARTS,
            reasons.chart_is_empty),
     Action("view.pin", ("p",), "keep this rank on top", "view", chart_moves.pin, CHARTS,
            chart_moves.no_rank),
