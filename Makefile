@@ -10,6 +10,12 @@ STAMP  := $(VENV)/.installed-dev
 RUN    := $(VENV)/.installed
 TORCH  := $(VENV)/.installed-torch
 
+# Tests start hundreds of processes, and every worker imports every test: bytecode is written even
+# where PYTHONDONTWRITEBYTECODE is set. compileall follows no links. A worker gets whole files of
+# tests, so that fixtures of a module are made once, until another worker has nothing left.
+COMPILE := $(BIN)/python -m compileall -q parsers metrics ccltui
+PYTEST  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
 TITAN  := .venv-titan
 
 .PHONY: demo test check slurm titan-tests torch format lint types layers docs bench fuzz clean
@@ -19,10 +25,12 @@ demo: $(RUN)
 
 # Tests on a private Slurm, which train with torch, have a target of their own: make slurm.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --ignore=tests/slurm
+	$(COMPILE)
+	$(PYTEST) --ignore=tests/slurm
 
 check: $(STAMP) lint types layers docs
-	$(BIN)/python -m pytest -n auto
+	$(COMPILE)
+	$(PYTEST)
 
 slurm: $(TORCH)
 	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
@@ -66,17 +74,17 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
 
-# The demo needs no development package, so it has a stamp of its own. compileall follows no links.
+# The demo needs no development package, so it has a stamp of its own.
 $(RUN): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable .
-	$(BIN)/python -m compileall -q parsers metrics ccltui
+	$(COMPILE)
 	touch $@
 
 $(STAMP): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	$(BIN)/python -m compileall -q parsers metrics ccltui
+	$(COMPILE)
 	touch $@ $(RUN)
 
 # Large, and of no use outside the tests on Slurm, which are skipped without it.

@@ -7,7 +7,6 @@ rich is imported unless the explorer opens.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -133,6 +132,8 @@ def _check_exists(path: str) -> None:
     """Raise NotFoundError for a missing path, before the explorer opens."""
     if Path(path).exists():
         return
+    import difflib  # noqa: PLC0415  (only errors need it)
+
     near = difflib.get_close_matches(path, VERBS, n=1)
     hint = f"; a verb must come first: {PROG} {near[0]} …" if near else ""
     raise NotFoundError(f"no such file or directory{hint}", path=path)

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -121,6 +120,8 @@ def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Hint at the known name that is most similar to ``name``, "" where none is."""
+    import difflib  # noqa: PLC0415  (only errors need it)
+
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

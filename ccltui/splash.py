@@ -13,7 +13,7 @@ import signal
 import sys
 import termios
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -106,7 +106,8 @@ class Splash:
             attributes, self._attributes = self._attributes, None
             for number, usual in _ENDING.items():
                 signal.signal(number, usual)
-            termios.tcsetattr(0, termios.TCSANOW, attributes)
+            with suppress(termios.error):  # the terminal was closed
+                termios.tcsetattr(0, termios.TCSANOW, attributes)
 
 
 SPLASH: Final = Splash()

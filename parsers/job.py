@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.discovery.card_search import card_file
 from ccltui.parsers.discovery.discover import Capture, Discovery, discover
@@ -23,6 +22,7 @@ from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, loa
 from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
 
 if TYPE_CHECKING:
+    from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.ingest.worker_pool import WorkerPool
 
 ProfileMode = Literal["auto", "torch", "nsys"]
@@ -144,6 +144,8 @@ def start_job(
     try:
         found = card_file(discovery, chosen)
         if found is not None:
+            from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415  (imports yaml)
+
             with contained(found.path):
                 card = read_card(Path(found.real_path), shown_path=found.path)
     except TraceError as error:

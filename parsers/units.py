@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
@@ -119,6 +117,9 @@ def _term_ns(sign: str, number: str, unit: str) -> int:
 def _amount_ns(number: str, unit_ns: int) -> int:
     if number.startswith("0x"):
         return int(number, 16) * unit_ns
+    from decimal import Decimal, InvalidOperation  # noqa: PLC0415  (few command lines have a time)
+    from fractions import Fraction  # noqa: PLC0415
+
     try:
         value = Decimal(number)
     except InvalidOperation:  # an exponent beyond what Decimal holds

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ccltui import slow_path
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
+NUMBERS = itertools.count()
+
+# An example may take any time where other programs use the CPUs.
+hypothesis.settings.register_profile("ccltui", deadline=None)
+hypothesis.settings.load_profile("ccltui")
 
 ABSENT = slow_path.missing_modules()
 if ABSENT:
@@ -65,9 +72,19 @@ def shared() -> Path:
     return directory
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the caches of all tests.
+
+    Of its own, because pytest lists a folder to number the next one in it: 2 ms among thousands.
+    """
+    return tmp_path_factory.mktemp("caches")
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or fills the user's column cache."""
-    directory = tmp_path_factory.mktemp("cache")
+    directory = caches / str(next(NUMBERS))
+    directory.mkdir()
     monkeypatch.setenv("CCLTUI_CACHE_DIR", str(directory))
     return directory

@@ -170,7 +170,7 @@ def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:
 
 
 def _json(card: Card, complaints: Sequence[Complaint]) -> bytes:
-    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     found = [dataclasses.asdict(complaint) for complaint in complaints]
     document = {"schema_version": SCHEMA_VERSION, "path": card.path, "complaints": found}

@@ -94,6 +94,6 @@ def _usage_document(error: GrammarError) -> dict[str, Any]:
 
 
 def _print(value: Any) -> None:
-    from ccltui.report.writers import json_bytes  # noqa: PLC0415
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415
 
     write_report(json_bytes(value, indent=True), None)

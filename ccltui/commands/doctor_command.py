@@ -52,7 +52,8 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui doctor`` with its arguments and return the exit status.
 
-    Findings do not change the status, because they are the requested output. Internal errors do.
+    Findings do not change the status, because they are the requested output. Internal errors do,
+    and files that could not be read for lack of resources, as they do for ``--metric``.
     """
     options = parser().parse_args(arguments)
     problem = check_target(options.output)
@@ -70,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         _print_nothing_found(loaded.job)
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
-    broken |= any(failure.defect for failure in loaded.job.failures)
+    broken |= any(failure.defect or failure.is_lost for failure in loaded.job.failures)
     return exit_codes.INPUT if broken else exit_codes.OK
 
 
@@ -163,7 +164,7 @@ def _note_cells(path: str, note: Note) -> tuple[str, ...]:
 
 
 def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
-    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     job = loaded.job
     files = [

@@ -158,7 +158,8 @@ def _print_reports(options: argparse.Namespace) -> int:
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)
     choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit, options.each)
-    printed = sources.reports_of(LoadOptions.of(options.path, options), choice)
+    lost: list[str] = []
+    printed = sources.reports_of(LoadOptions.of(options.path, options), choice, lost)
     for one in printed:
         _print_remarks(one.source, one.reports)
     every = [report for one in printed for report in one.reports]
@@ -168,7 +169,10 @@ def _print_reports(options: argparse.Namespace) -> int:
         write = WRITERS[options.format]
         write_report(write(texts, TIME_UNITS[options.timeunit]), options.output)
     complete = len(present) == len(every) if wanted else bool(present)
-    return exit_codes.OK if complete else exit_codes.REFUSED
+    return exit_codes.worst(
+        exit_codes.INPUT if lost else exit_codes.OK,
+        exit_codes.OK if complete else exit_codes.REFUSED,
+    )
 
 
 def _print_remarks(source: str, reports: Sequence[Report]) -> None:

@@ -16,7 +16,14 @@ from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
 from ccltui.parsers.discovery.sniff import sniff
-from ccltui.parsers.errors import GrammarError, NotFoundError, TraceError, contained
+from ccltui.parsers.errors import (
+    GrammarError,
+    NotFoundError,
+    TraceError,
+    contained,
+    defect_of,
+    is_of_machine,
+)
 from ccltui.parsers.format import UNKNOWN, Format
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.names import listed
@@ -77,8 +84,18 @@ class Printed:
     reports: Sequence[Report]
 
 
-def reports_of(loading: LoadOptions, choice: Choice) -> list[Printed]:
-    """Compute the selected reports; absent ones have a reason. Raises TraceError."""
+def reports_of(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Printed]:
+    """Compute the selected reports; absent ones have a reason.
+
+    Args:
+        loading: The path, and how its files are opened.
+        choice: The reports, times and units.
+        lost: Extended by the paths of files that were left out although their content may be fine:
+            the system refused to open them, or their reader failed.
+
+    Raises:
+        TraceError: Nothing can be read.
+    """
     path = Path(loading.path)
     if not path.exists():
         raise NotFoundError("no such file or directory", path=loading.path)
@@ -89,7 +106,7 @@ def reports_of(loading: LoadOptions, choice: Choice) -> list[Printed]:
         return [Printed("", _of_text(path, choice))]
     if known.reports == "rows":
         return [Printed("", _of_capture(path, known, loading, choice))]
-    return _of_directory(loading, choice)
+    return _of_directory(loading, choice, lost)
 
 
 def _wanted(part: str) -> Wanted:
@@ -160,7 +177,7 @@ class _Export:
         return self._read[argument]
 
 
-def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
+def _of_directory(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Printed]:
     """Reports of all ranks of a job, or of the files of nsys in a directory."""
     job = discover_job(loading)
     files = job.capture.files
@@ -169,29 +186,31 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
         one = of_nsys[0]
         return [Printed("", _of_capture(Path(one.real_path), one.format, loading, choice))]
     if of_nsys and choice.each:
-        return _of_each(of_nsys, loading, choice)
+        return _of_each(of_nsys, loading, choice, lost)
     if of_nsys:
-        return [Printed("", _of_all(of_nsys, loading, choice))]
+        return [Printed("", _of_all(of_nsys, loading, choice, lost))]
     texts = [found for found in job.discovery.files if found.format.reports == "text"]
     if texts and not files:
-        return _of_texts([found for found in texts if found.duplicate_of is None], choice)
-    return [Printed("", _of_traces(loading, choice))]
+        return _of_texts([found for found in texts if found.duplicate_of is None], choice, lost)
+    return [Printed("", _of_traces(loading, choice, lost))]
 
 
-def _of_each(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Printed]:
+def _of_each(
+    files: Sequence[FoundFile], loading: LoadOptions, choice: Choice, lost: list[str]
+) -> list[Printed]:
     """Reports of each capture under its name; unreadable ones are skipped with a message."""
 
     def read(found: FoundFile) -> Printed:
         with _found(found, loading, choice) as capture:
             return Printed(found.path, _computed(choice, capture.tables))
 
-    printed = [one for _, one in _readable(files, read)]
+    printed = [one for _, one in _readable(files, read, lost)]
     if not printed:
         raise TraceError(_NOTHING_READABLE, path=loading.path)
     return printed
 
 
-def _of_texts(files: Sequence[FoundFile], choice: Choice) -> list[Printed]:
+def _of_texts(files: Sequence[FoundFile], choice: Choice, lost: list[str]) -> list[Printed]:
     """Reports of each text under its name: results of different captures cannot be pooled."""
     if len(files) == 1:
         return [Printed("", _of_text(Path(files[0].real_path), choice))]
@@ -199,10 +218,12 @@ def _of_texts(files: Sequence[FoundFile], choice: Choice) -> list[Printed]:
     def read(found: FoundFile) -> Printed:
         return Printed(found.path, _of_text(Path(found.real_path), choice))
 
-    return [one for _, one in _readable(files, read)]
+    return [one for _, one in _readable(files, read, lost)]
 
 
-def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Report]:
+def _of_all(
+    files: Sequence[FoundFile], loading: LoadOptions, choice: Choice, lost: list[str]
+) -> list[Report]:
     """Reports of the rows of all captures together, as recipes of nsys pool files."""
     chosen: dict[str, list[Chosen]] = {one.argument: [] for one in choice.wanted}
 
@@ -211,7 +232,7 @@ def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) ->
             return {argument: capture.tables(argument) for argument in chosen}
 
     names = []
-    for found, tables in _readable(files, read):
+    for found, tables in _readable(files, read, lost):
         names.append(found.path)
         for argument, one in tables.items():
             bounds = _bounds(choice, one)
@@ -226,23 +247,26 @@ def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) ->
 
 
 def _readable(
-    files: Sequence[FoundFile], read: Callable[[FoundFile], T]
+    files: Sequence[FoundFile], read: Callable[[FoundFile], T], lost: list[str]
 ) -> Iterator[tuple[FoundFile, T]]:
-    """Read each file; unreadable ones are skipped with a message."""
+    """Read each file; unreadable ones are skipped with a message, ``lost`` as of `reports_of`."""
     for found in files:
         try:
             with contained(found.path):
                 content = read(found)
         except TraceError as error:
             print_message(f"{found.path} is left out: {error}")
+            if is_of_machine(error) or defect_of(error):
+                lost.append(found.path)
         else:
             yield found, content
 
 
-def _of_traces(loading: LoadOptions, choice: Choice) -> list[Report]:
+def _of_traces(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Report]:
     loaded = load_job(loading)
     for failure in loaded.job.failures:
         print_message(f"{failure.path} is left out: {failure.error}")
+    lost += [failure.path for failure in loaded.job.failures if failure.is_lost or failure.defect]
     if not loaded.job.ranks:
         raise TraceError("no data to compute reports from", path=loading.path)
     if any(wanted.argument for wanted in choice.reports):

@@ -13,8 +13,8 @@ from ccltui.parsers.safe_text import safe_text
 from ccltui.report.alltoall_study import NodeStudy, Studies
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.printable_json import json_bytes
 from ccltui.report.text_layout import Align, count_text, table, text_bytes
-from ccltui.report.writers import json_bytes
 
 _STATISTICS: Final = ("mean", "p50", "p95", "max")
 _WIDEST_NAME: Final = 72

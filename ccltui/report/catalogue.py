@@ -136,7 +136,7 @@ def write_csv(catalogue: Catalogue) -> bytes:
 
 def write_json(catalogue: Catalogue) -> bytes:
     """One JSON document: display properties of every metric, then the directories."""
-    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     rows = [
         {

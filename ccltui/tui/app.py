@@ -59,7 +59,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.options = options
         session = Session(path, filter=options.view)
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
-        self._background = Background(self, options, load, analyst, self._post)
+        self._background = Background(self, load, analyst, self._post)
         self._asked: dict[type[Query[Any]], Query[Any]] = {}
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.model.rank_steps import steps_of
-from ccltui.parsers.card.workload_card import Card
+from ccltui.parsers.card.card_values import Card
 from ccltui.parsers.columns import Group, RankTrace
 from ccltui.parsers.names import listed, printable
 

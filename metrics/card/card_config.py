@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Final
 
-from ccltui.parsers.card.workload_card import Card
+from ccltui.parsers.card.card_values import Card
 from ccltui.parsers.names import printable
 from ccltui.parsers.runs.train_config import TrainConfig
 

@@ -117,7 +117,7 @@ def _against_network(
     one: Measurement, benchmark: ClusterBenchmark, card_gbps: float | None
 ) -> Iterator[Implausible]:
     if one.id == "network_latency" and one.value is not None and one.value < LEAST_LATENCY_MS:
-        why = "below half a microsecond: no network answers so fast"
+        why = "below 0.5 us, which no network reaches"
         yield Implausible(one, "impossible", why, LEAST_LATENCY_MS)
     rate = one.decimal_gbps
     if rate is None or one.id not in ("network_bandwidth", "network_alltoall"):

@@ -51,7 +51,7 @@ def runs_with(
     found = [(run, value) for run in runs if (value := figure_of(run)) is not None]
     if not found:
         raise Refusal(
-            Reason("no_side_file", f"no run tells {what}"),
+            Reason("no_side_file", f"no run records {what}"),
             *(Reason("no_side_file", problem) for run in runs for problem in run.problems),
         )
     return found, _leading(view, found)

@@ -76,5 +76,5 @@ def _ms(seconds: float | None) -> float | None:
 def _remarks(run: Run, checks: Sequence[str]) -> list[str]:
     remarks = [*run.problems, *checks, *run.notes]
     if run.profiled:
-        remarks.append("nsys was recording: its throughput is no evidence")
+        remarks.append("nsys was recording: its throughput may be lower than without")
     return remarks

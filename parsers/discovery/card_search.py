@@ -9,7 +9,6 @@ from ccltui.parsers.errors import CardError
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.file_heads import read_head
-from ccltui.parsers.text.yaml_tree import MAX_BYTES
 
 
 def find_card(discovery: Discovery, capture: Capture | None = None) -> str | None:
@@ -58,6 +57,8 @@ def _only_one(discovery: Discovery, cards: list[FoundFile]) -> FoundFile:
 
 
 def _is_full(card: FoundFile) -> bool:
+    from ccltui.parsers.text.yaml_tree import MAX_BYTES  # noqa: PLC0415  (yaml, for cards only)
+
     try:
         text = read_head(card.real_path, MAX_BYTES).data
     except OSError:

@@ -7,7 +7,6 @@ the store and reports; the caller maps them. Progress is in bytes of the files.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -81,7 +80,10 @@ def load(
     if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
         yield from _inline(store, pending, cancelled)
     else:
-        from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415  (what is stored needs no workers)
+        # what is stored needs neither workers nor scratch space
+        import tempfile  # noqa: PLC0415
+
+        from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415
 
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
         # Columns go here where the cache has no room; mapped files outlive it.

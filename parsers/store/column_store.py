@@ -12,9 +12,7 @@ import contextlib
 import hashlib
 import mmap
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,6 +87,8 @@ def default_cache_dir() -> Path:
     try:
         return Path.home() / ".cache" / "ccltui"
     except RuntimeError:  # no HOME and no entry in the password file
+        import tempfile  # noqa: PLC0415  (as in Store.write)
+
         return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"
 
 
@@ -162,6 +162,9 @@ class Store:
 
         Raises OSError where the directory cannot take it (full, read-only, another user's).
         """
+        import shutil  # noqa: PLC0415  (reading a store needs neither)
+        import tempfile  # noqa: PLC0415
+
         self.directory.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
         try:
@@ -208,6 +211,8 @@ class Store:
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
+        import shutil  # noqa: PLC0415  (as in write)
+
         total = 0
         for used, size, folder in sorted(self._entries(), reverse=True):
             total += size

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -45,6 +43,9 @@ def _remove(target: Path, scratch_prefix: str) -> None:
     if not target.is_dir() or target.is_symlink():
         target.unlink()
         return
+    import shutil  # noqa: PLC0415  (only writing needs it)
+    import tempfile  # noqa: PLC0415
+
     aside = Path(tempfile.mkdtemp(prefix=scratch_prefix, dir=target.parent))
     try:
         target.rename(aside)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -162,6 +161,8 @@ def _json_head(head: Head) -> JsonHead:
 
 
 def _tables(path: str) -> frozenset[str]:
+    import sqlite3  # noqa: PLC0415  (few directories hold databases)
+
     # immutable: no lock, and no journal is written next to the user's file.
     uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
     try:

@@ -14,7 +14,8 @@ from terminal import session
 
 from ccltui.demo import Spec, write_job
 
-RANKS = 300
+RANKS = 100
+FEW = "-n 64"
 NUMBERS = ("--metric", "straggler_lag", "--format", "json")
 
 
@@ -60,7 +61,7 @@ def test_all_ranks_count_although_few_files_may_be_open(
     many: Path, places: Mapping[str, Path]
 ) -> None:
     for _ in range(2):  # the second time from the cache, where there is one
-        done = run(limited("-n 256"), many, *NUMBERS)
+        done = run(limited(FEW), many, *NUMBERS)
 
         assert (done.returncode, done.stderr) == (0, "")
         report = json.loads(done.stdout)
@@ -73,7 +74,7 @@ def test_all_ranks_count_although_few_files_may_be_open(
 def test_the_explorer_opens_all_ranks_although_few_files_may_be_open(
     many: Path, places: Mapping[str, Path]
 ) -> None:
-    with session(*limited("-n 256"), many) as explorer:
+    with session(*limited(FEW), many) as explorer:
         explorer.wait_for(f"{RANKS}/{RANKS}")
         explorer.wait_for("step time")
         assert "cannot be mapped" not in explorer.text

@@ -60,6 +60,15 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.tar.gz"))
 
 
+@pytest.fixture(scope="module")
+def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, unpacked once: Cython translates its sources in the first build only."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return next(folder.iterdir())
+
+
 @dataclass(frozen=True, slots=True)
 class Demo:
     """The demo job, and what this checkout prints of it."""
@@ -107,7 +116,7 @@ def test_the_sdist_holds_what_the_wheel_is_compiled_from_and_nothing_generated(
     ],
 )
 def test_a_wheel_of_the_sdist_works_in_an_empty_environment(
-    sdist: Path,
+    unpacked: Path,
     demo: Demo,
     tmp_path: Path,
     environment: Callable[[Path], dict[str, str]],
@@ -115,7 +124,7 @@ def test_a_wheel_of_the_sdist_works_in_an_empty_environment(
 ) -> None:
     (tmp_path / "empty").mkdir()
     env = environment(tmp_path / "empty")
-    wheel = wheel_of(sdist, tmp_path / "wheel", env)
+    wheel = wheel_of(unpacked, tmp_path / "wheel", env)
     check_content(wheel, compiled=compiled)
 
     commands = install(wheel, tmp_path / "environment", env)
@@ -126,10 +135,11 @@ def test_a_wheel_of_the_sdist_works_in_an_empty_environment(
     assert said.count(MARK) == (0 if compiled else 1), said
 
 
-def wheel_of(sdist: Path, folder: Path, env: dict[str, str]) -> Path:
-    """The wheel, built with the tools of this environment."""
+def wheel_of(sources: Path, folder: Path, env: dict[str, str]) -> Path:
+    """The wheel, built with the tools of this environment; nothing compiled before is in it."""
+    shutil.rmtree(sources / "build", ignore_errors=True)
     options = ("--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir")
-    pip(sys.executable, "wheel", *options, "--wheel-dir", folder, sdist, env=env)
+    pip(sys.executable, "wheel", *options, "--wheel-dir", folder, sources, env=env)
     return next(folder.glob("*.whl"))
 
 

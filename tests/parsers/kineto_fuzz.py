@@ -20,21 +20,32 @@ from unittest import mock
 
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.kineto.kineto_reader import read_pieces
 from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.text.compression import TextChunks
 
 WHOLE = 8 << 20
 SIZES = (1, 2, 3, 7, 31, 64, 257, 1000, 4096, 65536)
 
 
 def outcome(path: Path, decoder: str, size: int) -> object:
-    """Everything that a reading of ``path`` says, comparable."""
-    wanted = {"CCLTUI_ACCEL": "1" if decoder == "compiled" else "0"}
+    """All that reading ``path`` in pieces of ``size`` bytes gives, comparable."""
+    os.environ["CCLTUI_ACCEL"] = "1" if decoder == "compiled" else "0"
     try:
-        with mock.patch.dict(os.environ, wanted):
-            return contents(read_kineto(path, shown="trace.json", chunk_bytes=size))
+        return contents(read_in_pieces(path, size))
     except TraceError as error:
         return str(error)
+
+
+def read_in_pieces(path: Path, size: int) -> RankTrace:
+    """Read ``path`` as ``read_kineto`` does, its text cut into pieces of ``size`` bytes.
+
+    The file itself is read at once: a system call for every byte would take longer than decoding.
+    """
+    chunks = TextChunks(path, WHOLE)
+    text = b"".join(chunks)
+    pieces = (text[start : start + size] for start in range(0, len(text), size))
+    return read_pieces(pieces, chunks, path, shown="trace.json")
 
 
 def contents(trace: RankTrace) -> dict[str, Any]:
@@ -62,13 +73,20 @@ def contents(trace: RankTrace) -> dict[str, Any]:
     }
 
 
-def difference(path: Path, size: int) -> str | None:
-    """How the decoders disagree on ``path``, None when they do not."""
-    expected = outcome(path, "general", WHOLE)
-    for decoder, pieces in (("compiled", WHOLE), ("compiled", size), ("general", size)):
-        got = outcome(path, decoder, pieces)
-        if got != expected:
-            return f"{decoder} in pieces of {pieces}: {_first_difference(expected, got)}"
+def difference(path: Path, *sizes: int) -> str | None:
+    """Return how the decoders disagree on ``path``, whole and in pieces of each of ``sizes`` bytes.
+
+    None if they agree.
+    """
+    # patched once, because mock copies the whole environment at every entry
+    with mock.patch.dict(os.environ):
+        expected = outcome(path, "general", WHOLE)
+        readings = [("compiled", WHOLE)]
+        readings += [(decoder, size) for size in sizes for decoder in ("compiled", "general")]
+        for decoder, pieces in readings:
+            got = outcome(path, decoder, pieces)
+            if got != expected:
+                return f"{decoder} in pieces of {pieces}: {_first_difference(expected, got)}"
     return None
 
 
@@ -80,99 +98,112 @@ def _first_difference(expected: object, got: object) -> str:
     return f"{expected!r:.300} is not {got!r:.300}"
 
 
-def seeds() -> list[bytes]:
-    """Small traces that hold one of everything, in several layouts."""
-    events: list[dict[str, Any]] = [
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 2},
-        {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 0.25},
-        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 2.5, "dur": 0.25,
-         "args": {"grid": [24, 2, 1], "device": 0}},
-        {
-            "ph": "X",
-            "cat": "kernel",
-            "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()",
-            "pid": 0,
-            "tid": "stream 20",
-            "ts": 4389490124076.093,
-            "dur": 1.0625,
-            "args": {
-                "grid": [8, 1, 1],
-                "block": [544, 1, 1],
-                "blocks per SM": 0.07,
-                "est. achieved occupancy %": 31,
-                "External id": 74,
-                "correlation": 5,
-                "stream": 20,
-                "device": 0,
-                "Collective name": "allreduce",
-                "In msg nelems": 8,
-                "dtype": "Float",
-                "Process Group Name": "0",
-                "Process Group Ranks": "[0, 1, ...]",
-                "Seq": 3,
-            },
+# One of everything.
+EVENTS: list[dict[str, Any]] = [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 2},
+    {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 0.25},
+    {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 2.5, "dur": 0.25,
+     "args": {"grid": [24, 2, 1], "device": 0}},
+    {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()",
+        "pid": 0,
+        "tid": "stream 20",
+        "ts": 4389490124076.093,
+        "dur": 1.0625,
+        "args": {
+            "grid": [8, 1, 1],
+            "block": [544, 1, 1],
+            "blocks per SM": 0.07,
+            "est. achieved occupancy %": 31,
+            "External id": 74,
+            "correlation": 5,
+            "stream": 20,
+            "device": 0,
+            "Collective name": "allreduce",
+            "In msg nelems": 8,
+            "dtype": "Float",
+            "Process Group Name": "0",
+            "Process Group Ranks": "[0, 1, ...]",
+            "Seq": 3,
         },
-        {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
-         "dur": 1, "args": {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float",
-                            "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]"}},
-        {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
-         "dur": 1, "args": {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float",
-                            "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]",
-                            "Seq": 7}},
-        {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
-         "dur": 1, "args": {"Input Dims": [[6], [], []], "Input type": ["float", "", ""],
-                            "Concrete Inputs": ["", "7", "1", "0", "", "[2, 4]", "[]", "2"]}},
-        {"ph": "X", "cat": "cpu_op", "name": "c10d::send", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
-         "args": {"Input Dims": [[[4]], [], []], "Input type": ["TensorList", "", "Scalar"],
-                  "Concrete Inputs": ["", "", "1"]}},
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
-         "args": {"Record function id": 11, "Input Dims": [[8, 4], [4, 2]]}},
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": "c10d::allreduce_",
-            "pid": 9,
-            "tid": 9,
-            "ts": 2,
-            "dur": 1,
-            "args": {"Input Dims": [[[4, 2]], []], "Input type": ["TensorList", ""],
-                     "Record function id": 12},
-        },
-        {
-            "ph": "X",
-            "cat": "gpu_memcpy",
-            "name": "Memcpy HtoD \u00b5 \U0001f600",
-            "pid": 0,
-            "tid": 7,
-            "ts": 3,
-            "dur": 1,
-            "args": {"bytes": 4096, "memory bandwidth (GB/s)": 1.5e1, "correlation": 0},
-        },
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 1, "dur": 1,
-         "pid": 9, "tid": 9, "args": {"correlation": 5, "x": [1, {"y": [None, True]}]}},
-        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "GPU"}},
-        {"name": "thread_name", "ph": "M", "pid": 9, "tid": 9, "args": {"name": "main \"t\""}},
-        {"name": "thread_name", "ph": "M", "pid": 9, "tid": 9, "args": {"name": "main"}},
-        {"ph": "s", "id": 5, "pid": 9, "tid": 9, "ts": 1, "cat": "ac2g", "name": "ac2g"},
-        {"ph": "B", "cat": "a,cpu_op", "name": "outer", "pid": 9, "tid": 9, "ts": 5},
-        {"ph": "E", "pid": 9, "tid": 9, "ts": 7},
-        {"ph": "i", "name": "[memory]", "ts": 5, "pid": 9, "tid": 9, "args": {"Bytes": 5}},
-        {"ph": "X", "cat": "python_function", "name": "a.py(3): \"f\"\n", "ts": "12.5", "dur": 1},
-    ]  # fmt: skip
-    document = {
-        "schemaVersion": 1,
-        "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0"}]},
-        "deviceProperties": [{"id": 0, "name": "GPU-X", "numSms": 12}, {}],
-        "traceEvents": events,
-        "baseTimeNanoseconds": 1700000000000000000,
-        "other": {"a": [1, 2.5, "}], {"]},
-    }
-    return [
-        json.dumps(document).encode(),
-        json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(),
-        json.dumps(document, indent=4).encode(),
-        json.dumps(events, indent=1).encode(),
-    ]
+    },
+    {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
+     "dur": 1, "args": {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float",
+                        "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]"}},
+    {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
+     "dur": 1, "args": {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float",
+                        "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]",
+                        "Seq": 7}},
+    {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 9, "tid": 9, "ts": 2,
+     "dur": 1, "args": {"Input Dims": [[6], [], []], "Input type": ["float", "", ""],
+                        "Concrete Inputs": ["", "7", "1", "0", "", "[2, 4]", "[]", "2"]}},
+    {"ph": "X", "cat": "cpu_op", "name": "c10d::send", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
+     "args": {"Input Dims": [[[4]], [], []], "Input type": ["TensorList", "", "Scalar"],
+              "Concrete Inputs": ["", "", "1"]}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
+     "args": {"Record function id": 11, "Input Dims": [[8, 4], [4, 2]]}},
+    {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "c10d::allreduce_",
+        "pid": 9,
+        "tid": 9,
+        "ts": 2,
+        "dur": 1,
+        "args": {"Input Dims": [[[4, 2]], []], "Input type": ["TensorList", ""],
+                 "Record function id": 12},
+    },
+    {
+        "ph": "X",
+        "cat": "gpu_memcpy",
+        "name": "Memcpy HtoD \u00b5 \U0001f600",
+        "pid": 0,
+        "tid": 7,
+        "ts": 3,
+        "dur": 1,
+        "args": {"bytes": 4096, "memory bandwidth (GB/s)": 1.5e1, "correlation": 0},
+    },
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 1, "dur": 1,
+     "pid": 9, "tid": 9, "args": {"correlation": 5, "x": [1, {"y": [None, True]}]}},
+    {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "GPU"}},
+    {"name": "thread_name", "ph": "M", "pid": 9, "tid": 9, "args": {"name": "main \"t\""}},
+    {"name": "thread_name", "ph": "M", "pid": 9, "tid": 9, "args": {"name": "main"}},
+    {"ph": "s", "id": 5, "pid": 9, "tid": 9, "ts": 1, "cat": "ac2g", "name": "ac2g"},
+    {"ph": "B", "cat": "a,cpu_op", "name": "outer", "pid": 9, "tid": 9, "ts": 5},
+    {"ph": "E", "pid": 9, "tid": 9, "ts": 7},
+    {"ph": "i", "name": "[memory]", "ts": 5, "pid": 9, "tid": 9, "args": {"Bytes": 5}},
+    {"ph": "X", "cat": "python_function", "name": "a.py(3): \"f\"\n", "ts": "12.5", "dur": 1},
+]  # fmt: skip
+DOCUMENT: dict[str, Any] = {
+    "schemaVersion": 1,
+    "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0"}]},
+    "deviceProperties": [{"id": 0, "name": "GPU-X", "numSms": 12}, {}],
+    "traceEvents": EVENTS,
+    "baseTimeNanoseconds": 1700000000000000000,
+    "other": {"a": [1, 2.5, "}], {"]},
+}
+
+
+def original(dice: random.Random) -> bytes:
+    """Return a small trace of some of the events, sometimes of all, in one of several layouts.
+
+    Few events are decoded in a third of the time of all, and a change hits each more often.
+    """
+    events = EVENTS
+    if dice.random() < 0.9:
+        chosen = sorted(dice.sample(range(len(EVENTS)), dice.randint(2, 6)))
+        events = [EVENTS[place] for place in chosen]
+    document = DOCUMENT | {"traceEvents": events}
+    layouts: tuple[tuple[Any, dict[str, Any]], ...] = (
+        (document, {}),
+        (document, {"separators": (",", ":"), "ensure_ascii": False}),
+        (document, {"indent": 4}),
+        (events, {"indent": 1}),
+    )
+    value, options = dice.choice(layouts)
+    return json.dumps(value, **options).encode()
 
 
 WORDS = [
@@ -208,11 +239,12 @@ def mutant(dice: random.Random, data: bytes) -> bytes:
 def run(mutants: int, seed: int, folder: Path) -> list[str]:
     """Differences found among ``mutants`` mutants; the texts stay in ``folder``."""
     dice = random.Random(seed)
-    originals = seeds()
     found = []
     path = folder / "trace.json"
     for index in range(mutants):
-        text = mutant(dice, dice.choice(originals))
+        text = mutant(dice, original(dice))
+        # a new file: the file system flushes one that is truncated and written again
+        path.unlink(missing_ok=True)
         path.write_bytes(text)
         problem = difference(path, dice.choice(SIZES))
         if problem is not None:

@@ -28,23 +28,19 @@ FILES = sorted(
 )
 
 
-def reference(path: Path) -> list[dict[str, Any]] | None:
-    """Events by the standard library, floats kept as text; None for what is no trace."""
+def reference(path: Path) -> tuple[list[dict[str, Any]], int] | None:
+    """Events by the standard library, floats kept as text, and the base; None for no trace."""
     data = path.read_bytes()
     text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     try:
         document = json.loads(text, parse_float=str)
     except ValueError:
         return None
-    events = document.get("traceEvents") if isinstance(document, dict) else document
-    return events if isinstance(events, list) else None
-
-
-def base_of(path: Path) -> int:
-    data = path.read_bytes()
-    text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    document = json.loads(text)
-    return int(document.get("baseTimeNanoseconds") or 0) if isinstance(document, dict) else 0
+    if not isinstance(document, dict):
+        return (document, 0) if isinstance(document, list) else None
+    events = document.get("traceEvents")
+    base = int(document.get("baseTimeNanoseconds") or 0)
+    return (events, base) if isinstance(events, list) else None
 
 
 def exact_ns(number: int | str) -> int:
@@ -55,18 +51,18 @@ def exact_ns(number: int | str) -> int:
 @pytest.mark.parametrize("name", FILES or ["absent"])
 def test_counts_and_times_equal_a_plain_reading(shared: Path, name: str) -> None:
     path = shared / name
-    events = reference(path)
-    if events is None:
+    found = reference(path)
+    if found is None:
         with pytest.raises(TraceError, match="no list of trace events"):
             read_kineto(path)
         return
 
+    events, base = found
     trace = read_kineto(path)
 
     counted = Counter(f"{e.get('ph') or ''}:{e.get('cat') or ''}" for e in events)
     assert trace.counts == counted
     assert not trace.truncated
-    base = base_of(path)
     expected: dict[Group, list[tuple[int, int, str]]] = {}
     for event in events:
         if event.get("ph") == "X":

@@ -44,7 +44,7 @@ from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
@@ -307,7 +307,7 @@ def literal_metrics() -> dict[str, Metric]:
     return {metric.name: metric for metric in found}
 
 
-def literal_analyst(options: ExplorerOptions) -> Analyst:
+def literal_analyst() -> Analyst:
     """Everything from the fake job's columns, but for the metrics."""
     return Analyst(literal_metrics, first=lambda: None)
 
@@ -325,7 +325,7 @@ def scene(
     *,
     pane: str = ALIGNMENT,
     cells: int = 72,
-    chosen: Filter | None = None,
+    chosen: ViewOptions | None = None,
 ) -> Scene:
     """A scene as it is when everything is loaded and computed."""
     plan = plan or Plan()
@@ -333,7 +333,7 @@ def scene(
     session = Session("/nowhere/run-0421").opened(empty_job(plan))
     for rank in range(plan.ranks):
         session = session.with_job(job, f"rank{rank}.json")
-    session = session.filtered(chosen or Filter()).finished(stopped=False)
+    session = session.filtered(chosen or ViewOptions()).finished(stopped=False)
     view = View(job, ViewOptions(window=session.filter.window, steps=session.filter.steps))
     state = replace(
         ViewState(), pane=pane, time=TimeView(cells=cells), columns=ColumnView(cells=cells), rows=16

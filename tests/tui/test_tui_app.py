@@ -13,6 +13,7 @@ from explorers import Settle, Start, appears, press, screen, shows
 from fakes import FakeLoad, Plan, fail_to_open
 from textual.pilot import Pilot
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.window import Window
@@ -22,7 +23,6 @@ from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.session import Filter
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:
@@ -114,7 +114,7 @@ async def test_a_window_filters_every_pane_without_a_reload(start: Start, settle
         await press(pilot, "t", *"10ms/20ms", "enter")
         await settle(pilot)
 
-        assert app.scene.session.filter == Filter(window=Window(10_000_000, 20_000_000))
+        assert app.scene.session.filter == ViewOptions(window=Window(10_000_000, 20_000_000))
         assert shows(app, "window 10ms/20ms")
         communicator = app.scene.communicator
         assert communicator is not None
@@ -123,7 +123,7 @@ async def test_a_window_filters_every_pane_without_a_reload(start: Start, settle
 
         await press(pilot, "ctrl+t")
         await settle(pilot)
-        assert app.scene.session.filter == Filter()
+        assert app.scene.session.filter == ViewOptions()
         assert len(app.scene.findings.communicators[0]) == 84  # type: ignore[index]
 
 
@@ -136,7 +136,7 @@ async def test_a_bad_window_is_refused_in_the_prompt(start: Start, settle: Settl
         assert shows(app, "no slash between start and end")
         assert shows(app, " > 4s ")
         await press(pilot, "escape")
-        assert app.scene.session.filter == Filter()
+        assert app.scene.session.filter == ViewOptions()
 
 
 async def test_steps_as_a_window(start: Start, settle: Settle) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
+import struct
+import subprocess
+import sys
 import termios
 import time
 from pathlib import Path
@@ -144,3 +148,42 @@ sys.exit(__main__.main())
         assert program.exit_code() == 0
     assert time.monotonic() - begun < 60
     assert after.strip() == ""
+
+
+@pytest.mark.parametrize("of_the_session", [True, False], ids=["signalled", "not signalled"])
+def test_it_ends_with_its_terminal_although_errors_go_to_a_file(
+    tmp_path: Path, of_the_session: bool
+) -> None:
+    """The signal of a closed terminal reaches its session only; reading it gives nothing."""
+    (tmp_path / "run").mkdir()
+    errors = tmp_path / "errors"
+    code = f"""
+import os, sys
+os.dup2(os.open({str(errors)!r}, os.O_WRONLY | os.O_CREAT), 2)
+os.chdir({str(tmp_path)!r})
+sys.argv = ["ccltui", "run"]
+from ccltui import __main__
+sys.exit(__main__.main())
+"""
+    master, slave = os.openpty()
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    take = f"import fcntl; fcntl.ioctl(0, {termios.TIOCSCTTY}, 0)" if of_the_session else ""
+    with subprocess.Popen(
+        [sys.executable, "-c", take + code],
+        stdin=slave,
+        stdout=slave,
+        start_new_session=True,
+        env=os.environ | {"TERM": "xterm-256color"},
+    ) as program:
+        os.close(slave)
+        try:
+            deadline = time.monotonic() + 20
+            while not (errors.exists() and "No trace" in errors.read_text()):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            os.close(master)
+
+            assert program.wait(20) == 128 + signal.SIGHUP
+        finally:
+            program.kill()
+    assert "error" not in errors.read_text()

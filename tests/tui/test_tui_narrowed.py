@@ -8,10 +8,10 @@ import pytest
 from explorers import Settle, Start, press
 from fakes import scene
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.rebase_findings import adopt
-from ccltui.tui.state.session import Filter
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -23,7 +23,7 @@ def test_the_moment_of_the_cursor_is_that_of_its_collective(late: bool) -> None:
     selection = replace(before.state.selection, time_ns=outside)
     before = before.with_state(replace(before.state, selection=selection))
 
-    after = adopt(before, scene(chosen=Filter(window)).findings)
+    after = adopt(before, scene(chosen=ViewOptions(window)).findings)
 
     chosen = after.state.selection
     assert after.communicator is not None
@@ -38,7 +38,7 @@ def test_a_moment_inside_stays() -> None:
     selection = replace(before.state.selection, time_ns=step.start_ns + 123)
     before = before.with_state(replace(before.state, selection=selection))
 
-    after = adopt(before, scene(chosen=Filter(Window(step.start_ns, step.end_ns))).findings)
+    after = adopt(before, scene(chosen=ViewOptions(Window(step.start_ns, step.end_ns))).findings)
 
     assert after.state.selection.time_ns == step.start_ns + 123
 

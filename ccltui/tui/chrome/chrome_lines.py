@@ -8,11 +8,12 @@ from pathlib import PurePath
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.styled_text import GAP, Line, Piece
 
 NARROW = 100
@@ -71,7 +72,7 @@ def _loaded(session: Session) -> str:
     return f"{partly} {session.ranks_loaded}/{session.ranks_expected}{stopped} "
 
 
-def describe(chosen: Filter) -> str:
+def describe(chosen: ViewOptions) -> str:
     """Return the filter as the user would type it; "" when everything is shown."""
     parts = []
     if chosen.window is not None:
@@ -84,7 +85,7 @@ def describe(chosen: Filter) -> str:
     return " ".join(parts)
 
 
-def _window_text(chosen: Filter) -> str:
+def _window_text(chosen: ViewOptions) -> str:
     window = chosen.window
     sides = (None, None) if window is None else (window.start_ns, window.end_ns)
     return "/".join("" if side is None else numbers.short_duration(side) for side in sides)

@@ -14,6 +14,7 @@ from ccltui.draw.minimap import Minimap
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.compute_findings import (
     clock_of,
@@ -28,7 +29,7 @@ from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.side_tables import of_traces
 
 FIRST_METRIC: Final = "coll_call_num"
@@ -130,7 +131,7 @@ class Analyst:
 
 
 def stages(
-    view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
+    view: View, chosen: ViewOptions, findings: Findings, found: tuple[Metric, ...]
 ) -> Iterator[Findings]:
     """Yield findings with more in each: lanes, then communicators, then one metric after another.
 
@@ -156,7 +157,7 @@ def stages(
         raise failed[0]
 
 
-def _with_lanes(findings: Findings, view: View, chosen: Filter) -> Findings:
+def _with_lanes(findings: Findings, view: View, chosen: ViewOptions) -> Findings:
     steps, lanes = steps_of_job(view), lanes_of(view)
     return replace(
         findings,
@@ -168,7 +169,7 @@ def _with_lanes(findings: Findings, view: View, chosen: Filter) -> Findings:
     )
 
 
-def _with_communicators(findings: Findings, view: View, chosen: Filter) -> Findings:
+def _with_communicators(findings: Findings, view: View, chosen: ViewOptions) -> Findings:
     communicators = communicators_of(view, chosen)
     return replace(
         findings,

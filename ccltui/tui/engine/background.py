@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.client import RemoteAnalyst
     from ccltui.tui.state.answers import Answered, Query
 
-MakeAnalyst = Callable[[ExplorerOptions], "Analyst | RemoteAnalyst"]
+MakeAnalyst = Callable[[], "Analyst | RemoteAnalyst"]
 LOADING = "load"
 _SETTLE_S = 0.2
 _SETTLE_FACTOR = 3
@@ -40,13 +40,11 @@ class Background:
     def __init__(
         self,
         app: App[Any],
-        options: ExplorerOptions,
         load: Load,
         make_analyst: MakeAnalyst | None,
         post: Callable[[Fact], object],
     ) -> None:
         self._app = app
-        self._options = options
         self._load = load
         self._make_analyst = make_analyst or _in_a_thread
         self._post = post
@@ -168,7 +166,7 @@ class Background:
     def _run_analysis(self, session: Session, newest: Callable[[], Session]) -> None:
         worker = get_current_worker()
         with self._making:  # two runs may begin before the one analyst is made
-            self._analyst = analyst = self._analyst or self._make_analyst(self._options)
+            self._analyst = analyst = self._analyst or self._make_analyst()
         started = time.perf_counter()
         finished = analyst.run(session, self._post, lambda: worker.is_cancelled)
         self._last_s = time.perf_counter() - started
@@ -176,7 +174,7 @@ class Background:
             self._app.call_from_thread(self.analyse, newest)
 
 
-def _in_a_thread(options: ExplorerOptions) -> Analyst:
+def _in_a_thread() -> Analyst:
     """Return an analyst that computes in this process."""
     from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (after the first paint)
 

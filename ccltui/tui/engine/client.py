@@ -24,7 +24,6 @@ from ccltui.tui.state.job_findings import Findings
 if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
-    from ccltui.tui.options import ExplorerOptions
     from ccltui.tui.state.answers import ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session
@@ -43,9 +42,8 @@ class RemoteAnalyst:
     A job that cannot be sent there, because columns are in no file, is computed in this process.
     """
 
-    def __init__(self, options: ExplorerOptions, started: StartedServer | None = None) -> None:
+    def __init__(self, started: StartedServer | None = None) -> None:
         """Use the server process ``started``; without one the first run starts it."""
-        self._options = options
         self._server: ServerProcess | None = None
         if started is not None:
             self._server = ServerProcess(started, Findings(), self._post_ended)
@@ -150,7 +148,7 @@ class RemoteAnalyst:
         """Return the server process; start one, prepared for queries about ``session``, if none."""
         if self._server is None or not self._server.alive:
             findings = Findings() if self._server is None else self._server.findings
-            self._server = ServerProcess(start_server(self._options), findings, self._post_ended)
+            self._server = ServerProcess(start_server(), findings, self._post_ended)
             if session is not None and session.job is not None:
                 self._server.send_job(session.job)
                 self._server.send(server_messages.PrepareQueries(replace(session, job=None)))

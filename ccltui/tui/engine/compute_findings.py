@@ -18,10 +18,10 @@ from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.tui.state.communicator import Communicator
 from ccltui.tui.state.job_findings import Span, Step
-from ccltui.tui.state.session import Filter
 
 
 def nodes_of(view: View) -> dict[str, int]:
@@ -71,7 +71,7 @@ def steps_of_job(view: View) -> tuple[Step, ...]:
     return tuple(sorted(steps, key=lambda step: step.start_ns))
 
 
-def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
+def span_of(view: View, chosen: ViewOptions, steps: tuple[Step, ...]) -> Span | None:
     """Return the time span of the timeline: the window or chosen steps, else all device work."""
     starts, ends = [], []
     for rank in view.ranks:
@@ -95,7 +95,7 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
     return Span(start, max(end, start + 1))
 
 
-def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
+def communicators_of(view: View, chosen: ViewOptions) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, the one with the most caused wait first."""
     # A first number is posted before this is imported.
     from ccltui.metrics.collectives.causes.truncated_starts import (  # noqa: PLC0415
@@ -111,7 +111,7 @@ def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
     return tuple(sorted(found, key=lambda item: -int(item.harm_ns.sum())))
 
 
-def _chosen_rows(item: Communicator, chosen: Filter) -> Bool:
+def _chosen_rows(item: Communicator, chosen: ViewOptions) -> Bool:
     keep = np.ones(len(item), np.bool_)
     if chosen.window is not None:
         start, end = chosen.window.start_ns, chosen.window.end_ns

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ccltui.tui.engine import server_messages
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
-    from ccltui.tui.options import ExplorerOptions
     from ccltui.tui.state.job_findings import Findings
     from ccltui.tui.state.session import Session
 
@@ -44,10 +43,10 @@ class _RunCancelledError(BaseException):
     """
 
 
-def serve(connection: socket.socket, options: ExplorerOptions) -> None:
+def serve(connection: socket.socket) -> None:
     """Compute until the explorer ends."""
     _detach_from_terminal()
-    _Server(Channel(connection), options).run()
+    _Server(Channel(connection)).run()
 
 
 def _detach_from_terminal() -> None:
@@ -68,9 +67,8 @@ class _Task:
 
 
 class _Server:
-    def __init__(self, channel: Channel, options: ExplorerOptions) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._options = options
         self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._main_thread = threading.get_ident()
         self._requested_run = 0  # the run that the explorer waits for; 0 without one

@@ -10,7 +10,6 @@ from multiprocessing.process import BaseProcess
 
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.tui.engine.server import serve
-from ccltui.tui.options import ExplorerOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class StartedServer:
         self.connection.close()
 
 
-def start_server(options: ExplorerOptions) -> StartedServer:
+def start_server() -> StartedServer:
     """Start a server process.
 
     Raises:
@@ -35,7 +34,7 @@ def start_server(options: ExplorerOptions) -> StartedServer:
     """
     ours, theirs = socket.socketpair()
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=serve, args=(theirs, options), daemon=True)
+    process = context.Process(target=serve, args=(theirs,), daemon=True)
     with theirs, starting():
         process.start()
     return StartedServer(process, ours)

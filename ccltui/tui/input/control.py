@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.actions import clipboard_actions
 from ccltui.tui.actions.action import Action, Effect, keys_of
 from ccltui.tui.actions.action_list import by_id
@@ -22,7 +23,6 @@ from ccltui.tui.panes import files, runs
 from ccltui.tui.state.own.pane_names import FILES, SUMMARY
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Control:
         """Apply the answer of a prompt."""
         from ccltui.tui.actions.export import Export  # noqa: PLC0415  (keeps the readers out of the start)
 
-        if isinstance(outcome, Filter):
+        if isinstance(outcome, ViewOptions):
             self._app.replace_session(self._scene.session.filtered(outcome))
         elif isinstance(outcome, ViewState):
             self._go(outcome, "")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.units import parse_duration
 from ccltui.parsers.window import Window, format_window, parse_steps, parse_window
 from ccltui.tui.moves.measured_area import window
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 
 TITLE = "window: 4s420ms/35s390ms   iter 12-98   +2s from the cursor   empty: everything"
 _STEPS = re.compile(r"\s*it(?:er(?:ations?)?)?\s+(.*)", re.IGNORECASE)
 
 
-def filter_text(chosen: Filter) -> str:
+def filter_text(chosen: ViewOptions) -> str:
     """Return the filter as it would be typed."""
     if chosen.steps is not None:
         first, last = chosen.steps
@@ -24,7 +25,7 @@ def filter_text(chosen: Filter) -> str:
     return "" if chosen.window is None else format_window(chosen.window)
 
 
-def parse_filter(text: str, scene: Scene) -> Filter:
+def parse_filter(text: str, scene: Scene) -> ViewOptions:
     """Return the filter that a text describes, with the ranks of the present one.
 
     Raises:

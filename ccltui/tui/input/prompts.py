@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import format_ranks, parse_ranks
 from ccltui.tui.actions.action import Effect
@@ -19,10 +20,9 @@ from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState
 
-Outcome = ViewState | Filter | Mark | Return | Export
+Outcome = ViewState | ViewOptions | Mark | Return | Export
 
 
 @dataclass(frozen=True, slots=True)

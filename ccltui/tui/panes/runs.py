@@ -58,7 +58,7 @@ class RunsPane(SidePane["RunRow"]):
     title = "Runs"
     short_title = "Runs"
     about = (
-        "Runs below what is open: figures that each recorded, loss and throughput in its course, "
+        "Runs below what is open: figures that each recorded, loss and throughput over its steps, "
         "and what it lacks. !: the step times rest on few samples, or the run has no mark of its "
         "end. ccltui diff A B says whether two of them may be compared, and what changed."
     )
@@ -157,9 +157,9 @@ def _columns(width: int) -> tuple[Column, ...]:
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
         Column("tokens/s", "right"),
-        Column("course", widest=curve),
+        Column("trend", widest=curve),
         Column("loss", "right"),
-        Column("course", widest=curve),
+        Column("trend", widest=curve),
         Column("p95 ms", "right"),
         Column("ranks", "right"),
         Column("p50 ms", "right"),

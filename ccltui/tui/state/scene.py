@@ -70,7 +70,7 @@ class Scene:
 
     def _sorted(self, labels: list[str]) -> list[str]:
         findings = self.findings
-        if self.state.order is Order.HARM:
+        if self.state.order is Order.WAIT_CAUSED:
             return sorted(labels, key=lambda label: -findings.harm_ns.get(label, 0))
         if self.state.order is Order.NODE:
             return sorted(labels, key=lambda label: findings.nodes.get(label, 0))

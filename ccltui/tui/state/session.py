@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]
 
-Filter = ViewOptions
-"""Part of the job that is shown: prompts replace window, steps and ranks."""
-
 
 @dataclass(frozen=True, slots=True)
 class FileState:
@@ -42,7 +39,7 @@ class Session:
     path: str
     phase: Phase = "opening"
     job: Job | None = None
-    filter: Filter = field(default_factory=Filter)
+    filter: ViewOptions = field(default_factory=ViewOptions)  # the part of the job that is shown
     files: Mapping[str, FileState] = field(default_factory=dict)
     problem: str = ""
     generation: int = 0
@@ -149,7 +146,7 @@ class Session:
         """Return the session after nothing could be opened."""
         return replace(self, phase="failed", problem=problem)
 
-    def filtered(self, chosen: Filter) -> Session:
+    def filtered(self, chosen: ViewOptions) -> Session:
         """Return the session with another filter; nothing is loaded again."""
         generation = self.generation + 1
         return replace(self, filter=chosen, generation=generation, since=generation)
@@ -160,7 +157,7 @@ def _begun(job: Job) -> set[str]:
     return {trace.source.path for trace in job.ranks if trace.read_share < 1}
 
 
-def measured_steps(steps: Sequence[Step], chosen: Filter) -> list[Step]:
+def measured_steps(steps: Sequence[Step], chosen: ViewOptions) -> list[Step]:
     """Return the steps that numbers cover; of a window those that begin in it."""
     first, last = (-math.inf, math.inf) if chosen.steps is None else chosen.steps
     inside = [step for step in steps if first <= step.id <= last]

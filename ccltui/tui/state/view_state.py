@@ -15,7 +15,7 @@ class Order(Enum):
     """Order of the ranks; by group means by the groups of the communicator in view."""
 
     RANK = "rank"
-    HARM = "harm"
+    WAIT_CAUSED = "wait caused"
     NODE = "node"
     GROUP = "group"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import sys
 from multiprocessing import resource_tracker
@@ -19,6 +20,8 @@ from ccltui.tui.terminal.screen_cells import Shift
 
 if TYPE_CHECKING:
     from textual.drivers.linux_driver import LinuxDriver
+
+_HANGUP_CHECK_S = 1.0
 
 
 class ErrorKeepingApp(App[int], inherit_bindings=False):
@@ -51,11 +54,31 @@ def prepare_for_processes() -> None:
 
 
 def leave_on_termination(app: App[Any]) -> None:
-    """Restore the terminal when a scheduler or a closing connection ends the program."""
+    """Exit, with the terminal restored, at signals of a scheduler and when the terminal closes."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, app.exit, 128 + number)
+    _leave_at_hangup(app)
+
+
+def _leave_at_hangup(app: App[Any]) -> None:
+    """Exit as at SIGHUP when the terminal is gone.
+
+    The signal reaches only the session of the terminal, and may be ignored. Textual takes the end
+    of its input for a pipe that is empty and reads again at once; only writing would fail, and it
+    writes to standard error, which may be a file.
+    """
+    if sys.__stdin__ is None or not sys.__stdin__.isatty():
+        return
+    terminal = select.poll()
+    terminal.register(sys.__stdin__.fileno(), 0)  # reports a hang-up, not input
+
+    def check() -> None:
+        if terminal.poll(0):
+            app.exit(128 + signal.SIGHUP)
+
+    app.set_interval(_HANGUP_CHECK_S, check)
 
 
 def copy(app: App[Any], text: str) -> None:

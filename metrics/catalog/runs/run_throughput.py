@@ -49,7 +49,7 @@ def run_throughput(view: View) -> Result:
         reasons.append(Reason("incomplete_run", f"{run.name}: {done.sentence}"))
     warnings = list(rate.checks)
     if run.profiled:
-        warnings.append("nsys was recording: this is no evidence of throughput")
+        warnings.append("nsys was recording: the throughput may be lower than without it")
     rows = [_row(one, value) for one, value in told]
     details = {key: rows[[one for one, _ in told].index(run)].get(key) for key in _OF_LEADING}
     details["runs"] = rows

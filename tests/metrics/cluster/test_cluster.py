@@ -187,7 +187,7 @@ def doubts(one: Measurement, *others: Measurement, device: str = "H200") -> list
         ),
         (value("matmul_fp32", 0.0), "not above zero"),
         (value("matmul_fp32", -3.0), "not above zero"),
-        (value("network_latency", 0.0001, "ms"), "no network answers so fast"),
+        (value("network_latency", 0.0001, "ms"), "which no network reaches"),
         (value("alltoall", 5.0, "GB/s", marks=("unsynchronised",)), "a rate of launches"),
         (value("storage_sequential_read", 5.0, "MB/s", marks=("cached",)), "page cache"),
         (value("network_bandwidth", 5.0, "GB/s", marks=("same_node",)), "this is no network"),

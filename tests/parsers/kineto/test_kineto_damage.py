@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kineto_fuzz import read_in_pieces
 
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 pytestmark = pytest.mark.usefixtures("decoder")
 
@@ -36,8 +36,10 @@ def event(index: int, **more: Any) -> dict[str, Any]:
 
 def read(tmp_path: Path, text: str | bytes, size: int = 1 << 20) -> RankTrace:
     path = tmp_path / "trace.json"
+    # a new file: the file system flushes one that is truncated and written again
+    path.unlink(missing_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_kineto(path, chunk_bytes=size)
+    return read_in_pieces(path, size)
 
 
 def names(trace: RankTrace) -> list[str]:
@@ -224,7 +226,7 @@ def test_invalid_rank_or_world_size_is_none(tmp_path: Path, rank: int, size: int
 
 def test_mutants_of_a_trace_never_crash(tmp_path: Path) -> None:
     dice = random.Random(11)
-    events = [event(i, args={"a": [{}], "correlation": i}) for i in range(40)]
+    events = [event(i, args={"a": [{}], "correlation": i}) for i in range(12)]
     data = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0}}).encode()
     for _ in range(1500):
         mutant = bytearray(data)

@@ -36,7 +36,6 @@ from ccltui.tui.state.own.pane_names import EVENTS, SUMMARY, TIMELINE
 from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.queries import answered
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import Area, Drawer
 
 
@@ -57,7 +56,7 @@ def test_a_command_line_for_each_pane() -> None:
 
 def test_the_filter_and_the_options_are_part_of_it() -> None:
     found = scene(pane=SUMMARY)
-    chosen = Filter(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
+    chosen = ViewOptions(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
     session = replace(found.session, filter=chosen, path="/data/run 1; rm")
     options = ExplorerOptions(
         view=ViewOptions(raw_clocks=True, profile_mode="torch"), rank_map={"a.json": 3}

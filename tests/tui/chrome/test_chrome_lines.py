@@ -10,6 +10,7 @@ import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
 
 from ccltui.metrics.result import Reason
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome import chrome_lines, loading_lines
@@ -20,7 +21,7 @@ from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.styled_text import Line
 
 
@@ -46,7 +47,7 @@ def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
 
 
 def test_header_tells_what_is_open_and_which_part_of_it() -> None:
-    chosen = Filter(Window(4_420_000_000, None), (12, 98), frozenset({0, 1}))
+    chosen = ViewOptions(Window(4_420_000_000, None), (12, 98), frozenset({0, 1}))
     found = scene()
     found = replace(found, session=replace(found.session, filter=chosen))
 
@@ -212,14 +213,14 @@ def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
     steps = found.findings.steps
     second = steps[1]
 
-    def legend(chosen: Filter) -> str:
+    def legend(chosen: ViewOptions) -> str:
         drawn = replace(found, session=replace(found.session, filter=chosen))
         return text(chrome_lines.tabs(drawn, 100))
 
-    assert legend(Filter(steps=(second.id, second.id))).endswith(f" iteration {second.id} ")
-    rest = Filter(Window(second.start_ns, None))
+    assert legend(ViewOptions(steps=(second.id, second.id))).endswith(f" iteration {second.id} ")
+    rest = ViewOptions(Window(second.start_ns, None))
     assert f"iterations {second.id}-{steps[-1].id} (n={len(steps) - 1})" in legend(rest)
-    assert "iteration" not in legend(Filter(Window(second.start_ns + 1, second.end_ns - 1)))
+    assert "iteration" not in legend(ViewOptions(Window(second.start_ns + 1, second.end_ns - 1)))
 
 
 def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:

@@ -11,11 +11,11 @@ from explorers import Settle, Start
 from fakes import Plan, full_job, literal_analyst, literal_metrics
 
 from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
-from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 
 WHOLE = full_job(Plan(ranks=2))
 ONE_RANK = replace(WHOLE, ranks=WHOLE.ranks[:1])
@@ -75,7 +75,7 @@ def test_a_cancelled_analysis_posts_nothing_more() -> None:
 def test_numbers_of_another_window_are_not_posted_again() -> None:
     by = analyst()
     posted(by, LOADED)
-    chosen = LOADED.filtered(Filter(steps=(0, 2)))
+    chosen = LOADED.filtered(ViewOptions(steps=(0, 2)))
 
     (first, *_, last), _ = posted(by, chosen)
 
@@ -89,9 +89,9 @@ async def test_runs_that_begin_together_share_one_analyst(start: Start, settle: 
     """Two would receive from one process, and each get half of its replies."""
     made: list[Analyst] = []
 
-    def slowly(options: ExplorerOptions) -> Analyst:
+    def slowly() -> Analyst:
         time.sleep(0.3)  # as long as imports may take
-        made.append(literal_analyst(options))
+        made.append(literal_analyst())
         return made[-1]
 
     app = start(analyst=slowly)

@@ -34,7 +34,6 @@ from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
 from ccltui.tui.engine.transport import Channel
-from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.name_search import Among, Search
@@ -49,10 +48,9 @@ from ccltui.tui.state.queries import (
     StreamQuery,
 )
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.side_tables import of_traces
 
-OPTIONS = ExplorerOptions()
 LONGEST_S = 60.0
 
 
@@ -80,7 +78,7 @@ def job(folder: Path, store: Path) -> Job:
 @pytest.fixture(scope="module")
 def shared_process() -> Iterator[RemoteAnalyst]:
     """One process for all tests that do not end it."""
-    analyst = RemoteAnalyst(OPTIONS)
+    analyst = RemoteAnalyst()
     yield analyst
     analyst.close()
 
@@ -88,17 +86,17 @@ def shared_process() -> Iterator[RemoteAnalyst]:
 @pytest.fixture
 def own_process() -> Iterator[RemoteAnalyst]:
     """A process for one test, which ends it."""
-    analyst = RemoteAnalyst(OPTIONS)
+    analyst = RemoteAnalyst()
     yield analyst
     analyst.close()
 
 
-def session_of(job: Job, generation: int = 1, chosen: Filter | None = None) -> Session:
+def session_of(job: Job, generation: int = 1, chosen: ViewOptions | None = None) -> Session:
     return replace(
         Session(job.path).opened(job),
         phase="ready",
         generation=generation,
-        filter=chosen or Filter(),
+        filter=chosen or ViewOptions(),
     )
 
 
@@ -262,7 +260,7 @@ def test_another_window_cancels_the_current_run_at_once(
     asked = iter([False, False])
 
     assert shared_process.run(session_of(job, 2), stale, lambda: next(asked, True))
-    found = whole(shared_process, session_of(job, 3, Filter(window=window)))
+    found = whole(shared_process, session_of(job, 3, ViewOptions(window=window)))
 
     view = View(job, ViewOptions(window=window))
     assert found.generation == 3
@@ -414,10 +412,9 @@ def test_a_process_killed_repeatedly_is_not_restarted(own_process: RemoteAnalyst
 
 SCRIPT = """
 import sys, time
-from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.engine.start_server import start_server
 if __name__ == "__main__":
-    started = start_server(ExplorerOptions())
+    started = start_server()
     print(started.process.pid, flush=True)
     time.sleep(600)
 """
@@ -462,7 +459,7 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
     assert place is not None
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        server = analysis_process._Server(Channel(theirs), OPTIONS)
+        server = analysis_process._Server(Channel(theirs))
         for number in range(1, 4):
             handed = detach_columns(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None

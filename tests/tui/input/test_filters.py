@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 from fakes import scene
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.input.filters import filter_text, parse_filter, problem_with
-from ccltui.tui.state.session import Filter
 
 
 @pytest.mark.parametrize(
     ("typed", "chosen"),
     [
-        ("", Filter()),
-        ("4s420ms/35s390ms", Filter(Window(4_420_000_000, 35_390_000_000))),
-        ("2s/", Filter(Window(2_000_000_000, None))),
-        ("iter 1-3", Filter(steps=(1, 3))),
-        ("it 2", Filter(steps=(2, 2))),
-        ("+5ms", Filter(Window(7_000, 5_007_000))),
+        ("", ViewOptions()),
+        ("4s420ms/35s390ms", ViewOptions(Window(4_420_000_000, 35_390_000_000))),
+        ("2s/", ViewOptions(Window(2_000_000_000, None))),
+        ("iter 1-3", ViewOptions(steps=(1, 3))),
+        ("it 2", ViewOptions(steps=(2, 2))),
+        ("+5ms", ViewOptions(Window(7_000, 5_007_000))),
     ],
 )
-def test_texts_and_their_filters(typed: str, chosen: Filter) -> None:
+def test_texts_and_their_filters(typed: str, chosen: ViewOptions) -> None:
     found = scene()
     found = found.with_state(found.state.select(time_ns=7_000))
 
@@ -29,8 +29,10 @@ def test_texts_and_their_filters(typed: str, chosen: Filter) -> None:
     assert problem_with(typed, found) is None
 
 
-@pytest.mark.parametrize("chosen", [Filter(), Filter(Window(5, 9_000)), Filter(steps=(3, 4))])
-def test_a_formatted_filter_is_parsed_to_itself(chosen: Filter) -> None:
+@pytest.mark.parametrize(
+    "chosen", [ViewOptions(), ViewOptions(Window(5, 9_000)), ViewOptions(steps=(3, 4))]
+)
+def test_a_formatted_filter_is_parsed_to_itself(chosen: ViewOptions) -> None:
     assert parse_filter(filter_text(chosen), scene()) == chosen
 
 
@@ -44,7 +46,7 @@ def test_problems_are_sentences() -> None:
 
 def test_a_window_restricts_collectives_and_time() -> None:
     window = Window(10_000_000, 20_000_000)
-    found = scene(chosen=Filter(window=window))
+    found = scene(chosen=ViewOptions(window=window))
 
     assert found.communicator is not None
     assert 0 < len(found.communicator) < 84
@@ -54,7 +56,7 @@ def test_a_window_restricts_collectives_and_time() -> None:
 
 
 def test_steps_restrict_collectives_to_their_own() -> None:
-    found = scene(chosen=Filter(steps=(2, 3)))
+    found = scene(chosen=ViewOptions(steps=(2, 3)))
 
     assert found.communicator is not None
     assert set(found.communicator.step.tolist()) == {2, 3}

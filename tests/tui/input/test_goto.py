@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes import scene
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.prompt_session import PromptSession
@@ -15,7 +16,6 @@ from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
 from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState
 
 
@@ -86,8 +86,8 @@ def test_goto_previews_the_view_and_cancelling_restores_it() -> None:
 def test_ranks_are_a_filter() -> None:
     found = scene()
 
-    assert RANKS.answer("0-2,5", found) == Filter(ranks=frozenset({0, 1, 2, 5}))
-    assert RANKS.answer("", found) == Filter()
+    assert RANKS.answer("0-2,5", found) == ViewOptions(ranks=frozenset({0, 1, 2, 5}))
+    assert RANKS.answer("", found) == ViewOptions()
     with pytest.raises(GrammarError, match="none of these is loaded; there are 0-7"):
         RANKS.answer("64", found)
 

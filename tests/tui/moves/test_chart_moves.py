@@ -32,7 +32,7 @@ def test_a_pinned_rank_stays_on_top_of_every_order() -> None:
     found = after(on(scene(), "3"), chart_moves.pin)
 
     assert found.ranks == ("3", "0", "1", "2", "4", "5", "6", "7")
-    assert after(found, chart_moves.order).ranks[:2] == ("3", "5")  # then by harm
+    assert after(found, chart_moves.order).ranks[:2] == ("3", "5")  # then by the wait caused
     assert after(found, chart_moves.pin).ranks[0] == "0"
 
 
@@ -42,7 +42,7 @@ def test_orders_follow_each_other() -> None:
         found = after(found, chart_moves.order)
         seen.append(found.state.order)
 
-    assert seen == [Order.HARM, Order.NODE, Order.GROUP, Order.RANK]
+    assert seen == [Order.WAIT_CAUSED, Order.NODE, Order.GROUP, Order.RANK]
 
 
 def test_by_node_ranks_of_a_host_stand_together() -> None:

@@ -173,7 +173,7 @@ def test_paging_across_moves_the_cursor_by_90_percent() -> None:
 def test_ranks_by_harm() -> None:
     found = after(scene(pane=TIMELINE), chart_moves.order)
 
-    assert found.state.order is Order.HARM
+    assert found.state.order is Order.WAIT_CAUSED
     assert found.ranks[0] == "5"
     assert found.members[0] == "5"
     assert after(found, chart_moves.order).ranks[0] == "0"

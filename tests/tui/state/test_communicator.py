@@ -9,6 +9,7 @@ from fakes import Plan, full_job, ready_and_end, scene, trace
 
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.engine.compute_findings import (
     clock_of,
     communicators_of,
@@ -17,7 +18,6 @@ from ccltui.tui.engine.compute_findings import (
     steps_of_job,
 )
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
-from ccltui.tui.state.session import Filter
 
 PLAN = Plan()
 
@@ -90,16 +90,16 @@ def test_steps_and_span_of_the_job() -> None:
     view = View(full_job(PLAN))
     _, end = ready_and_end(PLAN)
     steps = steps_of_job(view)
-    span = span_of(view, Filter(), steps)
+    span = span_of(view, ViewOptions(), steps)
 
     assert [step.id for step in steps] == [0, 1, 2, 3, 4, 5]
     assert steps[1].start_ns == end[13]
     assert span is not None
     assert (span.start_ns, span.end_ns) == (0, end[-1])
-    inside = span_of(view, Filter(steps=(1, 1)), steps)
+    inside = span_of(view, ViewOptions(steps=(1, 1)), steps)
     assert inside is not None
     assert (inside.start_ns, inside.end_ns) == (end[13], end[27])
-    assert len(communicators_of(view, Filter(steps=(1, 1)))[0]) == 14
+    assert len(communicators_of(view, ViewOptions(steps=(1, 1)))[0]) == 14
 
 
 def test_a_window_keeps_the_place_of_each_collective_among_the_arrivals() -> None:

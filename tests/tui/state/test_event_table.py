@@ -19,7 +19,6 @@ from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, So
 from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY, TIMELINE
 from ccltui.tui.state.queries import EventQuery, answered, listed_events, wanted
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter
 
 PLAN = Plan()
 
@@ -85,7 +84,7 @@ def test_names_are_sorted_as_text() -> None:
 
 
 def test_a_window_leaves_what_begins_in_it() -> None:
-    found = scene(pane=EVENTS, chosen=Filter(Window(10_000_000, 20_000_000)))
+    found = scene(pane=EVENTS, chosen=ViewOptions(Window(10_000_000, 20_000_000)))
     found = listed(found.with_state(found.state.select(rank="0")))
     table = table_of(found)
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import msgspec
 from fakes import Plan, empty_job, full_job
 
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.window import Window
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 
 PLAN = Plan(ranks=2)
 
@@ -50,7 +51,7 @@ def test_only_what_changes_results_makes_a_new_generation() -> None:
     assert failed.progressed({"rank0.json": 1}).generation == 1
     assert failed.files["rank1.json"].problem == "truncated"
     assert failed.done_bytes == 8_000_000
-    assert failed.filtered(Filter(steps=(1, 2))).generation == 2
+    assert failed.filtered(ViewOptions(steps=(1, 2))).generation == 2
 
 
 def test_results_of_fewer_ranks_may_be_shown_until_something_else_is_asked() -> None:
@@ -58,10 +59,10 @@ def test_results_of_fewer_ranks_may_be_shown_until_something_else_is_asked() -> 
     loaded = opened.with_job(full_job(PLAN), "rank0.json").with_job(full_job(PLAN), "rank1.json")
 
     assert [loaded.accepts(generation) for generation in (0, 1, 2, 3)] == [True, True, True, False]
-    filtered = loaded.filtered(Filter(steps=(1, 2)))
+    filtered = loaded.filtered(ViewOptions(steps=(1, 2)))
     assert [filtered.accepts(generation) for generation in (2, 3)] == [False, True]
     assert [filtered.anew().accepts(generation) for generation in (3, 4)] == [False, True]
-    assert filtered.anew().filter == Filter()
+    assert filtered.anew().filter == ViewOptions()
 
 
 def test_a_beginning_is_seen_and_counts_as_no_rank() -> None:
@@ -103,5 +104,5 @@ def test_phases() -> None:
     assert Session("run").finished(stopped=True).phase == "stopped"
     assert not Session("run").finished(stopped=False).busy
     assert Session("run").failed("nothing here").problem == "nothing here"
-    assert Filter(window=Window(0, None)).limits_time
-    assert not Filter(ranks=frozenset({1})).limits_time
+    assert ViewOptions(window=Window(0, None)).limits_time
+    assert not ViewOptions(ranks=frozenset({1})).limits_time
