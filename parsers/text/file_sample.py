@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import os
 import re
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
-from urllib.parse import quote
 
-from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import printable
 from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.json_shape import Shape, object_shape, skip_blank
 
@@ -96,11 +91,15 @@ class FileSample:
     @cached_property
     def tables(self) -> frozenset[str]:
         """Names of tables and views of the database. Raises TraceError where it is damaged."""
-        return _tables(self.path)
+        from ccltui.parsers.text.database_head import table_names  # noqa: PLC0415
+
+        return table_names(self.path)
 
     def first_integer(self, table: str, column: str) -> int | None:
         """Return an integer of the first row of a table of the database, None without one."""
-        return _first_integer(self.path, table, column)
+        from ccltui.parsers.text.database_head import first_integer  # noqa: PLC0415
+
+        return first_integer(self.path, table, column)
 
     @cached_property
     def looks_like_json(self) -> bool:
@@ -158,35 +157,6 @@ def _json_head(head: Head) -> JsonHead:
     item = data[position : position + 1]
     shape = object_shape(data, position) if item == b"{" else Shape((), "complete", position)
     return JsonHead(data, head.whole, is_list=True, item=item, shape=shape)
-
-
-def _tables(path: str) -> frozenset[str]:
-    import sqlite3  # noqa: PLC0415  (few directories hold databases)
-
-    # immutable: no lock, and no journal is written next to the user's file.
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
-            connection.text_factory = bytes
-            query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000"
-            rows = connection.execute(query)
-            return frozenset(row[0].decode("utf-8", "replace") for row in rows)
-    except UnicodeDecodeError as error:  # sqlite3 fails to decode its own error message
-        why = "an SQLite file that cannot be read: names in it are not UTF-8"
-        raise TraceError(why) from error
-    except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError) as error:
-        why = f"an SQLite file that cannot be read: {printable(str(error)[:200])}"
-        raise TraceError(why) from error
-
-
-def _first_integer(path: str, table: str, column: str) -> int | None:
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
-            row = connection.execute(f'SELECT "{column}" FROM "{table}" LIMIT 1').fetchone()
-    except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError, UnicodeDecodeError):
-        return None
-    return row[0] if row is not None and isinstance(row[0], int) else None
 
 
 def _decode(data: bytes) -> str | None:
