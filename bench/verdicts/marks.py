@@ -193,6 +193,11 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
     cost_ms = fault.cost_ms
+    if name == "verdict" and answer.verdict != fault.verdict:
+        # What cannot be told from a heavy stage may be shared out instead.
+        if answer.verdict != "heavy_stage" or not fault.shared_ms:
+            return None
+        cost_ms = fault.shared_ms
     unmarked = spec.level == "no_host"  # without steps the saved time is that of the window
     if answer.num_steps and (unmarked or fault.steps is not None):
         cost_ms *= truth.steps / answer.num_steps
