@@ -136,7 +136,11 @@ def _verdict_marks(
     if answer.verdict in ("", "inconclusive"):
         return ("quiet", "quiet") if not faults else ("abstained", "abstained")
     if answer.verdict == "no_straggler":
-        good: Mark = "quiet" if not faults or border else "wrong"
+        # Where whole stages are slow, nothing tells slow devices from more work, and that work
+        # may not cost anything compared with the same shared out.
+        least_ms = BORDER * MATERIAL * truth.step_ms
+        shared = all(f.shared_ms is not None and f.shared_ms < least_ms for f in faults)
+        good: Mark = "quiet" if shared or border else "wrong"
         return good, good
     if _of_nobody(answer, truth, faults):
         return "quiet", "quiet"

@@ -131,6 +131,10 @@ def test_the_saved_time_of_a_stage_is_that_of_sharing_its_work_out() -> None:
     assert error("heavy_stage") == pytest.approx(0.0)
     assert error("slow_worker") == pytest.approx(-0.4)
     assert error("uneven_experts") is None
+    nothing = verdict("no_straggler")
+    assert marked(SPEC, truth, "verdict", nothing).mark == "wrong"
+    cheap = replace(TRUTH, faults=(replace(only, shared_ms=0.3),))
+    assert marked(SPEC, cheap, "verdict", nothing).mark == "quiet"
 
 
 def test_ok_over_fewer_ranks_and_slowdowns_below_one_are_counted() -> None:
