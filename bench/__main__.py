@@ -24,8 +24,12 @@ from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import OpeningTimes, Results
 from bench.tables import text_of
+from bench.verdicts import rates
+from bench.verdicts.run_many import score_many, write_jobs
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
+CULPRITS = "culprits"
+"""The part that is run only on request: it measures answers, not speed."""
 PARTS = ("compare", "events", "ranks", "reopen", "metrics", "kernels", "screen", "keys", "nsys")
 _INTERVALS = 5_000_000
 _SCREENS = ((120, 40), (200, 50))
@@ -64,6 +68,11 @@ def main() -> int:
     )
     options.folder.mkdir(parents=True, exist_ok=True)
     compile_modules()
+    if CULPRITS in (options.only or ()):
+        _culprits(options)
+        options.only = [part for part in options.only if part != CULPRITS]
+        if not options.only:
+            return 0
     try:
         results = _Bench(options, sizes).results()
     except RunError as error:
@@ -76,6 +85,16 @@ def main() -> int:
     (options.folder / "results.svg").write_text(svg(results), encoding="utf-8")
     _log(f"also in {options.folder}: results.json, results.svg")
     return 0
+
+
+def _culprits(options: argparse.Namespace) -> None:
+    """Score the answers on jobs with planted faults, and print the rates."""
+    seeds = range(options.seed_base, options.seed_base + options.culprit_jobs)
+    jobs = score_many(seeds, options.jobs or allowed_cpus(), _log)
+    print(rates.text_of(jobs), end="")
+    place = options.folder / "culprits.jsonl"
+    write_jobs(place, jobs)
+    _log(f"also in {place}")
 
 
 class _Bench:
@@ -209,7 +228,9 @@ def _parser() -> argparse.ArgumentParser:
     folder = Path(tempfile.gettempdir()) / "ccltui-bench"
     add("--folder", type=Path, default=folder, help="inputs and results; default: %(default)s")
     add("--small", action="store_true", help="a few minutes: small inputs, two rounds")
-    add("--only", nargs="+", choices=PARTS, help="parts to run; default: all")
+    add("--only", nargs="+", choices=(*PARTS, CULPRITS), help="parts to run; default: all")
+    add("--culprit-jobs", type=int, default=1000, help="jobs of culprits, which runs alone")
+    add("--seed-base", type=int, default=0, help="seed of the first job of culprits")
     add("--rounds", type=int, help="runs of each method; default: 5")
     add("--megabytes", type=int, help="size of the native layout; default: 500")
     add("--older-megabytes", type=int, help="size of the other layouts; default: 150")

@@ -20,6 +20,27 @@ from ccltui.verbs import usage_of
 
 PROG = "ccltui demo"
 FOLDER = "ccltui-demo"
+FAMILIES = ("dp", "tp", "pp", "fsdp", "moe")
+FAULTS = (
+    "any",
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_microbatches",
+    "uneven_experts",
+    "slow_pair",
+    "slow_group",
+    "garbage_collection",
+    "data_loading",
+    "checkpoint",
+    "launch_bound",
+    "allocation",
+    "synchronisation",
+    "random",
+)
+CONDITIONS = ("clean", "damaged", "null", "two")
+LEVELS = ("full", "no_groups", "names", "no_host")
 _DESCRIPTION = """\
 Write the traces of a synthetic job into DIR (default: a folder ccltui-demo in your cache
 directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 ms off."""
@@ -35,6 +56,27 @@ def parser() -> args.Parser:
     result.add_argument(
         "--seed", type=args.grammar(args.natural), metavar="N", help="seed of the random variation"
     )
+    planted = result.add_argument_group(
+        "another job",
+        "With any of these, a job is drawn from the seed instead; what is planted in it is "
+        "written beside DIR, to DIR.answer.json.",
+    )
+    planted.add_argument(
+        "--fault",
+        choices=FAULTS,
+        metavar="KIND",
+        help=f"what makes it slow; any: drawn; otherwise one of {', '.join(FAULTS[1:])}",
+    )
+    planted.add_argument("--family", choices=FAMILIES, help="kind of parallelism")
+    planted.add_argument(
+        "--condition",
+        choices=CONDITIONS,
+        help="clean: one fault; damaged: incomplete files too; null: no fault; two: two faults",
+    )
+    planted.add_argument("--level", choices=LEVELS, help="what the files record of collectives")
+    planted.add_argument(
+        "--ranks", type=args.grammar(args.natural), metavar="N", help="number of ranks"
+    )
     explore.add_arguments(result)
     args.add_loading(result)
     args.add_general(result)
@@ -44,7 +86,10 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui demo`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
-    directory = write_demo(options.directory, options.seed)
+    if any(getattr(options, name) is not None for name in _CHOICES):
+        directory = write_planted_demo(options)
+    else:
+        directory = write_demo(options.directory, options.seed)
     write_report(text_bytes([str(directory)]), None)
     if options.no_open:
         return exit_codes.OK
@@ -77,17 +122,46 @@ def write_demo(directory: Path | None, seed: int | None) -> Path:
     return target
 
 
-def _default_directory() -> Path:
+_CHOICES = ("fault", "family", "condition", "level", "ranks")
+
+
+def write_planted_demo(options: argparse.Namespace) -> Path:
+    """Write a job drawn from the seed, with its answer beside it, and return its folder.
+
+    Raises:
+        GrammarError: No job has what is asked for, or the folder contains other files.
+        OSError: Nothing can be written.
+    """
+    from ccltui.demo.planted import random_spec, write_planted  # noqa: PLC0415
+
+    target = options.directory or _default_directory(f"{FOLDER}-planted")
+    fault = None if options.fault == "any" else options.fault
+    try:
+        spec = random_spec(
+            options.seed or 0,
+            family=options.family,
+            fault=fault,
+            condition=options.condition,
+            level=options.level,
+            ranks=options.ranks,
+        )
+        write_planted(target, spec, answer=target.with_name(f"{target.name}.answer.json"))
+    except (FileExistsError, ValueError) as error:
+        raise GrammarError(str(error)) from None
+    return target
+
+
+def _default_directory(name: str = FOLDER) -> Path:
     """Folder beside the column cache, else a temporary folder."""
     from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
 
-    beside = default_cache_dir().with_name(FOLDER)
+    beside = default_cache_dir().with_name(name)
     try:
         beside.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=beside):
             return beside
     except OSError:
-        return Path(tempfile.mkdtemp(prefix=f"{FOLDER}-"))
+        return Path(tempfile.mkdtemp(prefix=f"{name}-"))
 
 
 def _loading(directory: Path, options: argparse.Namespace) -> LoadOptions:

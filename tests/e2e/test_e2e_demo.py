@@ -65,3 +65,26 @@ def test_where_the_cache_cannot_be_written_it_goes_to_a_temporary_folder(tmp_pat
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{tmp_path}/ccltui-demo-")
+
+
+def test_a_job_with_a_fault_of_choice_is_written_with_its_answer_beside_it(tmp_path: Path) -> None:
+    options = ("--fault", "slow_worker", "--family", "dp", "--ranks", "4", "--seed", "2")
+
+    written = run(CCLTUI, "demo", tmp_path / "job", "--no-open", *options)
+
+    assert (written.returncode, written.stderr) == (0, "")
+    names = sorted(path.name for path in (tmp_path / "job").iterdir())
+    assert names == [f"kineto_trace_{rank}.json" for rank in range(4)]
+    answer = json.loads((tmp_path / "job.answer.json").read_text())
+    assert answer["faults"][0]["verdict"] == "slow_worker"
+    assert answer["cost_ms"] > 0
+
+
+def test_a_job_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    options = ("--fault", "heavy_stage", "--family", "dp")
+
+    refused = run(CCLTUI, "demo", tmp_path / "job", "--no-open", *options)
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "no layout of dp" in refused.stderr
+    assert not (tmp_path / "job").exists()

@@ -1,0 +1,1 @@
+"""Score verdicts, culprits, causes and saved time on jobs with planted faults."""

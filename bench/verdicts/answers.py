@@ -1,0 +1,196 @@
+"""What the metrics of a job answer: who, what, why, how sure, and how much it costs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui.demo.planted import JobSpec, PlantedTruth, write_planted
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import UnknownMetricError, find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
+
+METRICS: Final = (
+    "verdict",
+    "blame_chain",
+    "straggler_lag",
+    "straggler_cause",
+    "what_if_no_straggler",
+    "fix_first",
+)
+MEMORY: Final = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of one metric.
+
+    Attributes:
+        status: Of the result.
+        reason: Code of the reason where there is no value.
+        verdict: Class, of ``verdict`` alone.
+        ranks: Ranks that are named.
+        stage: Stage that is named.
+        cause: Why, where the metric states it.
+        confidence: "high", "medium", "low", or "" where the metric states none.
+        material: Whether the waiting or loss that is ascribed to them exceeds 1 % of rank time.
+        saved_ms: Time per step that mending it saves.
+        slowdown: S, of ``what_if_no_straggler``.
+        num_ranks: Ranks that the result covers, where it states them.
+        num_steps: Steps that it is a mean over, where it states them.
+    """
+
+    status: str
+    reason: str = ""
+    verdict: str = ""
+    ranks: tuple[str, ...] = ()
+    stage: int | None = None
+    cause: str = ""
+    confidence: str = ""
+    material: bool = True
+    saved_ms: float | None = None
+    slowdown: float | None = None
+    num_ranks: int | None = None
+    num_steps: int | None = None
+
+
+def answers_of(spec: JobSpec) -> tuple[PlantedTruth, dict[str, Answer]]:
+    """Write a job to a temporary folder, read it back, and ask all metrics that exist."""
+    place = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="planted-", dir=place) as folder:
+        directory = Path(folder) / "job"
+        truth = write_planted(directory, spec).truth
+        view = View(open_job(directory, cache_dir=Path(folder) / "cache", jobs=1))
+        found = {}
+        for name in METRICS:
+            metric = _metric(name)
+            if metric is not None:
+                found[name] = read_answer(name, metric.run(view), truth)
+    return truth, found
+
+
+def _metric(name: str) -> Metric | None:
+    try:
+        return find(name)
+    except UnknownMetricError:
+        return None
+
+
+def read_answer(name: str, result: Result, truth: PlantedTruth) -> Answer:
+    """Read the answer of one result."""
+    reason = result.reasons[0].code if result.reasons else ""
+    details = result.details
+    ranks, steps = (_count(details.get(key)) for key in ("num_ranks", "num_steps"))
+    if result.status == "unavailable":
+        return Answer(result.status, reason)
+    given = _READERS[name](details, truth)
+    return Answer(result.status, reason, num_ranks=ranks, num_steps=steps, **given)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _verdict(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    culprit = details.get("culprit") or {}
+    ranks = tuple(culprit.get("ranks") or culprit.get("pair") or culprit.get("group_ranks") or ())
+    stage = culprit.get("stage")
+    return {
+        "verdict": details.get("verdict") or "",
+        "ranks": tuple(str(rank) for rank in ranks),
+        "stage": int(stage) if isinstance(stage, int | str) and str(stage).isdigit() else None,
+        "cause": _stated_cause(details) if details.get("verdict") == "host" else "",
+        "confidence": details.get("confidence") or "",
+        "saved_ms": details.get("saves_ms"),
+    }
+
+
+HOST_CAUSES: Final = (
+    "data_loading",
+    "checkpoint",
+    "garbage_collection",
+    "allocation",
+    "synchronisation",
+    "host_work",
+    "host_stall",
+    "host_blocked",
+)
+
+
+def _stated_cause(details: Mapping[str, Any]) -> str:
+    """Cause of a verdict about hosts: a key of its own, else named in its sentence."""
+    stated = (details.get("evidence") or {}).get("cause") or details.get("cause")
+    if stated:
+        return str(stated)
+    sentence = str(details.get("why") or "")
+    return next((one for one in HOST_CAUSES if one.replace("_", " ") in sentence), "")
+
+
+def _root(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    rank, roots = details.get("root_rank"), details.get("roots") or ()
+    waited = sum(
+        float(root.get("caused_wait_ms") or 0) for root in roots if root.get("rank") == rank
+    )
+    return {
+        "ranks": () if rank is None else (str(rank),),
+        "cause": details.get("root_cause") or "",
+        "confidence": details.get("root_confidence") or "",
+        "material": _share_of_time(waited, truth) >= MATERIAL,
+    }
+
+
+MATERIAL: Final = 0.01
+
+
+def _share_of_time(waited_ms: float, truth: PlantedTruth) -> float:
+    """Share of the time of all recorded ranks, over all steps."""
+    return waited_ms / (truth.step_ms * truth.steps * max(1, len(truth.recorded)))
+
+
+def _cause(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    rank, cause = details.get("main_rank"), details.get("main_cause") or ""
+    waited = float((details.get("causes") or {}).get(cause, {}).get("caused_wait_ms") or 0)
+    return {
+        "ranks": () if rank is None else (str(rank),),
+        "cause": cause,
+        "confidence": details.get("main_confidence") or "",
+        "material": _share_of_time(waited, truth) >= MATERIAL,
+    }
+
+
+def _lag(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    rank = details.get("worst_straggler")
+    waited = float((details.get("blame") or {}).get(rank, {}).get("caused_wait_us") or 0) / 1e3
+    return {
+        "ranks": () if rank is None else (str(rank),),
+        "material": _share_of_time(waited, truth) >= MATERIAL,
+    }
+
+
+def _what_if(details: Mapping[str, Any], _: PlantedTruth) -> dict[str, Any]:
+    return {"saved_ms": details.get("saved_ms"), "slowdown": details.get("slowdown")}
+
+
+def _fix(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    losses = [loss for loss in details.get("losses") or () if loss.get("kind") == "straggler"]
+    if not losses:
+        return {}
+    return {
+        "ranks": (str(losses[0].get("what")),),
+        "material": float(losses[0].get("share") or 0) >= MATERIAL,
+    }
+
+
+_READERS: Final = {
+    "verdict": _verdict,
+    "blame_chain": _root,
+    "straggler_lag": _lag,
+    "straggler_cause": _cause,
+    "what_if_no_straggler": _what_if,
+    "fix_first": _fix,
+}

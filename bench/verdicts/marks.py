@@ -1,0 +1,217 @@
+"""Mark the answers of one job against what was planted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from bench.verdicts.answers import Answer
+from ccltui.demo.planted import JobSpec, PlantedTruth
+from ccltui.demo.planted.planted_truth import MATERIAL, FaultTruth
+
+Mark = Literal[
+    "right",  # who is right (and for a verdict the class too)
+    "wrong",  # somebody else, or another class, is named
+    "abstained",  # inconclusive, unavailable, or nobody named where somebody is
+    "quiet",  # nobody named above materiality, and nobody is the culprit
+]
+
+BORDER: Final = 2.0
+"""Faults that cost up to this multiple of materiality may as well be called immaterial."""
+PLANTED: Final = 0.003
+"""Share of the step from which on naming the planted fault is right although it is immaterial."""
+SCORED_COST: Final = 0.05
+"""Share of the step from which on the saved time is compared with the truth."""
+OF_NOBODY: Final = ("no_straggler", "random", "uneven_microbatches")
+# A slow link makes all its members wait equally: none of them is late.
+OF_RANKS: Final = (
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_experts",
+    "host",
+)
+EXPECTED_CAUSES: Final = {
+    "slow_worker": ("compute",),
+    "occasional_worker": ("compute",),
+    "slow_node": ("compute",),
+    "heavy_stage": ("compute", "more_kernels", "unequal_work"),
+    "uneven_experts": ("compute", "unequal_work"),
+    "garbage_collection": ("garbage_collection",),
+    "data_loading": ("data_loading",),
+    "checkpoint": ("checkpoint",),
+    "allocation": ("allocation", "synchronisation"),
+    "synchronisation": ("synchronisation", "host_work", "host_late", "host_stall"),
+    "launch_bound": ("host_work", "host_late", "launch_bound"),
+}
+VAGUE: Final = ("host_work", "host_late", "host_stall", "host_blocked", "host", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Marks of one metric on one job.
+
+    Attributes:
+        metric: Its name.
+        mark: Of who, and for a verdict of the class too.
+        class_mark: Of the class alone, for a verdict.
+        cause_right: Whether the cause is right; None where none is stated or expected.
+        confidence: As stated.
+        material: Whether what is ascribed to those who are named exceeds 1 % of rank time.
+        saved_error: Relative error of the saved time; None where not compared.
+        below_one: S is below 0.995.
+        silent_ok: Status ok although a recorded rank is left out or a rank has no file.
+        names_innocent: Ranks that are no culprits are named, for more than 1 % of rank time.
+        text: Answer in a few words.
+    """
+
+    metric: str
+    mark: Mark
+    class_mark: Mark
+    cause_right: bool | None
+    confidence: str
+    material: bool
+    saved_error: float | None
+    below_one: bool
+    silent_ok: bool
+    names_innocent: bool
+    text: str
+
+
+def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Marked:
+    """Mark one answer."""
+    faults = [fault for fault in truth.faults if fault.cost_ms >= MATERIAL * truth.step_ms]
+    small = [fault for fault in truth.faults if fault.cost_ms >= PLANTED * truth.step_ms]
+    least = min((fault.cost_ms for fault in faults[:1]), default=0.0)
+    border = least < BORDER * MATERIAL * truth.step_ms
+    if name == "verdict":
+        mark, class_mark = _verdict_marks(answer, truth, faults, border=border)
+        if mark == "wrong" and len(small) > len(faults):
+            mark, class_mark = _verdict_marks(answer, truth, small, border=border)
+    else:
+        mark = class_mark = _mark(answer, faults, border=border)
+    return Marked(
+        name,
+        mark,
+        class_mark,
+        _cause_right(spec, answer, faults),
+        answer.confidence,
+        answer.material,
+        _saved_error(spec, name, answer, truth),
+        answer.slowdown is not None and answer.slowdown < LEAST_SLOWDOWN,
+        answer.status == "ok" and _leaves_out(answer, truth),
+        _names_innocent(answer, faults),
+        f"{answer.verdict or answer.status} {','.join(answer.ranks)} {answer.cause}"
+        f" {answer.confidence} {answer.reason}".strip(),
+    )
+
+
+def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
+    """Whether anybody is named who is no culprit; both ends of a slow link are its culprits."""
+    link = answer.verdict == "slow_link"
+    culprits = {
+        str(rank) for fault in faults if link or fault.verdict in OF_RANKS for rank in fault.ranks
+    }
+    return answer.material and not set(answer.ranks) <= culprits
+
+
+LEAST_SLOWDOWN: Final = 0.995
+
+
+def _mark(answer: Answer, faults: list[FaultTruth], *, border: bool) -> Mark:
+    named = bool(answer.ranks)
+    culprits = {str(rank) for fault in faults if fault.verdict in OF_RANKS for rank in fault.ranks}
+    if named and answer.ranks[0] in culprits:
+        return "right"
+    nobody = not culprits or border
+    if named and not (nobody and not answer.material):
+        return "wrong"
+    return "quiet" if nobody else "abstained"
+
+
+def _verdict_marks(
+    answer: Answer, truth: PlantedTruth, faults: list[FaultTruth], *, border: bool
+) -> tuple[Mark, Mark]:
+    if answer.verdict in ("", "inconclusive"):
+        return ("quiet", "quiet") if not faults else ("abstained", "abstained")
+    if answer.verdict == "no_straggler":
+        # Where whole stages are slow, nothing tells slow devices from more work, and that work
+        # may not cost anything compared with the same shared out.
+        least_ms = BORDER * MATERIAL * truth.step_ms
+        shared = all(f.shared_ms is not None and f.shared_ms < least_ms for f in faults)
+        good: Mark = "quiet" if shared or border else "wrong"
+        return good, good
+    if _of_nobody(answer, truth, faults):
+        return "quiet", "quiet"
+    fitting = [fault for fault in faults if answer.verdict in (fault.verdict, *fault.also_right)]
+    if not fitting:
+        return "wrong", "wrong"
+    who = any(_same_culprit(answer, fault) for fault in fitting)
+    return ("right" if who else "wrong"), "right"
+
+
+def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) -> bool:
+    """Whether it names what the job loses without faults: to chance, or to all of its hosts."""
+    worst_ms = max((fault.cost_ms for fault in faults), default=0.0)
+    if answer.verdict == "random":
+        return not faults or truth.jitter_ms >= worst_ms
+    everyone = not answer.ranks or len(answer.ranks) == len(truth.ranks)
+    loses = truth.host_ms >= max(worst_ms, MATERIAL * truth.step_ms)
+    return answer.verdict == "host" and everyone and loses
+
+
+def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
+    if fault.verdict in OF_NOBODY or not fault.ranks:
+        return True
+    if fault.stage is not None and answer.stage == fault.stage:
+        return True
+    return set(answer.ranks) == {str(rank) for rank in fault.ranks}
+
+
+def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool | None:
+    """Whether the cause fits; with silent hosts only its kind can be known."""
+    culprits = [fault for fault in faults if fault.cause in EXPECTED_CAUSES]
+    named = bool(answer.ranks) or answer.verdict == "host"
+    if not answer.cause or not culprits or not named:
+        return None
+    silent = spec.level in ("names", "no_host") or any(fault.silent for fault in spec.faults)
+    allowed = {cause for fault in culprits for cause in EXPECTED_CAUSES[fault.cause]}
+    if any(fault.verdict == "host" for fault in culprits) and silent:
+        allowed |= set(VAGUE)
+    return answer.cause in allowed
+
+
+def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) -> float | None:
+    """Relative error of the saved time, of jobs with one fault that costs enough.
+
+    Without step markers there is one window. A metric may leave steps out, of which none has a
+    fault of single steps: the mean over fewer steps is then larger.
+    """
+    faults = [fault for fault in truth.faults if fault.cause != "decoy"]
+    if answer.saved_ms is None or len(faults) != 1:
+        return None
+    (fault,) = faults
+    alike = name == "verdict" or fault.verdict in ("slow_worker", "occasional_worker", "slow_node")
+    unnamed = name == "verdict" and answer.verdict in UNNAMED
+    if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
+        return None
+    cost_ms = fault.cost_ms
+    if name == "verdict" and answer.verdict != fault.verdict:
+        # What cannot be told from a heavy stage may be shared out instead.
+        if answer.verdict != "heavy_stage" or not fault.shared_ms:
+            return None
+        cost_ms = fault.shared_ms
+    unmarked = spec.level == "no_host"  # without steps the saved time is that of the window
+    if answer.num_steps and (unmarked or fault.steps is not None):
+        cost_ms *= truth.steps / answer.num_steps
+    return (answer.saved_ms - cost_ms) / cost_ms
+
+
+UNNAMED: Final = ("", "inconclusive", "no_straggler")
+
+
+def _leaves_out(answer: Answer, truth: PlantedTruth) -> bool:
+    covers = answer.num_ranks
+    fewer = covers is not None and covers < len(truth.recorded)
+    return fewer or len(truth.recorded) < len(truth.ranks)

@@ -1,0 +1,192 @@
+"""Parameters of a job with planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+Family = Literal["dp", "tp", "pp", "fsdp", "moe"]
+Level = Literal[
+    "full",  # collective arguments and groups on operators and kernels
+    "no_groups",  # operators and annotations of collectives, without their arguments
+    "names",  # kernels, copies, launches and step markers only
+    "no_host",  # device rows only
+]
+FaultKind = Literal[
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_microbatches",
+    "uneven_experts",
+    "slow_pair",
+    "slow_group",
+    "garbage_collection",
+    "data_loading",
+    "checkpoint",
+    "launch_bound",
+    "allocation",
+    "synchronisation",
+    "random",
+    "decoy",
+]
+DamageKind = Literal["late", "early", "dropped", "missing", "names_only"]
+Verdict = Literal[
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_microbatches",
+    "uneven_experts",
+    "slow_link",
+    "host",
+    "random",
+    "no_straggler",
+]
+
+VERDICT_OF: Final[dict[FaultKind, Verdict]] = {
+    "slow_worker": "slow_worker",
+    "occasional_worker": "occasional_worker",
+    "slow_node": "slow_node",
+    "heavy_stage": "heavy_stage",
+    "uneven_microbatches": "uneven_microbatches",
+    "uneven_experts": "uneven_experts",
+    "slow_pair": "slow_link",
+    "slow_group": "slow_link",
+    "garbage_collection": "host",
+    "data_loading": "host",
+    "checkpoint": "host",
+    "launch_bound": "host",
+    "allocation": "host",
+    "synchronisation": "host",
+    "random": "random",
+    "decoy": "no_straggler",
+}
+"""Verdict class that a fault should lead to, if it costs enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One cause of slowness.
+
+    Attributes:
+        kind: What is planted. ``decoy`` prolongs work of the ranks that nothing waits for.
+        ranks: Ranks that it acts on, () for all; both ends of a pair, all members of a group or
+            host.
+        factor: Multiple of the usual time (compute, transfers, host time of a launch), spread of
+            the lognormal work of micro-batches (``uneven_microbatches``), or weight of the
+            expert's ranks (``uneven_experts``).
+        extra_ns: Pause in ns, of the faults that pause the host.
+        steps: Steps counted from 0; None for all.
+        stage: The pipeline stage of ``heavy_stage``.
+        silent: No event on the host rows shows the pause.
+    """
+
+    kind: FaultKind
+    ranks: tuple[int, ...] = ()
+    factor: float = 1.0
+    extra_ns: int = 0
+    steps: tuple[int, ...] | None = None
+    stage: int | None = None
+    silent: bool = False
+
+    def acts(self, rank: int, step: int) -> bool:
+        """Whether it acts on a rank in a step."""
+        return (not self.ranks or rank in self.ranks) and (self.steps is None or step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What a recording lacks: ``calls`` at its beginning or end, or a ``share`` of its records."""
+
+    kind: DamageKind
+    rank: int
+    calls: int = 0
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """Shape, speed, faults and recording of a job; times are ns.
+
+    Ranks are laid out with the tensor-parallel coordinate innermost, then data parallel, then
+    pipeline stages. ``fsdp`` shards over the data-parallel ranks, ``moe`` spreads its experts over
+    them.
+    """
+
+    family: Family = "dp"
+    dp: int = 4
+    tp: int = 1
+    pp: int = 1
+    gpus_per_node: int = 4
+    steps: int = 5
+    micro_batches: int = 4
+    layers: int = 2  # of one model chunk
+    chunks: int = 1  # model chunks of one stage; above 1 the schedule is interleaved
+    schedule: Literal["1f1b", "gpipe"] = "1f1b"
+    prefetch: bool = True  # receives and all-gathers are posted one pass or layer ahead
+    overlap: bool = True  # gradients are reduced during the backward pass
+    same_stream: bool = False  # collectives run on the stream of the compute kernels
+    broadcast_buffers: bool = False  # data-parallel rank 0 sends its buffers before each step
+    world_norm: bool = True  # gradient norm over all ranks at the end of a step
+    host_sync: bool = True  # the host waits for the device at the end of a step
+    pass_ranges: bool = False  # annotations around forward and backward passes
+    kernel_ns: int = 300_000  # forward kernel of average size
+    transfer_ns: int = 400_000  # collective of average size within a host
+    host_op_ns: int = 9_000  # host time of one operator
+    jitter: float = 0.01  # spread of a pass; kernels and transfers vary half as much
+    expert_jitter: float = 0.02
+    gather: Literal["nccl", "copy_engine"] = "nccl"
+    exchange: Literal["nccl", "deepep"] = "nccl"
+    reduction: Literal["nccl", "symmetric"] = "nccl"
+    level: Level = "full"
+    faults: tuple[Fault, ...] = ()
+    damage: tuple[Damage, ...] = ()
+    clock_offsets_ns: tuple[int, ...] = ()  # by host
+    clock_drifts_ppb: tuple[int, ...] = ()
+    free_hosts: bool = False  # host work takes no time: the same job without waiting for hosts
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in (("family", Family), ("level", Level)):
+            if getattr(self, name) not in get_args(kind):
+                choices = ", ".join(get_args(kind))
+                raise ValueError(f"{name} is {getattr(self, name)!r}; choose from {choices}")
+        for name in ("dp", "tp", "pp", "gpus_per_node", "steps", "micro_batches", "layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.chunks > 1 and (self.pp == 1 or self.micro_batches % self.pp):
+            raise ValueError("an interleaved schedule needs stages that divide the micro-batches")
+        if self.pp > 1 and self.family == "fsdp":
+            raise ValueError("family fsdp has no pipeline stages")
+        if self.family in ("fsdp", "moe") and self.dp < 2:
+            raise ValueError(f"family {self.family} needs dp of at least 2")
+        named = [rank for fault in self.faults for rank in fault.ranks]
+        for rank in (*named, *(item.rank for item in self.damage)):
+            if not 0 <= rank < self.world_size:
+                raise ValueError(f"rank {rank} is not in a job of {self.world_size}")
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.dp * self.tp * self.pp
+
+    def host_of(self, rank: int) -> int:
+        """Index of the host of a rank."""
+        return rank // self.gpus_per_node
+
+    def host_name(self, rank: int) -> str:
+        """Name of the host of a rank."""
+        return f"node-{self.host_of(rank):02d}"
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """Stage, data-parallel and tensor-parallel index of a rank."""
+        return rank // (self.dp * self.tp), rank // self.tp % self.dp, rank % self.tp
+
+    def rank_at(self, stage: int, dp: int, tp: int) -> int:
+        """Rank at a place."""
+        return (stage * self.dp + dp) * self.tp + tp
+
+    def without_faults(self, **changes: Any) -> JobSpec:
+        """The same job, with the same draws, without its faults."""
+        return replace(self, faults=(), **changes)

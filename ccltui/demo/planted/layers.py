@@ -1,0 +1,156 @@
+"""Forward and backward pass of a model chunk: kernels, tensor-parallel and expert collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ccltui.demo.planted.event_graph import Call
+from ccltui.demo.planted.host_pauses import HostPauses
+from ccltui.demo.planted.tape import COPY, SIDE, Tape
+from ccltui.demo.planted.workload import Workload
+
+TP_STREAM: Final = 13
+EP_STREAM: Final = 41
+
+BEFORE: Final = (("norm", 0.1), ("gemm", 1.0), ("attention", 0.9), ("gemm", 0.6))
+INSIDE: Final = (("gemm", 1.1), ("elementwise", 0.15), ("gemm", 1.0))
+BACKWARD: Final = 2.0
+"""Cost of a backward kernel in forward ones."""
+
+Hook = Callable[[int], None]
+
+
+def _nothing(_: int) -> None:
+    return
+
+
+class Layers:
+    """Record the passes of one rank."""
+
+    def __init__(self, tape: Tape, load: Workload, pauses: HostPauses) -> None:
+        self.tape = tape
+        self.load = load
+        self.pauses = pauses
+        self.spec = tape.spec
+        stage, dp, tp = self.spec.place(tape.rank)
+        self.tp_group = tuple(self.spec.rank_at(stage, dp, other) for other in range(self.spec.tp))
+        self.ep_group = tuple(self.spec.rank_at(stage, other, tp) for other in range(self.spec.dp))
+
+    def forward(self, batch: int, chunk: int = 0, *, before: Hook = _nothing) -> None:
+        """Record a forward pass; ``before`` is called before each layer."""
+        tape, spec = self.tape, self.spec
+        scale = self.load.forward(tape.rank, tape.step, batch) * tape.pass_factor()
+        scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=False)
+        if spec.pass_ranges:
+            tape.begin("user_annotation", f"Forward {batch}")
+        for layer in range(spec.layers):
+            before(layer)
+            self.pauses.in_forward(batch, layer)
+            self._layer(scale, f"F/{batch}/{chunk}/{layer}", backward=False)
+        last_chunk = chunk == spec.chunks - 1
+        if last_chunk and (extra := self.load.logits(tape.rank)):
+            total = sum(cost for _, cost in (*BEFORE, *INSIDE)) * spec.layers * spec.chunks
+            tape.work("gemm", extra * total * spec.kernel_ns, vary=False)
+        self._decoy()
+        if spec.pass_ranges:
+            tape.end()
+
+    def backward(
+        self, batch: int, chunk: int = 0, *, before: Hook = _nothing, after: Hook = _nothing
+    ) -> None:
+        """Record a backward pass; the hooks are called around each layer, last layer first."""
+        tape, spec = self.tape, self.spec
+        scale = self.load.backward(tape.rank, tape.step, batch) * tape.pass_factor()
+        scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=True)
+        if spec.pass_ranges:
+            tape.begin("user_annotation", f"Backward {batch}")
+        for layer in reversed(range(spec.layers)):
+            before(layer)
+            self.pauses.in_backward(batch, layer)
+            self._layer(scale * BACKWARD, f"B/{batch}/{chunk}/{layer}", backward=True)
+            after(layer)
+        if spec.pass_ranges:
+            tape.end(backward=True)
+
+    def _layer(self, scale: float, name: str, *, backward: bool) -> None:
+        for kind, cost in BEFORE:
+            self._kernel(kind, cost * scale, backward=backward)
+        self._reduce(f"{name}/attention", backward=backward)
+        if self.spec.family == "moe":
+            self._experts(scale, name, backward=backward)
+        else:
+            for kind, cost in INSIDE:
+                self._kernel(kind, cost * scale, backward=backward)
+        self._reduce(f"{name}/mlp", backward=backward)
+
+    def _kernel(self, kind: str, cost: float, *, backward: bool) -> None:
+        self.tape.work(kind, cost * self.spec.kernel_ns, backward=backward)
+
+    def _reduce(self, name: str, *, backward: bool) -> None:
+        """Add up partial results over the tensor-parallel group."""
+        tape, spec = self.tape, self.spec
+        if spec.tp == 1:
+            return
+        operation = "symmetric" if spec.reduction == "symmetric" else "allreduce"
+        done = tape.call(
+            ("tp", self.tp_group, tape.step, name),
+            operation,
+            self.tp_group,
+            "tp",
+            spec.transfer_ns * 0.25,
+            stream=TP_STREAM,
+            backward=backward,
+        )
+        tape.wait(done)
+
+    def _experts(self, scale: float, name: str, *, backward: bool) -> None:
+        """Send tokens to their experts, compute, and send them back."""
+        tape, group = self.tape, self.ep_group
+        loads = self.load.experts(group, f"{group}/{tape.step}/{name}", tape.step)
+        place = group.index(tape.rank)
+        self._exchange(f"{name}/dispatch", loads, backward=backward, back=False)
+        for kind, cost in INSIDE:
+            self._kernel(kind, cost * scale * loads[place], backward=backward)
+        self._exchange(f"{name}/combine", loads, backward=backward, back=True)
+
+    def _exchange(self, name: str, loads: list[float], *, backward: bool, back: bool) -> None:
+        tape, spec, group = self.tape, self.spec, self.ep_group
+        if spec.exchange == "deepep" and not back:
+            self._post("notify_dispatch", f"{name}/notify", 0.03, backward=backward)
+        direction = "combine" if back else "dispatch"
+        operation = direction if spec.exchange == "deepep" else "all_to_allv"
+        done = self._post(operation, name, max(loads) * 0.5, backward=backward)
+        place = group.index(tape.rank)
+        own = [round(load * 512) * 64 for load in loads]
+        done.splits[tape.rank] = (own[place],) * len(group) if back else tuple(own)
+
+    def _post(self, operation: str, name: str, weight: float, *, backward: bool) -> Call:
+        """Post one exchange of the experts' group and let the main stream wait for it."""
+        tape, group = self.tape, self.ep_group
+        done = tape.call(
+            ("ep", group, tape.step, name),
+            operation,
+            group,
+            "ep",
+            self.spec.transfer_ns,
+            stream=EP_STREAM,
+            backward=backward,
+            weight=weight,
+        )
+        tape.wait(done)
+        assert done.call is not None
+        return done.call
+
+    def _decoy(self) -> None:
+        """Long kernels on a stream that nothing waits for."""
+        tape = self.tape
+        for fault in self.spec.faults:
+            if fault.kind == "decoy" and fault.acts(tape.rank, tape.step):
+                tape.work("side", fault.factor * self.spec.kernel_ns, stream=SIDE, vary=False)
+
+    def load_input(self, size_ns: float) -> None:
+        """Copy the input to the device."""
+        tape = self.tape
+        done = tape.work("copy_in", size_ns, stream=COPY)
+        tape.wait(done)

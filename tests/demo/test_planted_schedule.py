@@ -1,0 +1,169 @@
+"""Times of simulated jobs against closed forms, and rules that every schedule keeps."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from ccltui.demo.planted import Fault, JobSpec, random_spec
+from ccltui.demo.planted.event_graph import LATENCY_NS, Call, DeadlockError, Op, Segment, evaluate
+from ccltui.demo.planted.run_simulation import run_job, step_time_ns
+
+FORWARD = 4.85  # kernels of a layer, in kernels of average size
+QUIET = JobSpec(jitter=0.0, transfer_ns=2_000, world_norm=False, steps=3, host_op_ns=1_000)
+
+
+def time_ns(spec: JobSpec) -> float:
+    return step_time_ns(run_job(spec)[0])
+
+
+def pass_ns(spec: JobSpec) -> float:
+    """A forward and a backward pass of a chunk; a backward kernel takes twice as long."""
+    return 3 * FORWARD * spec.kernel_ns * spec.layers
+
+
+def test_a_slow_worker_costs_what_it_computes_longer() -> None:
+    spec = replace(QUIET, dp=4)
+    slow = replace(spec, faults=(Fault("slow_worker", (2,), 1.5),))
+
+    cost = time_ns(slow) - time_ns(spec)
+
+    assert cost == pytest.approx(0.5 * spec.micro_batches * pass_ns(spec), rel=0.01)
+
+
+def test_an_occasional_worker_costs_its_steps_alone() -> None:
+    spec = replace(QUIET, dp=4, steps=4)
+    slow = replace(spec, faults=(Fault("occasional_worker", (1,), 2.0, steps=(2,)),))
+
+    cost = time_ns(slow) - time_ns(spec)
+
+    assert cost == pytest.approx(spec.micro_batches * pass_ns(spec) / 4, rel=0.01)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_a_pipeline_is_filled_and_drained_once(
+    schedule: Literal["1f1b", "gpipe"], prefetch: bool
+) -> None:
+    few = replace(
+        QUIET, family="pp", dp=1, pp=4, micro_batches=4, schedule=schedule, prefetch=prefetch
+    )
+    many = replace(few, micro_batches=12)
+
+    grown = time_ns(many) - time_ns(few)
+    tail = time_ns(few) - (4 + 4 - 1) * pass_ns(few)
+
+    assert grown == pytest.approx(8 * pass_ns(few), rel=0.01)
+    assert 0 < tail < 0.2 * pass_ns(few) + 1_500_000  # input, norm, optimizer, launches
+
+
+def test_model_chunks_shorten_the_bubble() -> None:
+    plain = replace(QUIET, family="pp", dp=1, pp=4, micro_batches=8, layers=2)
+    interleaved = replace(plain, chunks=2, layers=1)
+
+    saved = time_ns(plain) - time_ns(interleaved)
+
+    # Fill and drain take the passes of 3 stages; with two chunks those of half the size.
+    assert saved == pytest.approx(3 * pass_ns(plain) / 2, rel=0.1)
+
+
+def test_prefetched_gathers_are_hidden() -> None:
+    spec = replace(QUIET, family="fsdp", dp=4, transfer_ns=800_000)
+
+    late = time_ns(replace(spec, prefetch=False)) - time_ns(spec)
+
+    gathers = 2 * spec.layers * spec.micro_batches
+    assert late == pytest.approx(gathers * spec.transfer_ns, rel=0.15)
+
+
+def test_a_slow_link_delays_nobody_but_costs_time() -> None:
+    spec = replace(QUIET, family="pp", dp=4, pp=2, overlap=False, transfer_ns=400_000)
+    slow = replace(spec, faults=(Fault("slow_group", (0, 1, 2, 3), 5.0),))
+
+    job, _ = run_job(slow)
+
+    cost = step_time_ns(job) - time_ns(spec)
+    assert cost == pytest.approx(4 * spec.layers * 400_000, rel=0.05)
+
+
+def test_a_forward_pause_is_of_the_main_thread_alone() -> None:
+    pause = Fault("garbage_collection", (1,), extra_ns=30_000_000)
+    _, tapes = run_job(replace(QUIET, faults=(pause,)))
+
+    collected = [event for event in tapes[1].host if "collect" in event.name]
+
+    assert len(collected) == QUIET.steps
+    assert not any(event.backward for event in collected)
+    assert not any("collect" in event.name for event in tapes[0].host)
+
+
+def test_work_of_micro_batches_is_one_on_average_and_shared_by_stages() -> None:
+    spec = replace(QUIET, family="pp", dp=2, pp=2, faults=(Fault("uneven_microbatches", (), 0.5),))
+    even = time_ns(spec.without_faults())
+    job, tapes = run_job(spec)
+
+    def busy(rank: int) -> int:
+        return sum(op.dur_ns for op in tapes[rank].ops if op.call is None)
+
+    assert sum(busy(rank) for rank in range(4)) == pytest.approx(
+        sum(busy_of(spec.without_faults())), rel=0.01
+    )
+    assert busy(0) == pytest.approx(busy(2), rel=0.02)  # the same micro-batches, next stage
+    assert step_time_ns(job) > 1.02 * even
+
+
+def busy_of(spec: JobSpec) -> list[int]:
+    _, tapes = run_job(spec)
+    return [sum(op.dur_ns for op in tape.ops if op.call is None) for tape in tapes]
+
+
+def test_a_broadcast_waits_for_its_sender_alone() -> None:
+    spec = replace(QUIET, broadcast_buffers=True, host_sync=False, transfer_ns=400_000)
+    slow = replace(spec, faults=(Fault("data_loading", (2,), extra_ns=40_000_000),))
+    job, _ = run_job(slow)
+
+    sent = [call for call in job.calls.values() if call.operation == "broadcast"]
+
+    assert len(sent) == spec.steps
+    for call in sent:
+        assert call.members[0].end_ns < call.members[2].start_ns
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int) -> None:
+    job, tapes = run_job(replace(random_spec(seed), steps=4, faults=()))
+
+    for tape in tapes:
+        streams: dict[int, list[Op]] = defaultdict(list)
+        for op in tape.ops:
+            assert op.start_ns >= op.launched_ns + LATENCY_NS
+            assert all(op.start_ns >= other.end_ns for other in op.after)
+            streams[op.stream].append(op)
+        for ops in streams.values():
+            for one, other in itertools.pairwise(ops):
+                assert other.start_ns >= one.end_ns
+    for call in job.calls.values():
+        assert set(call.members) == set(call.ranks)
+        if call.meeting == "all":
+            last = max(member.start_ns for member in call.members.values())
+            assert all(member.end_ns >= last + call.transfer_ns for member in call.members.values())
+
+
+def test_operations_that_wait_for_each_other_are_reported() -> None:
+    segments, ops = [Segment(None, []), Segment(None, [])], []
+    calls = [Call(n, "allreduce", (0, 1), (0, 1), "dp", 10, 1, "all", 0) for n in (0, 1)]
+    for rank in (0, 1):
+        before: list[Op] = []
+        for call in calls if rank == 0 else calls[::-1]:
+            op = Op(rank, "allreduce", 20, 0, 0)
+            op.segment, op.call, op.after = segments[rank], call, before
+            call.members[rank] = op
+            before = [op]
+            ops.append(op)
+
+    with pytest.raises(DeadlockError, match="never end"):
+        evaluate(ops, segments)
