@@ -136,7 +136,11 @@ def _verdict_marks(
     if answer.verdict in ("", "inconclusive"):
         return ("quiet", "quiet") if not faults else ("abstained", "abstained")
     if answer.verdict == "no_straggler":
-        good: Mark = "quiet" if not faults or border else "wrong"
+        # Where whole stages are slow, nothing tells slow devices from more work, and that work
+        # may not cost anything compared with the same shared out.
+        least_ms = BORDER * MATERIAL * truth.step_ms
+        shared = all(f.shared_ms is not None and f.shared_ms < least_ms for f in faults)
+        good: Mark = "quiet" if shared or border else "wrong"
         return good, good
     if _of_nobody(answer, truth, faults):
         return "quiet", "quiet"
@@ -193,6 +197,11 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
     cost_ms = fault.cost_ms
+    if name == "verdict" and answer.verdict != fault.verdict:
+        # What cannot be told from a heavy stage may be shared out instead.
+        if answer.verdict != "heavy_stage" or not fault.shared_ms:
+            return None
+        cost_ms = fault.shared_ms
     unmarked = spec.level == "no_host"  # without steps the saved time is that of the window
     if answer.num_steps and (unmarked or fault.steps is not None):
         cost_ms *= truth.steps / answer.num_steps

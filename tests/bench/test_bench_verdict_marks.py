@@ -121,6 +121,22 @@ def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
     assert marked(unmarked, TRUTH, "verdict", answer).saved_error == pytest.approx(-0.1)
 
 
+def test_the_saved_time_of_a_stage_is_that_of_sharing_its_work_out() -> None:
+    only = replace(SLOW, also_right=("heavy_stage",), shared_ms=12.0)
+    truth = replace(TRUTH, faults=(only,))
+
+    def error(name: str) -> float | None:
+        return marked(SPEC, truth, "verdict", verdict(name, "2", saved_ms=12.0)).saved_error
+
+    assert error("heavy_stage") == pytest.approx(0.0)
+    assert error("slow_worker") == pytest.approx(-0.4)
+    assert error("uneven_experts") is None
+    nothing = verdict("no_straggler")
+    assert marked(SPEC, truth, "verdict", nothing).mark == "wrong"
+    cheap = replace(TRUTH, faults=(replace(only, shared_ms=0.3),))
+    assert marked(SPEC, cheap, "verdict", nothing).mark == "quiet"
+
+
 def test_ok_over_fewer_ranks_and_slowdowns_below_one_are_counted() -> None:
     def flags(answer: Answer, truth: PlantedTruth = TRUTH) -> tuple[bool, bool]:
         found = marked(SPEC, truth, "straggler_lag", answer)

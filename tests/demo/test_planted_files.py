@@ -166,6 +166,20 @@ def test_a_heavy_stage_costs_less_when_its_work_is_shared_out() -> None:
     fault = build_job(spec).truth.faults[0]
 
     assert 0 < fault.cost_ms < 0.8 * fault.removed_ms
+    assert fault.cost_ms == fault.shared_ms
+
+
+def test_a_slow_host_of_whole_stages_may_be_a_heavy_stage() -> None:
+    spec = replace(SMALL, family="pp", dp=4, pp=2, gpus_per_node=4)
+    slow = Fault("slow_node", (4, 5, 6, 7), 1.5)
+    (whole,) = build_job(replace(spec, faults=(slow,))).truth.faults
+    assert whole.also_right == ("heavy_stage",)
+    assert whole.shared_ms is not None
+    assert 0 < whole.shared_ms < whole.cost_ms == whole.removed_ms
+
+    split = replace(spec, dp=2, tp=2, pp=2, gpus_per_node=2, faults=(replace(slow, ranks=(4, 5)),))
+    (part,) = build_job(split).truth.faults
+    assert (part.also_right, part.shared_ms) == ((), None)
 
 
 def test_a_decoy_costs_nothing() -> None:

@@ -71,7 +71,8 @@ class Fault:
 
     Attributes:
         kind: What is planted. ``decoy`` prolongs work of the ranks that nothing waits for.
-        ranks: Ranks that it acts on; both ends of a pair, all members of a group or host.
+        ranks: Ranks that it acts on, () for all; both ends of a pair, all members of a group or
+            host.
         factor: Multiple of the usual time (compute, transfers, host time of a launch), spread of
             the lognormal work of micro-batches (``uneven_microbatches``), or weight of the
             expert's ranks (``uneven_experts``).

@@ -29,6 +29,8 @@ class FaultTruth:
         factor: As planted.
         cost_ms: Step time less the step time of the same draws without this fault, per step.
         removed_ms: The same where the work is taken away instead of shared out (heavy stages).
+        shared_ms: The same where the work is shared out over stages, for heavy stages and what
+            cannot be told from them; None for all else.
         also_right: Other classes that describe it as well, where the layout leaves no difference.
     """
 
@@ -43,6 +45,7 @@ class FaultTruth:
     factor: float
     cost_ms: float
     removed_ms: float
+    shared_ms: float | None = None
     also_right: tuple[str, ...] = ()
 
 
@@ -119,10 +122,11 @@ def _fault(spec: JobSpec, fault: Fault, step_ns: float, clean_ns: float) -> Faul
     removed_ns = clean_ns
     if others:
         removed_ns = step_time_ns(run_job(replace(spec, faults=others))[0])
-    shared_ns = removed_ns
-    if fault.kind == "heavy_stage":
-        even = replace(fault, stage=ALL_STAGES, factor=1 + (fault.factor - 1) / spec.pp)
-        shared_ns = step_time_ns(run_job(replace(spec, faults=(*others, even)))[0])
+    also_right = _also_right(spec, fault)
+    shared_ns = None
+    if "heavy_stage" in (fault.kind, *also_right):
+        shared_ns = step_time_ns(run_job(replace(spec, faults=(*others, _even(spec, fault))))[0])
+    heavy = fault.kind == "heavy_stage" and shared_ns is not None
     verdict = VERDICT_OF[fault.kind]
     nobody = verdict in ("uneven_microbatches", "random", "no_straggler")
     host = spec.host_name(fault.ranks[0]) if fault.kind == "slow_node" else None
@@ -136,10 +140,19 @@ def _fault(spec: JobSpec, fault: Fault, step_ns: float, clean_ns: float) -> Faul
         fault.ranks if fault.kind == "slow_group" else None,
         None if fault.steps is None else tuple(10 + step for step in fault.steps),
         fault.factor,
-        (step_ns - shared_ns) / 1e6,
+        (step_ns - (shared_ns if heavy and shared_ns is not None else removed_ns)) / 1e6,
         (step_ns - removed_ns) / 1e6,
-        _also_right(spec, fault),
+        None if shared_ns is None else (step_ns - shared_ns) / 1e6,
+        also_right,
     )
+
+
+def _even(spec: JobSpec, fault: Fault) -> Fault:
+    """The same work, shared out over all stages."""
+    if fault.kind == "heavy_stage":
+        return replace(fault, stage=ALL_STAGES, factor=1 + (fault.factor - 1) / spec.pp)
+    share = len(fault.ranks) / spec.world_size
+    return replace(fault, ranks=(), factor=1 + (fault.factor - 1) * share)
 
 
 def _also_right(spec: JobSpec, fault: Fault) -> tuple[str, ...]:
@@ -158,6 +171,6 @@ def _also_right(spec: JobSpec, fault: Fault) -> tuple[str, ...]:
     if fault.kind == "slow_node":
         stages = {spec.place(rank)[0] for rank in fault.ranks}
         members = sum(spec.place(rank)[0] in stages for rank in range(spec.world_size))
-        if spec.pp > 1 and len(stages) == 1 and members == len(fault.ranks):
+        if spec.pp > 1 and members == len(fault.ranks):  # of these stages no rank is elsewhere
             return ("heavy_stage",)
     return ()
