@@ -118,3 +118,21 @@ def test_a_directory_is_missing_on_the_command_line() -> None:
     done = run(CCLTUI, "doctor")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "ccltui: the following arguments are required: DIR\n"
+
+
+def test_one_row_for_the_same_note_on_many_files(tmp_path: Path) -> None:
+    event = '{"ph":"X","ts":1,"dur":1,"name":"a","pid":1,"tid":1},'
+    for rank in range(5):
+        text = '{"traceEvents":[' + event * (rank + 1) + '{"ph":"X","name'
+        (tmp_path / f"rank{rank}.json").write_text(text)
+
+    shown = run(CCLTUI, "doctor", tmp_path).stdout
+    written = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)
+
+    lines = shown.split("\n\n")[-1].splitlines()
+    (line,) = [line for line in lines if line.startswith("truncated_trace")]
+    assert "rank0.json, rank1.json, rank2.json and 2 more" in line
+    assert line.split("and 2 more")[1].split()[0] == "5"
+    assert "1 events kept (the first of several; their numbers differ)" in line
+    codes = [note["code"] for note in written["notes"]]
+    assert codes.count("truncated_trace") == 5  # a document has them by file
