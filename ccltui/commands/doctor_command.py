@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    if not loaded.job.discovery.captures and not beside:
+    if not (loaded.job.discovery.captures or beside or _answers(loaded.job)):
         _print_nothing_found(loaded.job)
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
@@ -93,9 +93,20 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:
+    if not job.ranks and not job.failures:
+        from ccltui.doctor.without_traces import without_traces  # noqa: PLC0415  (numpy)
+
+        return without_traces(job)
     from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
 
     return checks.check(job)
+
+
+def _answers(job: Job) -> bool:
+    """Whether files of the directory are of use without any trace."""
+    from ccltui.doctor.without_traces import answering  # noqa: PLC0415  (numpy)
+
+    return bool(answering(job))
 
 
 def _side_findings(job: Job) -> tuple[Finding, ...]:

@@ -297,15 +297,7 @@ CHECKS: Final[Sequence[Check]] = (
 
 
 def check(job: Job) -> tuple[Finding, ...]:
-    """All findings of a job; a single one where there is no trace at all."""
-    if not job.ranks and not job.failures:
-        fix = (
-            "let training reach the first window of its profiler, after the wait and warm-up "
-            "steps, and check the log"
-        )
-        answering = any(file.format.has_own_metrics for file in job.discovery.files)
-        state: State = "warning" if answering else "problem"
-        return (Finding("files", state, "no trace that can be opened", fix),)
+    """All findings of a job with traces, or with files that should have been some."""
     return tuple(run_check(one, job) for one in CHECKS)
 
 
