@@ -14,7 +14,7 @@ import numpy as np
 
 from ccltui import slow_path
 from ccltui.metrics.card.card_check import check_card
-from ccltui.metrics.card.effective_config import WORLD, run_config
+from ccltui.metrics.card.effective_config import WORLD, config_of
 from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.columns import Group
@@ -218,7 +218,7 @@ def workload_card(job: Job) -> Finding:
     if job.card is None:
         fix = "ccltui card init DIR writes a draft"
         return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
-    ran = run_config(job.card, job.run_sources, job.world_size)
+    ran = config_of(job)
     contradictions = [
         *check_card(job),
         # A contradicting world size of the card is among those of check_card.

@@ -22,7 +22,7 @@ HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
 _UNITS: Final = tuple(
     (re.compile(rf"(?:.*_)?{pattern}"), unit)
     for pattern, unit in (
-        ("tokens_per_s(?:_per_.*)?", "tokens/s"),
+        ("tokens_per_s(?:_per_.*)?|throughput_total", "tokens/s"),
         ("per_s", "1/s"),
         ("ns", "ns"),
         ("us", "us"),
