@@ -199,7 +199,8 @@ def _against_single(
         return
     limit = max(single) * hosts
     if one.value > MOST_DISAGREEMENT * limit:
-        why = f"{one.value / limit:.1f} times what {hosts} hosts reach one by one"
+        whose = "1 host reaches alone" if hosts == 1 else f"{hosts} hosts reach one by one"
+        why = f"{one.value / limit:.1f} times what {whose}"
         yield Implausible(one, "suspect", f"{why}: the page cache may have answered", limit)
 
 

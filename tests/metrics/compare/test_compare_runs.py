@@ -207,7 +207,9 @@ def test_a_folder_of_different_runs_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="2 runs that do not repeat one another") as caught:
         side(tmp_path)
     assert "name one: accum2_300 and bucket200_300" in str(caught.value)
-    with pytest.raises(NotFoundError, match="no run, no cluster benchmark and no text of nsys stats"):
+    with pytest.raises(
+        NotFoundError, match="no run, no cluster benchmark and no text of nsys stats"
+    ):
         side(put_empty(tmp_path))
 
 
