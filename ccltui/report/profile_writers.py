@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from ccltui.metrics.compare.compare_profiles import Calls, Profile, ProfileComparison, ProfileRow
 from ccltui.parsers.safe_text import safe_text
@@ -25,7 +25,10 @@ _HEADER: Final = (
     "change",
     "verdict",
 )
-_ALIGN: Final = ("left", *["right"] * 7, "left")
+_ALIGN: Final[tuple[Literal["left", "right"], ...]] = (
+    *("left", "right", "right", "right", "right"),
+    *("right", "right", "right", "left"),
+)
 _CSV_HEADER: Final = (
     *("part", "name", "share_a_pct", "share_b_pct", "calls_a", "calls_b"),
     *("mean_us_a", "mean_us_b", "change_pct", "verdict"),

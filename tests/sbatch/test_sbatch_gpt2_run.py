@@ -111,7 +111,7 @@ def test_the_longest_ranges_lead_and_nested_shares_are_not_added(tmp_path: Path)
 def summarised(run_dir: Path) -> subprocess.CompletedProcess[str]:
     """Run the script by a Python that finds no package besides its standard library."""
     script = FOLDER / "scripts" / "parse_nsys_stats.py"
-    command = [sys.executable, "-I", "-S", script, "--run_dir", run_dir]
+    command = [sys.executable, "-I", "-S", str(script), "--run_dir", str(run_dir)]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ccltui.metrics.compare.compare_profiles import ProfileComparison, ProfileRow
-from ccltui.metrics.compare.compare_runs import Comparison
 from ccltui.metrics.compare.sides import compare_sides, side
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.profile_writers import PROFILE_WRITERS
@@ -82,15 +81,14 @@ def test_bottlenecks_and_times_of_a_call(pair: ProfileComparison) -> None:
     assert gradients.b is not None
     assert (gradients.a.count, gradients.a.mean_ns) == (100, 400_000)
     assert gradients.a.share == pytest.approx(100 * 40_000_000 / 100_300_000)
-    assert (gradients.verdict, gradients.change_pct) == ("better", pytest.approx(-75))
+    assert gradients.verdict == "better"
+    assert gradients.change_pct == pytest.approx(-75)
     assert row(pair, ":DeepSpeedEngine.backward").verdict == "not distinguishable"
 
 
 def test_kernels_of_both_and_of_one(pair: ProfileComparison) -> None:
-    assert (row(pair, ALLREDUCE).verdict, row(pair, ALLREDUCE).change_pct) == (
-        "worse",
-        pytest.approx(100),
-    )
+    assert row(pair, ALLREDUCE).verdict == "worse"
+    assert row(pair, ALLREDUCE).change_pct == pytest.approx(100)
     assert row(pair, "gemm").verdict == "not distinguishable"
     assert (row(pair, "new").a, row(pair, "new").verdict) == (None, "")
 
@@ -185,4 +183,3 @@ def test_two_real_profiles(shared: Path, tmp_path: Path) -> None:
     assert found.a.nccl is not None
     assert found.a.nccl.per_backward("AllReduce") == pytest.approx(42748 / 14244)
     assert {one.verdict for one in found.rows} <= {"not distinguishable", ""}
-    assert not isinstance(found, Comparison)

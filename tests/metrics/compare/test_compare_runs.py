@@ -31,7 +31,9 @@ from ccltui.parsers.errors import NotFoundError
 
 
 def compared(a: Path, b: Path, noise_pct: float = 5.0) -> Comparison:
-    return compare_sides(side(a), side(b), noise_pct=noise_pct)
+    found = compare_sides(side(a), side(b), noise_pct=noise_pct)
+    assert isinstance(found, Comparison)
+    return found
 
 
 def rows(found: Comparison) -> dict[str, Row]:
