@@ -31,7 +31,7 @@ from ccltui.parsers.runs import (
     TRAINING_METRICS,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
-from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT
+from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT, TEXT
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
@@ -64,6 +64,7 @@ FORMATS: tuple[Format, ...] = (
     ARCHIVE,
     MEMORY_SNAPSHOT,
     LOG,
+    TEXT,
 )
 """Every format that files are recognised as; of rules with equal priority the first matches."""
 

@@ -6,10 +6,14 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.names import listed
+from ccltui.parsers.note_groups import note_groups
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
@@ -28,6 +32,7 @@ metrics can be computed from them, and print what to do where they cannot."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
+_PATHS_LISTED = 3
 FIX_HEADER = ("check", "what to do")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
@@ -67,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    if not loaded.job.discovery.captures and not beside:
+    if not (loaded.job.discovery.captures or beside or _answers(loaded.job)):
         _print_nothing_found(loaded.job)
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
@@ -89,9 +94,20 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:
+    if not job.ranks and not job.failures:
+        from ccltui.doctor.without_traces import without_traces  # noqa: PLC0415  (numpy)
+
+        return without_traces(job)
     from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
 
     return checks.check(job)
+
+
+def _answers(job: Job) -> bool:
+    """Whether files of the directory are of use without any trace."""
+    from ccltui.doctor.without_traces import answering  # noqa: PLC0415  (numpy)
+
+    return bool(answering(job))
 
 
 def _side_findings(job: Job) -> tuple[Finding, ...]:
@@ -112,9 +128,8 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
     if fixes:
         blocks.append(table(FIX_HEADER, fixes))
-    notes = _notes(loaded)
-    if notes:
-        rows = [_note_cells(path, note) for path, note in notes]
+    rows = _note_rows(loaded)
+    if rows:
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
     lines = [line for block in blocks for line in ("", *block)]
     return text_bytes(lines[1:])
@@ -148,6 +163,16 @@ def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
 def _problem(found: FoundFile) -> str:
     parts = [f"repeats {found.duplicate_of}"] if found.duplicate_of else []
     return "; ".join(parts + ([found.problem] if found.problem else []))
+
+
+def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
+    """Rows of the notes of the job and of its files, one for files with the same note."""
+    rows = [_note_cells("", note) for note in loaded.job.notes]
+    for group in note_groups(loaded.job.ranks):
+        paths = [trace.source.path for trace in group.traces]
+        note = structs.replace(group.note, count=group.count, message=group.message)
+        rows.append(_note_cells(listed(paths, _PATHS_LISTED), note))
+    return rows
 
 
 def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:

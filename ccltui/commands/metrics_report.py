@@ -170,7 +170,16 @@ def _outcome(metric: Metric, view: Any) -> Outcome:
         result.status,
         None if first is None else first.code,
         None if first is None else first.message,
+        _parts(result.details.get(metric.parts)),
     )
+
+
+def _parts(shares: object) -> dict[str, float]:
+    """Known shares above 0 of the parts of a value, the largest first."""
+    if not isinstance(shares, Mapping):
+        return {}
+    known = {name: share for name, share in shares.items() if share}
+    return dict(sorted(known.items(), key=lambda pair: -pair[1]))
 
 
 def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:

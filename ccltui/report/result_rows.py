@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
 from ccltui.parsers.safe_text import safe_text
 
@@ -21,7 +22,7 @@ HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
 _UNITS: Final = tuple(
     (re.compile(rf"(?:.*_)?{pattern}"), unit)
     for pattern, unit in (
-        ("tokens_per_s(?:_per_.*)?", "tokens/s"),
+        ("tokens_per_s(?:_per_.*)?|throughput_total", "tokens/s"),
         ("per_s", "1/s"),
         ("ns", "ns"),
         ("us", "us"),
@@ -84,8 +85,9 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
 
 
 def reason_text(result: Result) -> str:
-    """``code: message`` of every reason, in one line; "" without reasons."""
-    return safe_text("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
+    """``code: message`` of all reasons, one for ranks that share it, in one line."""
+    merged = merged_reasons(result.reasons)
+    return safe_text("; ".join(f"{code}: {message}" for code, message in merged))
 
 
 def cell_text(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -42,7 +42,10 @@ _REMEMBERED: Final = 64
 
 @dataclass(frozen=True)
 class Run:
-    """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers."""
+    """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers.
+
+    ``traced_ranks`` is the world size of the traces where they can only be of this run.
+    """
 
     name: str
     folder: RunFolder
@@ -53,6 +56,7 @@ class Run:
     completion: Completion | None = None
     stats: tuple[StatsText, ...] = ()
     summary: ProfileSummary | None = None
+    traced_ranks: int | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -71,6 +75,7 @@ class Run:
             None if self.launch is None else self.launch.world_size,
             None if self.completion is None else self.completion.world_size,
             None if self.log is None else self.log.world_size,
+            self.traced_ranks,
         )
         return next((size for size in stated if size), None)
 
@@ -94,7 +99,11 @@ class Run:
 
 def read_runs(discovery: Discovery) -> tuple[Run, ...]:
     """Read every run below a directory, in the natural order of their names."""
-    return tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
+    runs = tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
+    traced = {file.world_size for file in discovery.files if file.world_size}
+    if len(runs) != 1 or len(traced) != 1:
+        return runs
+    return (replace(runs[0], traced_ranks=traced.pop()),)
 
 
 @lru_cache(maxsize=_REMEMBERED)

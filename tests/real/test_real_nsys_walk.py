@@ -38,9 +38,9 @@ def test_every_file_has_a_kind_or_a_sentence_why_not(files: tuple[FoundFile, ...
 
     assert {kind: kinds[kind] for kind in KINDS} == KINDS
     others = [found for found in files if found.kind not in KINDS]
-    assert {found.kind for found in others} <= {"unknown", "log"}
+    assert {found.kind for found in others} <= {"unknown", "log", "text"}
     for found in others:
-        assert found.kind == "log" or found.problem
+        assert found.kind in ("log", "text") or found.problem
         assert "\n" not in (found.problem or "")
 
 

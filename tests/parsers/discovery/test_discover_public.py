@@ -182,8 +182,8 @@ def test_every_public_trace_is_recognised(shared: Path) -> None:
         ("ddp53", {"nsys_sqlite": 1, "unknown": 1}),  # a licence
         ("nsys-ai", {"nsys_sqlite": 2, "unknown": 1}),
         ("cs336-fsdp/benchmark_results/nsys", {"nsys_text": 6}),
-        ("cs336-fsdp/benchmark_results", {"nsys_text": 7, "log": 9, "unknown": 1}),
-        ("oracle", {"nsys_text": 54, "log": 1}),
+        ("cs336-fsdp/benchmark_results", {"nsys_text": 7, "log": 1, "text": 8, "unknown": 1}),
+        ("oracle", {"nsys_text": 54, "text": 1}),
         ("paracodex", {"nsys_text": 14, "nsys_report": 4, "nsys_sqlite": 3, "unknown": 1}),
     ],
 )
