@@ -88,9 +88,11 @@ class _Server:
         """Perform tasks until the process ends."""
         signal.signal(signal.SIGUSR1, self._raise_if_cancelled)
         threading.Thread(target=self._receive, daemon=True).start()
-        from ccltui.metrics.registry import find  # noqa: PLC0415
+        from ccltui.metrics.registry import find, use_functions  # noqa: PLC0415
         from ccltui.tui.engine.analysis import FIRST_METRIC, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
 
+        if self._options.functions is not None:
+            use_functions(self._options.functions)
         find(FIRST_METRIC)
         self._analyst = Analyst()
         while True:
