@@ -11,6 +11,7 @@ from pathlib import Path
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
+from ccltui.commands.function_files import add_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
@@ -35,6 +36,7 @@ def parser() -> args.Parser:
     result.add_argument(
         "--seed", type=args.grammar(args.natural), metavar="N", help="seed of the random variation"
     )
+    add_functions(result)
     explore.add_arguments(result)
     args.add_loading(result)
     args.add_general(result)
@@ -79,7 +81,7 @@ def write_demo(directory: Path | None, seed: int | None) -> Path:
 
 def _default_directory() -> Path:
     """Folder beside the column cache, else a temporary folder."""
-    from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
+    from ccltui.parsers.store.cache_place import default_cache_dir  # noqa: PLC0415
 
     beside = default_cache_dir().with_name(FOLDER)
     try:
