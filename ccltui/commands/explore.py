@@ -104,7 +104,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOption
     _refuse_headless(selection)
     config = read_config(options.config)
     set_nsys_path(loading)
-    functions = use_functions(options, quiet=True)
+    functions = use_functions(options, for_screen=True)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,

@@ -36,12 +36,12 @@ def add_functions(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def use_functions(options: argparse.Namespace, *, quiet: bool = False) -> Functions | None:
+def use_functions(options: argparse.Namespace, *, for_screen: bool = False) -> Functions | None:
     """Add the functions that the options name to the metrics of this process.
 
     Args:
         options: Parsed options of `add_functions` and ``--debug``.
-        quiet: Discard what functions print, because the screen is in use.
+        for_screen: See `FunctionLimits`.
 
     Returns:
         The functions, for other processes of this command; None without any option.
@@ -58,7 +58,7 @@ def use_functions(options: argparse.Namespace, *, quiet: bool = False) -> Functi
     found = [functions_in(path) for path in options.metric_file]
     functions = registry.Functions(
         tuple(dict.fromkeys(source for one in found for source in one.sources)),
-        FunctionLimits(options.metric_timeout, debug=options.debug, quiet=quiet),
+        FunctionLimits(options.metric_timeout, debug=options.debug, for_screen=for_screen),
         tuple(pair for one in found for pair in one.broken),
     )
     registry.use_functions(functions)

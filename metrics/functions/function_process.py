@@ -35,11 +35,18 @@ _BOOTSTRAP: Final = (
 
 
 class FunctionLimits(Struct, frozen=True):
-    """How functions are run: most seconds, tracebacks on standard error, no output at all."""
+    """How functions are run.
+
+    Attributes:
+        timeout_s: Seconds after which a function is stopped.
+        debug: Print tracebacks on standard error.
+        for_screen: Discard what functions print, and run each once for a directory: the explorer
+            computes its metrics again whenever a rank is loaded or the view changes.
+    """
 
     timeout_s: float = 300.0
     debug: bool = False
-    quiet: bool = False
+    for_screen: bool = False
 
 
 class FunctionFailedError(Exception):
@@ -60,7 +67,31 @@ class Returned(Struct, frozen=True):
     takes_mode: bool = True
 
 
+_ended: Final[dict[tuple[FunctionSource, str, str], Returned | FunctionFailedError]] = {}
+
+
 def call(
+    source: FunctionSource, directory: str, profile_mode: str, limits: FunctionLimits
+) -> Returned:
+    """Run a function, or return how it ended before where the limits are those of a screen.
+
+    See `run_function` for arguments and errors.
+    """
+    if not limits.for_screen:
+        return run_function(source, directory, profile_mode, limits)
+    key = (source, directory, profile_mode)
+    if key not in _ended:
+        try:
+            _ended[key] = run_function(source, directory, profile_mode, limits)
+        except FunctionFailedError as error:
+            _ended[key] = error
+    ended = _ended[key]
+    if isinstance(ended, FunctionFailedError):
+        raise FunctionFailedError(str(ended))
+    return ended
+
+
+def run_function(
     source: FunctionSource, directory: str, profile_mode: str, limits: FunctionLimits
 ) -> Returned:
     """Run a function.
@@ -88,7 +119,7 @@ def call(
     }
     with open(read_end, "rb", buffering=0) as results:  # noqa: PTH123  (a descriptor)
         try:
-            process = _started(write_end, quiet=limits.quiet)
+            process = _started(write_end, quiet=limits.for_screen)
         finally:
             os.close(write_end)
         try:

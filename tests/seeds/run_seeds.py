@@ -27,7 +27,7 @@ ROWS: Final = HERE / "seed_rows.toml"
 PAGE: Final = ROOT / "docs" / "seeds.md"
 sys.path[:0] = [str(HERE.parent)]
 
-import seed_data
+import seed_data  # noqa: E402  (helpers of tests are beside its folder)
 
 _TIMEOUT_S: Final = 120
 _MOST_SHOWN: Final = 300
@@ -141,10 +141,10 @@ def page(outcomes: Sequence[Outcome], documents: Mapping[str, str]) -> str:
     summary = ", ".join(f"{number} {verdict}" for verdict, number in sorted(count.items()))
     lines = [
         *("# The seed documents, statement by statement", ""),
-        "Five documents describe what ccltui has to cover. Each row is a statement of one of them, the",
-        "command that does it here, and its outcome. The table is written by",
-        "`python tests/seeds/run_seeds.py` (`make seeds`), which runs every command on data made by the",
-        "demo and the trainers of this project; `--check` compares. Variables are folders of that data.",
+        "Five documents describe what ccltui has to cover. Each row is a statement of one of them,",
+        "the command that does it here, and its outcome. `make seeds` runs every command on data",
+        "that the demo and the trainers of this project have made, and writes this page;",
+        "`python tests/seeds/run_seeds.py --check` compares. Variables are folders of that data.",
         *("", f"{len(outcomes)} statements: {summary}.", ""),
     ]
     for number, title in documents.items():
@@ -168,11 +168,14 @@ def _line(outcome: Outcome) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+def rows_by_id(text: str) -> dict[str, str]:
+    """Lines of a page by the first cell of their row."""
+    return {line.split(" | ")[0].strip("| "): line for line in text.splitlines()}
+
+
 def differences(old: str, new: str, rows: Iterable[Row]) -> list[str]:
     """Lines of rows that differ between two pages."""
-    before, after = (
-        {line.split(" | ")[0].strip("| "): line for line in text.splitlines()} for text in (old, new)
-    )
+    before, after = rows_by_id(old), rows_by_id(new)
     return [
         f"{row.id}:\n  page: {before.get(row.id, 'absent')}\n  here: {after[row.id]}"
         for row in rows

@@ -50,6 +50,7 @@ def environment(folder: Path) -> dict[str, str]:
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         "CCLTUI_CACHE_DIR": str(folder / "cache"),
         "VENV_DIR": sys.prefix,
+        "NERSC_HOST": "perlmutter",  # the site that scripts choose unless CCLTUI_SITE names one
         "REPO": str(ROOT),
         "SBATCH": str(SBATCH),
         "SCRATCH": str(scratch),
@@ -110,9 +111,7 @@ def _side(folder: Path) -> None:
     export.process(100).kernel("void gemm<float>(float*)", 0, _SECOND)
     export.add("TARGET_INFO_GPU_METRICS", typeId=0, metricId=4, metricName="SM Active")
     for at in range(10):
-        export.add(
-            "GPU_METRICS", timestamp=at * _SECOND // 10, typeId=0, metricId=4, value=50 + at
-        )
+        export.add("GPU_METRICS", timestamp=at * _SECOND // 10, typeId=0, metricId=4, value=50 + at)
     (folder / "sm").mkdir()
     export.write(folder / "sm" / "counters.sqlite")
 
@@ -216,7 +215,7 @@ def _train(folder: Path, names: Mapping[str, str]) -> None:
     )
     (Path(names["FSDP"]) / "logs").mkdir(parents=True)
     sizes = "--n-embd 16 --n-layer 2 --n-head 2 --seq-length 16 --max-steps 4 --profile-steps 1"
-    _output(
+    log = _output(
         [
             *("bash", str(SBATCH / "fsdp_benchmark" / "slurm_submit.sh")),
             *("--text", str(ROOT / "LICENSE"), *sizes.split()),
@@ -229,6 +228,7 @@ def _train(folder: Path, names: Mapping[str, str]) -> None:
         },
         cwd=Path(names["FSDP"]),
     )
+    (Path(names["FSDP"]) / "logs" / "train_local.out").write_text(log)  # Slurm's work
 
 
 def _ccltui() -> tuple[str, ...]:

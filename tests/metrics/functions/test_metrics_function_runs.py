@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -48,7 +49,7 @@ def computed(
 ) -> Result:
     """The result of the only function at a path."""
     (source,) = functions_in(path).sources
-    made = metric_of(source.name, source, FunctionLimits(timeout_s, quiet=True))
+    made = metric_of(source.name, source, FunctionLimits(timeout_s))
     return made.run(View(traces, options or ViewOptions()))
 
 
@@ -140,6 +141,50 @@ def test_what_runs_too_long_is_killed_with_its_children(tmp_path: Path, traces: 
 
     assert "ran longer than 2 s" in result.reasons[0].message
     assert is_gone(int(Path(traces.path, "pid").read_text()))
+
+
+class CancelledError(BaseException):
+    """Raised in the middle of a call, as the explorer interrupts a computation."""
+
+
+def test_an_interrupted_call_ends_the_function(tmp_path: Path, traces: Job) -> None:
+    path = written(
+        tmp_path,
+        SEEDED + "    import os, pathlib, time\n"
+        "    pathlib.Path(directory, 'pid').write_text(str(os.getpid()))\n"
+        "    time.sleep(1000)\n",
+    )
+    note = Path(traces.path, "pid")
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if note.exists() and note.read_text():
+            raise CancelledError
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(CancelledError):
+            computed(path, traces)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert is_gone(int(note.read_text()))
+
+
+def test_the_explorer_runs_a_function_once_for_a_directory(tmp_path: Path, traces: Job) -> None:
+    body = "    open(directory + '/runs', 'a').write('x')\n"
+    good = written(tmp_path, SEEDED + body + "    return 1\n", "good.py")
+    bad = written(tmp_path, SEEDED + body + "    raise ValueError\n", "bad.py")
+    for path in (good, bad, good, bad):
+        (source,) = functions_in(path).sources
+        made = metric_of(source.name, source, FunctionLimits(60, for_screen=True))
+        result = made.run(View(traces))
+        assert result.status == ("ok" if path is good else "unavailable")
+
+    assert Path(traces.path, "runs").read_text() == "xx"
+    computed(good, traces)
+    assert Path(traces.path, "runs").read_text() == "xxx"
 
 
 def is_gone(pid: int) -> bool:
