@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE.parent)]
 import seed_data  # noqa: E402  (helpers of tests are beside its folder)
 
 _TIMEOUT_S: Final = 120
-_MOST_SHOWN: Final = 300
+_MOST_SHOWN: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,17 @@ def outcome_of(row: Row, env: Mapping[str, str], cwd: Path) -> Outcome:
 def problem_of(row: Row, status: int, output: str, cwd: Path) -> str:
     """Difference between an output and what the row expects; "" where there is none."""
     if status != row.status:
-        shown = " ".join(output.replace(str(cwd), "…").split())[-_MOST_SHOWN:]
-        return f"exit status {status}, not {row.status}: {shown}"
+        return f"exit status {status}, not {row.status}: {_complaint(output, cwd)}"
     absent = [text for text in row.expect if not re.search(text, output, re.MULTILINE)]
     return f"the output lacks {', '.join(f'`{text}`' for text in absent)}" if absent else ""
+
+
+def _complaint(output: str, cwd: Path) -> str:
+    """The first line of an output that states an error, else the last; no path of this machine."""
+    lines = output.replace(str(cwd), "…").replace(str(ROOT), "$REPO").split("\n")
+    said = [line.strip() for line in lines if line.strip()] or ["no output"]
+    errors = [line for line in said if re.search(r"error|refused|unavailable", line)]
+    return (errors or said[-1:])[0].rpartition("error: ")[2][:_MOST_SHOWN]
 
 
 def page(outcomes: Sequence[Outcome], documents: Mapping[str, str]) -> str:
