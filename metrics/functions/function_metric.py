@@ -19,6 +19,8 @@ from ccltui.metrics.functions.returned_value import VALUE, read_returned
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.parsers.names import printable
+from ccltui.parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -67,7 +69,8 @@ class FunctionCompute(Struct, frozen=True):
 
     def _failed(self, problem: str) -> Refusal:
         shown = self.source.shown
-        return refuse("function_failed", f"{Path(shown).name}: {problem}", file=shown)
+        message = f"{printable(Path(shown).name)}: {safe_text(problem)}"
+        return refuse("function_failed", message, file=shown)
 
 
 def metric_of(name: str, source: FunctionSource, limits: FunctionLimits) -> Metric:
@@ -89,7 +92,7 @@ def metric_of(name: str, source: FunctionSource, limits: FunctionLimits) -> Metr
 
 def definition_of(source: FunctionSource) -> str:
     """Definition by the documentation of the function, and where it is."""
-    origin = f"The number that metric_cal of {source.shown} returns."
+    origin = f"The number that metric_cal of {printable(source.shown)} returns."
     return f"{source.summary} {origin}" if source.summary else origin
 
 

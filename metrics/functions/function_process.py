@@ -132,8 +132,10 @@ def run_function(
 
 def _started(write_end: int, *, quiet: bool) -> subprocess.Popen[bytes]:
     output = subprocess.DEVNULL if quiet or not _is_open(2) else 2
+    # What this process ignores, the function's process ignores too.
+    ignored = ["-E"] * sys.flags.ignore_environment + ["-s"] * sys.flags.no_user_site
     return subprocess.Popen(
-        [sys.executable, "-P", "-B", "-c", _BOOTSTRAP],
+        [sys.executable, "-P", "-B", *ignored, "-c", _BOOTSTRAP],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -69,6 +70,24 @@ def test_ccl_metrics_prints_the_metric_of_the_file(job: Path, mine: Path) -> Non
 
     document = json.loads(done.stdout)
     assert (document["metric"], document["value"], document["mode"]) == ("mean_age", 12.5, "auto")
+
+
+def test_an_isolated_python_ignores_planted_modules_for_functions_too(
+    job: Path, mine: Path, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    (planted / "json.py").write_text("raise SystemExit('imported')\n")
+    command = (sys.executable, "-I", "-m", "ccltui")
+
+    done = run(
+        *(command, job, "--metric-file", mine, "--metric", "mean_age"),
+        cwd=planted,
+        env={"PYTHONPATH": str(planted)},
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "12.5" in done.stdout
 
 
 def test_what_it_raises_is_one_line_and_the_others_are_printed(job: Path, tmp_path: Path) -> None:

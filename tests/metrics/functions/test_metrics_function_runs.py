@@ -120,6 +120,17 @@ def test_whatever_fails_is_a_reason(tmp_path: Path, traces: Job, body: str, mess
     assert message in result.reasons[0].message
 
 
+def test_texts_of_a_function_are_safe_to_print(tmp_path: Path, traces: Job) -> None:
+    body = SEEDED + "    raise ValueError('a\\x1b[31mred\\x07')\n"
+    folder = tmp_path / "\x1b]0;title"
+    folder.mkdir()
+
+    result = computed(written(folder, body), traces)
+
+    assert "\x1b" not in result.reasons[0].message + result.definition
+    assert "red" in result.reasons[0].message
+
+
 def test_a_function_of_the_directory_alone_is_called_so(tmp_path: Path, traces: Job) -> None:
     path = written(tmp_path, "def metric_cal(directory): return len(directory)\n")
 
