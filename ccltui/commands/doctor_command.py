@@ -1,8 +1,9 @@
-"""``ccltui doctor DIR``: list and check the files of a trace directory."""
+"""``ccltui doctor``: list and check the files of a trace directory, or check this machine."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_j
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
 from ccltui.parsers.note_groups import note_groups
-from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
 from ccltui.verbs import usage_of
@@ -28,19 +28,27 @@ if TYPE_CHECKING:
 PROG = "ccltui doctor"
 _DESCRIPTION = """\
 List every file of a trace directory with its detected kind, read the traces, check whether the
-metrics can be computed from them, and print what to do where they cannot."""
+metrics can be computed from them, and print what to do where they cannot. With --environment, check
+what this machine offers to ccltui; no directory is needed, and nothing is read."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
 _PATHS_LISTED = 3
 FIX_HEADER = ("check", "what to do")
+CHECK_NAMES = ("check", "state", "message", "fix")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui doctor``."""
     result = args.Parser(prog=PROG, usage=usage_of("doctor"), description=_DESCRIPTION)
-    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    result.add_argument(
+        "--environment",
+        action="store_true",
+        help="check this machine instead of a directory: packages, compiled modules and how to get "
+        "them, terminal, cache, limits",
+    )
     result.add_argument(
         "--format", choices=("table", "json"), default="table", help="default: table"
     )
@@ -64,6 +72,10 @@ def run(arguments: Sequence[str]) -> int:
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)
+    if options.environment:
+        return _environment(options)
+    if options.trace is None:
+        raise GrammarError("no trace directory given: ccltui doctor DIR, or --environment")
     loaded = _load(options)
     nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
     beside = () if options.files_only else _side_findings(loaded.job)
@@ -78,6 +90,26 @@ def run(arguments: Sequence[str]) -> int:
     broken = any(finding.is_internal for finding in findings)
     broken |= any(failure.defect or failure.is_lost for failure in loaded.job.failures)
     return exit_codes.INPUT if broken else exit_codes.OK
+
+
+def _environment(options: argparse.Namespace) -> int:
+    if options.trace is not None:
+        raise GrammarError("--environment checks this machine: give it no directory")
+    from ccltui.doctor.environment_checks import environment_findings  # noqa: PLC0415
+
+    found = environment_findings()
+    if options.format == "json":
+        rows = [{name: getattr(one, name) for name in CHECK_NAMES} for one in found]
+        # The encoder of the standard library: the packages that are checked may be missing.
+        document = {"schema_version": 1, "environment": rows}
+        write_report(f"{json.dumps(document, indent=2)}\n".encode(), options.output)
+        return exit_codes.OK
+    lines = table(CHECK_HEADER, [(one.check, one.state, one.message) for one in found])
+    fixes = [(one.check, one.fix) for one in found if one.fix]
+    if fixes:
+        lines += ["", *table(FIX_HEADER, fixes)]
+    write_report(text_bytes(lines), options.output)
+    return exit_codes.OK
 
 
 def _print_nothing_found(job: Job) -> None:
@@ -189,6 +221,7 @@ def _note_cells(path: str, note: Note) -> tuple[str, ...]:
 
 
 def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    from ccltui.report.json_document import SCHEMA_VERSION  # noqa: PLC0415  (msgspec)
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     job = loaded.job
@@ -215,8 +248,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         }
         for path, note in _notes(loaded)
     ]
-    names = ("check", "state", "message", "fix")
-    checks = [{name: getattr(finding, name) for name in names} for finding in findings]
+    checks = [{name: getattr(finding, name) for name in CHECK_NAMES} for finding in findings]
     document = {
         "schema_version": SCHEMA_VERSION,
         "path": job.path,

@@ -170,7 +170,7 @@ def test_notes_say_how_often_and_where(tmp_path: Path) -> None:
 def test_a_directory_is_missing_on_the_command_line() -> None:
     done = run(CCLTUI, "doctor")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "ccltui: the following arguments are required: DIR\n"
+    assert done.stderr.startswith("ccltui: no trace directory given: ccltui doctor DIR, or ")
 
 
 def test_one_row_for_the_same_note_on_many_files(tmp_path: Path) -> None:
