@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# A job that plain sbatch started has the account and the partition that the cluster gives to jobs
+# which name none. Where the site names others, the job submits itself again with those and ends.
+
+# follow_site [ARGUMENT...]: the arguments are those of the batch script.
+follow_site() {
+    [[ -n ${SLURM_JOB_ID:-} && ${CCLTUI_SUBMITTED:-no} == no ]] || return 0
+    local script options=() id job
+    [[ -z $SITE_ACCOUNT || $SITE_ACCOUNT == "${SLURM_JOB_ACCOUNT:-}" ]] || is_chosen account ||
+        options+=(--account="$SITE_ACCOUNT")
+    [[ -z $SITE_PARTITION || $SITE_PARTITION == "${SLURM_JOB_PARTITION:-}" ]] || is_chosen partition ||
+        options+=(--partition="$SITE_PARTITION")
+    ((${#options[@]})) || return 0
+    job=$(scontrol show job "$SLURM_JOB_ID") || return 0
+    [[ -z $SITE_QOS ]] || options+=(--qos="$SITE_QOS")
+    keep_options "$job"
+    # Slurm runs a copy; the original lies beside what belongs to it.
+    script=$(sed -n 's/^ *Command=//p' <<<"$job")
+    (($# == 0)) || script=${script%" $*"}
+    [[ -r $script ]] || script=$0
+    id=$(without_job sbatch --parsable "${options[@]}" "${KEPT[@]}" "$script" "$@") ||
+        fail "$FAILED" "job $SLURM_JOB_ID has account '${SLURM_JOB_ACCOUNT:-}' and partition '${SLURM_JOB_PARTITION:-}', and Slurm refused it with $(shell_words "${options[@]}")" \
+            "see the line of sbatch above; accounts and qos of yours: $SITE_ACCOUNT_LIST"
+    log "submitted again as job ${id%%;*} with $(shell_words "${options[@]}"), as site $SITE_NAME has it; this job ends"
+    exit 0
+}
+
+# is_chosen account|partition: it was given to sbatch, as far as Slurm tells. sacct has the command
+# line; without it, what differs from the default of the user or the cluster must have been given.
+is_chosen() {
+    local line default="" variable=SBATCH_${1^^} short=${1:0:1}
+    [[ -z ${!variable:-} ]] || return 0
+    [[ $1 != account ]] || short=A
+    line=$(sacct -X -n -P -j "$SLURM_JOB_ID" -o SubmitLine 2>/dev/null) || line=""
+    # Only the words of sbatch itself: those of the script come after its name.
+    if [[ -n $line ]]; then
+        [[ " ${line%%.sbatch*}" =~ [[:space:]](--$1[=[:space:]]|-$short) ]]
+        return
+    fi
+    case $1 in
+    account)
+        default=$(sacctmgr -n -P show user "$USER" format=DefaultAccount 2>/dev/null) || default=""
+        [[ -n ${SLURM_JOB_ACCOUNT:-} && $SLURM_JOB_ACCOUNT != "$default" ]]
+        ;;
+    partition) [[ $(scontrol show partition "$SLURM_JOB_PARTITION" 2>/dev/null) != *Default=YES* ]] ;;
+    esac
+}
+
+# keep_options TEXT: KEPT, the options of the job that `scontrol show job` described in TEXT.
+keep_options() {
+    local text=$1 output
+    output=$(sed -n 's/^ *StdOut=//p' <<<"$text")
+    KEPT=(
+        --chdir="$SLURM_SUBMIT_DIR" --nodes="${SLURM_JOB_NUM_NODES:-1}" --job-name="$SLURM_JOB_NAME"
+        --output="${output//$SLURM_JOB_ID/%j}"
+    )
+    keep --time "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$text")"
+    keep --constraint "$(sed -n 's/^ *Features=\([^ ]*\).*/\1/p' <<<"$text")"
+    keep --ntasks-per-node "${SLURM_NTASKS_PER_NODE:-}"
+    keep --cpus-per-task "${SLURM_CPUS_PER_TASK:-}"
+    keep --gpus-per-node "${SLURM_GPUS_PER_NODE:-}"
+    [[ " ${KEPT[*]} " == *" --constraint="* ]] || keep --constraint "$SITE_CONSTRAINT"
+}
+
+# keep OPTION VALUE
+keep() {
+    [[ -z $2 || $2 == "(null)" || $2 == UNLIMITED ]] || KEPT+=("$1=$2")
+}
+
+# without_job COMMAND...: outside of this job, whose variables would reach the next one.
+without_job() {
+    local name words=()
+    for name in "${!SLURM_@}"; do
+        [[ $name == SLURM_CONF ]] || words+=(-u "$name")
+    done
+    env "${words[@]}" CCLTUI_SUBMITTED=yes "$@"
+}
