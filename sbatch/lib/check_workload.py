@@ -149,13 +149,14 @@ def _is_followed(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the memory of the job's GPUs has to be; ``large``: the site's larger nodes are needed."""
+    """Problems with the memory of the GPUs; ``large``: the site's larger nodes are needed."""
 
     problems: tuple[Problem, ...] = ()
     large: bool = False
 
 
 def check_memory_of(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Memory:
+    """Choose between the site's nodes, and check the memory of those that are chosen."""
     card: Path | None = options.card
     if card is None or options.gpu_memory_gib is None or options.device == "cpu":
         return Memory()

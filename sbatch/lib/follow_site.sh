@@ -39,7 +39,7 @@ is_chosen() {
     fi
     case $1 in
     account)
-        default=$(sacctmgr -n -P show user "$USER" format=DefaultAccount 2>/dev/null) || default=""
+        default=$(sacctmgr -n -P show user "$(id -un)" format=DefaultAccount 2>/dev/null) || default=""
         [[ -n ${SLURM_JOB_ACCOUNT:-} && $SLURM_JOB_ACCOUNT != "$default" ]]
         ;;
     partition) [[ $(scontrol show partition "$SLURM_JOB_PARTITION" 2>/dev/null) != *Default=YES* ]] ;;
@@ -48,12 +48,14 @@ is_chosen() {
 
 # keep_options TEXT: KEPT, the options of the job that `scontrol show job` described in TEXT.
 keep_options() {
-    local text=$1 output
+    local text=$1 output errors
     output=$(sed -n 's/^ *StdOut=//p' <<<"$text")
+    errors=$(sed -n 's/^ *StdErr=//p' <<<"$text")
     KEPT=(
-        --chdir="$SLURM_SUBMIT_DIR" --nodes="${SLURM_JOB_NUM_NODES:-1}" --job-name="$SLURM_JOB_NAME"
-        --output="${output//$SLURM_JOB_ID/%j}"
+        --chdir="$(sed -n 's/^ *WorkDir=//p' <<<"$text")" --nodes="${SLURM_JOB_NUM_NODES:-1}"
+        --job-name="$SLURM_JOB_NAME" --output="${output//$SLURM_JOB_ID/%j}"
     )
+    [[ $errors == "$output" ]] || KEPT+=(--error="${errors//$SLURM_JOB_ID/%j}")
     keep --time "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$text")"
     keep --constraint "$(sed -n 's/^ *Features=\([^ ]*\).*/\1/p' <<<"$text")"
     keep --ntasks-per-node "${SLURM_NTASKS_PER_NODE:-}"
@@ -73,5 +75,5 @@ without_job() {
     for name in "${!SLURM_@}"; do
         [[ $name == SLURM_CONF ]] || words+=(-u "$name")
     done
-    env "${words[@]}" CCLTUI_SUBMITTED=yes "$@"
+    env --chdir="$SLURM_SUBMIT_DIR" "${words[@]}" CCLTUI_SUBMITTED=yes "$@"
 }

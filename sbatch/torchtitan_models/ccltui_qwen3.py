@@ -1,7 +1,7 @@
 """Let torchtitan 0.2.x train qwen3 with pipeline stages: ``experimental.custom_import``.
 
-Its qwen3 is written for stages (modules that a stage lacks are passed through) but names no function
-that makes them; those of llama3 and deepseek_v3 use this one. Flavors whose embedding and output
+Its qwen3 is written for stages (modules that a stage lacks are passed through) but names no
+function that makes them; llama3 and deepseek_v3 use this one. Flavors whose embedding and output
 share their weights do not go with stages, because the two lie in different ones.
 """
 

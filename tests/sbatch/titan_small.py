@@ -55,7 +55,7 @@ def count_without_integers() -> None:
 
 
 def attend_locally() -> None:
-    """Attention of a CPU has no rule for distributed tensors; heads are independent of each other."""
+    """Attention of a CPU has no rule for distributed tensors; heads are independent."""
     from torchtitan.models.attention import ScaledDotProductAttentionWrapper
 
     def forward(_: Any, *tensors: Any, **options: Any) -> Any:

@@ -8,7 +8,9 @@ from typing import Final
 
 CLUSTER: Final = "ccltest"
 PARTITION: Final = "gpu"
+OTHER_PARTITION: Final = "extra"  # not the default
 ACCOUNT: Final = "m1234"
+OTHER_ACCOUNT: Final = "m5678"
 QOS: Final = ("debug", "regular")
 DATABASE: Final = "slurm_acct"
 
@@ -94,6 +96,7 @@ def slurm_conf(plan: Plan) -> str:
         *(_accounting(plan) if plan.database_ports else []),
         *(_node(plan, node) for node in plan.nodes),
         f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=24:00:00 State=UP",
+        f"PartitionName={OTHER_PARTITION} Nodes=ALL Default=NO MaxTime=24:00:00 State=UP",
     ]
     return "\n".join(lines) + "\n"
 
