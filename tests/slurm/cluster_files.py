@@ -118,7 +118,7 @@ def _node(plan: Plan, node: Node) -> str:
     return (
         f"NodeName={node.name} NodeHostname={node.name} NodeAddr={node.address} Port={node.port} "
         f"CPUs={plan.cpus_per_node} RealMemory={plan.memory_mb} "
-        f"Gres=gpu:a100:{plan.gpus_per_node} Feature=gpu State=UNKNOWN"
+        f"Gres=gpu:a100:{plan.gpus_per_node} Feature=gpu,hbm80g State=UNKNOWN"
     )
 
 

@@ -162,7 +162,9 @@ def test_a_workload_submitted_plainly_follows_its_site_too(
     (workload.folder / "CCLTUI_SBATCH").write_text(f"{ROOT}/sbatch\n")
     out = f"--output={tmp_path}/out_%j.log"
 
-    done = accounting.run(*PLAIN, out, workload.folder / "run.sbatch", cwd=Path("/"), env=environment)
+    done = accounting.run(
+        *PLAIN, out, workload.folder / "run.sbatch", cwd=Path("/"), env=environment
+    )
 
     first = done.stdout.strip()
     assert wait_for_end(accounting, first).state == "COMPLETED", done.stderr
