@@ -8,6 +8,7 @@ the shape of the flavor, with fewer and narrower layers.
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -78,6 +79,11 @@ class Trained:
         return json.loads((self.traces / name).read_text())
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def train(titan: Path, folder: Path, workload: str) -> Trained:
     assets = folder / "assets"
     python(titan, TESTS / "titan_assets.py", assets)
@@ -107,6 +113,7 @@ def train(titan: Path, folder: Path, workload: str) -> Trained:
             **{"SITE_SCRATCH": str(folder), "VENV_DIR": str(environment)},
             **{"CCLTUI_ASSETS": str(assets / "tokenizer"), "CCLTUI_SITE": "generic"},
             **{"HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+            "MASTER_PORT": str(free_port()),
         },
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr

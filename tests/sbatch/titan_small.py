@@ -8,6 +8,7 @@ grouped multiplications, so those are replaced by their plain forms.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,24 +24,26 @@ def shrink_flavors() -> None:
     from torchtitan.models.llama3 import llama3_args
     from torchtitan.models.qwen3 import qwen3_args
 
-    common = {"vocab_size": VOCABULARY, "n_layers": LAYERS}
-    _replace(llama3_args, "8B", common, dim=64, n_heads=16, n_kv_heads=4, multiple_of=16)
+    _replace(llama3_args, "8B", {"dim": 64, "n_heads": 16, "n_kv_heads": 4, "multiple_of": 16})
     _replace(
-        *(qwen3_args, "32B", common),
-        **{"dim": 80, "head_dim": 16, "n_heads": 16, "n_kv_heads": 2, "hidden_dim": 400},
+        *(qwen3_args, "32B"),
+        {"dim": 80, "head_dim": 16, "n_heads": 16, "n_kv_heads": 2, "hidden_dim": 400},
     )
     experts = dataclasses.replace(
         deepseekv3_args["16B"].moe_args, num_experts=8, top_k=2, use_grouped_mm=False
     )
     _replace(
-        *(deepseekv3_args, "16B", common),
-        **{"dim": 64, "inter_dim": 336, "moe_inter_dim": 48, "n_heads": 8, "kv_lora_rank": 16},
-        **{"qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "moe_args": experts},
-        **{"attn_type": "sdpa", "attn_mask_type": "causal"},
+        *(deepseekv3_args, "16B"),
+        {
+            **{"dim": 64, "inter_dim": 336, "moe_inter_dim": 48, "n_heads": 8, "kv_lora_rank": 16},
+            **{"qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16},
+            **{"attn_type": "sdpa", "attn_mask_type": "causal", "moe_args": experts},
+        },
     )
 
 
-def _replace(flavors: Any, name: str, common: dict[str, int], **sizes: Any) -> None:
+def _replace(flavors: Any, name: str, sizes: Mapping[str, Any]) -> None:
+    common = {"vocab_size": VOCABULARY, "n_layers": LAYERS}
     flavors[name] = dataclasses.replace(flavors[name], **common, **sizes)
 
 
