@@ -4,37 +4,40 @@
 
 # follow_site [ARGUMENT...]: the arguments are those of the batch script.
 follow_site() {
-    [[ -n ${SLURM_JOB_ID:-} && ${CCLTUI_SUBMITTED:-no} == no ]] || return 0
-    local script options=() id job
-    [[ -z $SITE_ACCOUNT || $SITE_ACCOUNT == "${SLURM_JOB_ACCOUNT:-}" ]] || is_chosen account ||
-        options+=(--account="$SITE_ACCOUNT")
-    [[ -z $SITE_PARTITION || $SITE_PARTITION == "${SLURM_JOB_PARTITION:-}" ]] || is_chosen partition ||
-        options+=(--partition="$SITE_PARTITION")
-    ((${#options[@]})) || return 0
-    job=$(scontrol show job "$SLURM_JOB_ID") || return 0
-    [[ -z $SITE_QOS ]] || options+=(--qos="$SITE_QOS")
-    keep_options "$job"
+    local submitted=${CCLTUI_SUBMITTED:-no} script options=() id job
+    unset CCLTUI_SUBMITTED # it is about this job alone, not about those that it submits
+    [[ -n ${SLURM_JOB_ID:-} && $submitted == no ]] || return 0
+    job=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null) || return 0
+    [[ $job == *BatchFlag=1* ]] || return 0
     # Slurm runs a copy; the original lies beside what belongs to it.
     script=$(sed -n 's/^ *Command=//p' <<<"$job")
     (($# == 0)) || script=${script%" $*"}
     [[ -r $script ]] || script=$0
-    id=$(without_job sbatch --parsable "${options[@]}" "${KEPT[@]}" "$script" "$@") ||
+    [[ -z $SITE_ACCOUNT || $SITE_ACCOUNT == "${SLURM_JOB_ACCOUNT:-}" ]] || is_chosen account "$script" ||
+        options+=(--account="$SITE_ACCOUNT")
+    [[ -z $SITE_PARTITION || $SITE_PARTITION == "${SLURM_JOB_PARTITION:-}" ]] || is_chosen partition "$script" ||
+        options+=(--partition="$SITE_PARTITION")
+    ((${#options[@]})) || return 0
+    [[ -z $SITE_QOS ]] || options+=(--qos="$SITE_QOS")
+    keep_options "$job"
+    id=$(without_job sbatch --parsable --export=ALL "${options[@]}" "${KEPT[@]}" "$script" "$@") ||
         fail "$FAILED" "job $SLURM_JOB_ID has account '${SLURM_JOB_ACCOUNT:-}' and partition '${SLURM_JOB_PARTITION:-}', and Slurm refused it with $(shell_words "${options[@]}")" \
             "see the line of sbatch above; accounts and qos of yours: $SITE_ACCOUNT_LIST"
     log "submitted again as job ${id%%;*} with $(shell_words "${options[@]}"), as site $SITE_NAME has it; this job ends"
     exit 0
 }
 
-# is_chosen account|partition: it was given to sbatch, as far as Slurm tells. sacct has the command
+# is_chosen account|partition SCRIPT: it was given to sbatch, as far as Slurm tells. sacct has the command
 # line; without it, what differs from the default of the user or the cluster must have been given.
 is_chosen() {
     local line default="" variable=SBATCH_${1^^} short=${1:0:1}
     [[ -z ${!variable:-} ]] || return 0
     [[ $1 != account ]] || short=A
-    line=$(sacct -X -n -P -j "$SLURM_JOB_ID" -o SubmitLine 2>/dev/null) || line=""
+    line=$(submit_line) || line=""
     # Only the words of sbatch itself: those of the script come after its name.
     if [[ -n $line ]]; then
-        [[ " ${line%%.sbatch*}" =~ [[:space:]](--$1[=[:space:]]|-$short) ]]
+        line=${line%%"${2##*/}"*}
+        [[ $line =~ [[:space:]](--$1[=[:space:]]|-$short) ]]
         return
     fi
     case $1 in
@@ -44,6 +47,17 @@ is_chosen() {
         ;;
     partition) [[ $(scontrol show partition "$SLURM_JOB_PARTITION" 2>/dev/null) != *Default=YES* ]] ;;
     esac
+}
+
+# submit_line: how sbatch was called, from the database of Slurm, which has it after a moment.
+submit_line() {
+    local line try
+    for try in {1..20}; do
+        line=$(sacct -X -n -P -j "$SLURM_JOB_ID" -o SubmitLine 2>/dev/null) || return
+        [[ -z $line ]] || break
+        ((try == 20)) || sleep 0.5
+    done
+    printf '%s\n' "$line"
 }
 
 # keep_options TEXT: KEPT, the options of the job that `scontrol show job` described in TEXT.

@@ -57,6 +57,8 @@ main() {
     else
         warn "the configuration was not checked: no Python with tomllib (3.11 or newer) here"
         NODES=${NODES:-$DEFAULT_NODES} GPUS_PER_NODE=${GPUS_PER_NODE:-$SITE_GPUS_PER_NODE}
+        need_count --nodes "$NODES"
+        need_count --gpus-per-node "$GPUS_PER_NODE"
     fi
     if [[ $ACTION == local ]]; then
         run_here
@@ -148,7 +150,7 @@ use_chosen_gpus() {
 # use_large_gpus: ask for the larger nodes where the workload does not fit the others.
 use_large_gpus() {
     [[ ${FACTS[large_gpus]} == yes ]] || return 0
-    SITE_CONSTRAINT=$SITE_LARGE_CONSTRAINT SITE_GPU_MEMORY_GIB=$SITE_LARGE_GPU_MEMORY_GIB
+    SITE_CONSTRAINT=${SITE_LARGE_CONSTRAINT:-} SITE_GPU_MEMORY_GIB=$SITE_LARGE_GPU_MEMORY_GIB
 }
 
 show_plan() {

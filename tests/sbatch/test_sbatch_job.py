@@ -434,6 +434,16 @@ def test_what_counts_ranks_and_ports_is_a_number(job: Job) -> None:
     assert not mark.exists()
 
 
+def test_a_job_on_gpus_that_are_too_small_ends_before_it_trains(job: Job) -> None:
+    stand_in(job.folder / "bin", "nvidia-smi", r"printf '81920\n20480\n'")
+
+    done = job.run(env={"SITE_DEVICE": "cuda"})
+
+    assert done.status == 3
+    assert "the job would run out of memory" in done.talk
+    assert "about 25.6 of 20 GiB on every GPU" in done.talk
+
+
 def test_without_an_nsys_the_pytorch_profiler_runs_alone_and_that_is_said(job: Job) -> None:
     tools = f"{job.folder / 'bin'}:/usr/bin:/bin"
 

@@ -179,8 +179,10 @@ def test_a_workload_trains_with_its_degrees(titan: Path, tmp_path: Path, workloa
         assert len(traced) > 1000
         assert {ident: observed.get(ident) for ident in traced} == traced
     groups = run.trace("kineto_trace_0.json")["distributedInfo"]["pg_config"]
-    sizes = {group["pg_desc"].removeprefix("mesh_"): group["pg_size"] for group in groups}
-    assert {name: sizes.get(name) for name in MESHES[workload]} == MESHES[workload]
+    sizes = {(group["pg_desc"].removeprefix("mesh_"), group["pg_size"]) for group in groups}
+    for dimension in MESHES[workload].items():
+        # A dimension of all ranks may be the group that torch makes first.
+        assert dimension in sizes or ("default_pg", dimension[1]) in sizes
     assert f"ranks: ok, all {ranks} ranks" in run.talk
     assert "all that profile mode torch promises is there" in run.talk
     found = results(run)
