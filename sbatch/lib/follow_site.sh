@@ -67,15 +67,21 @@ keep_options() {
     errors=$(sed -n 's/^ *StdErr=//p' <<<"$text")
     KEPT=(
         --chdir="$(sed -n 's/^ *WorkDir=//p' <<<"$text")" --nodes="${SLURM_JOB_NUM_NODES:-1}"
-        --job-name="$SLURM_JOB_NAME" --output="${output//$SLURM_JOB_ID/%j}"
+        --job-name="$SLURM_JOB_NAME" --output="$(of_next_job "$output")"
     )
-    [[ $errors == "$output" ]] || KEPT+=(--error="${errors//$SLURM_JOB_ID/%j}")
+    [[ $errors == "$output" ]] || KEPT+=(--error="$(of_next_job "$errors")")
     keep --time "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$text")"
     keep --constraint "$(sed -n 's/^ *Features=\([^ ]*\).*/\1/p' <<<"$text")"
     keep --ntasks-per-node "${SLURM_NTASKS_PER_NODE:-}"
     keep --cpus-per-task "${SLURM_CPUS_PER_TASK:-}"
     keep --gpus-per-node "${SLURM_GPUS_PER_NODE:-}"
     [[ " ${KEPT[*]} " == *" --constraint="* ]] || keep --constraint "$SITE_CONSTRAINT"
+}
+
+# of_next_job FILE: a number in the name of a file, not in those of its folders, may be the job's.
+of_next_job() {
+    printf '%s/%s\n' "$(dirname -- "$1")" "$(basename -- "$1" |
+        sed -E "s/(^|[^0-9])$SLURM_JOB_ID([^0-9]|\$)/\1%j\2/")"
 }
 
 # keep OPTION VALUE
