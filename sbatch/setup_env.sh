@@ -113,12 +113,14 @@ find_torch() {
 }
 
 install_packages() {
+    local lock=$CCLTUI_SBATCH/workloads/torchtitan-$TORCHTITAN_VERSION.lock versions=()
+    [[ ! -r $lock ]] || versions=(--constraint "$lock")
     find_torch
     # torch first and from its own index: torchtitan would take another one, of another CUDA.
     run "${PIP[@]}" "${TORCH_FROM[@]}" "torch${TORCH_VERSION:+==$TORCH_VERSION}" ||
         fail "$FAILED" "PyTorch could not be installed (${TORCH_FROM[*]})" \
             "see above; TORCH_BACKEND, TORCH_INDEX and TORCH_VERSION choose another build"
-    run "${PIP[@]}" "torchtitan==$TORCHTITAN_VERSION" "$CCL_BENCH_HOME" ||
+    run "${PIP[@]}" "${versions[@]}" "torchtitan==$TORCHTITAN_VERSION" "$CCL_BENCH_HOME" ||
         fail "$FAILED" "torchtitan $TORCHTITAN_VERSION or ccltui could not be installed" "see above"
 }
 

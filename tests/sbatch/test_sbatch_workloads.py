@@ -189,6 +189,10 @@ def test_its_python_needs_the_torchtitan_that_setup_installs(name: str, expected
     (pinned,) = [word for word in project["dependencies"] if word.startswith("torchtitan")]
     assert pinned == "torchtitan==0.2.2"
     assert "TORCHTITAN_VERSION=${TORCHTITAN_VERSION:-0.2.2}" in setup
+    lock = (SBATCH / "workloads" / f"{pinned.replace('==', '-')}.lock").read_text().splitlines()
+    assert pinned in lock
+    assert not [line for line in lock if line.startswith(("torch==", "nvidia", "triton"))]
+    assert all(line.startswith("#") or line.count("==") == 1 for line in lock)
 
 
 def test_all_of_them_are_one_workspace() -> None:
