@@ -37,6 +37,9 @@ SAME = {
 FOLLOWED = frozenset({*SAME.values(), _SHARD, _LOCAL, _GLOBAL, _MICRO})
 """Keys of the configuration that the card of a run follows."""
 
+_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+"""Words that YAML reads as something other than text."""
+
 _LINE = re.compile(
     r"(?P<indent> *)(?P<key>[\w-]+):(?P<space> +)(?P<value>[^\s#][^#\n]*?)?(?P<rest>\s*(?:#.*)?)"
 )
@@ -60,7 +63,8 @@ def card_of_run(text: str, config: TrainConfig, stated: frozenset[str], world_si
 def _scalar(value: int | str) -> str:
     """Return a value as YAML; text that could mean something else there is quoted."""
     text = str(value)
-    return text if re.fullmatch(r"-?[0-9]+|[A-Za-z][\w./-]*", text) else json.dumps(text)
+    is_plain = isinstance(value, int) or re.fullmatch(r"[A-Za-z][\w./-]*", text)
+    return text if is_plain and text.lower() not in _NO_TEXT else json.dumps(text)
 
 
 def _wanted(
