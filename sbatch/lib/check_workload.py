@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", default="torch")
     parser.add_argument("--gpu-memory-gib", type=float)
     parser.add_argument("--large-gpu-memory-gib", type=float, help="of the site's larger nodes")
+    parser.add_argument("--larger-nodes", default="", help="the constraint that asks for them")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--train-program", default="torchtitan.train")
     return parser
@@ -166,11 +167,14 @@ def check_memory_of(config: TrainConfig, options: argparse.Namespace, ranks: int
     size, large = options.gpu_memory_gib, options.large_gpu_memory_gib
     peak = peak_bytes(config, model, ranks)
     if large is None or large <= size or peak is None or fits(peak, size):
-        found = check_memory(config, model=model, world_size=ranks, gpu_memory_gib=size)
+        found = [*check_memory(config, model=model, world_size=ranks, gpu_memory_gib=size)]
+        if found and options.larger_nodes:
+            what = f"the site has larger GPUs: --constraint '{options.larger_nodes}'"
+            found.append(Problem("note", what, ""))
         return Memory(tuple(found))
     what = f"about {peak / 2**30:.1f} GiB on every GPU: nodes with {large:g} GB are requested"
-    found = check_memory(config, model=model, world_size=ranks, gpu_memory_gib=large)
-    return Memory((Problem("note", what, ""), *found), large=True)
+    there = check_memory(config, model=model, world_size=ranks, gpu_memory_gib=large)
+    return Memory((Problem("note", what, ""), *there), large=True)
 
 
 def model_of(card: Path) -> Model | Problem:

@@ -85,6 +85,7 @@ check_workload() {
         --default-nodes "${DEFAULT_NODES:-1}" --gpus-of-a-node "$SITE_GPUS_PER_NODE" \
         --profile "$PROFILE_MODE" --gpu-memory-gib "$SITE_GPU_MEMORY_GIB" --device "$SITE_DEVICE" \
         ${SITE_LARGE_GPU_MEMORY_GIB:+--large-gpu-memory-gib "$SITE_LARGE_GPU_MEMORY_GIB"} \
+        --larger-nodes "${SITE_LARGE_CONSTRAINT:-}" \
         --train-program "$TRAIN_PROGRAM" -- "$@") ||
         fail "$CANNOT" "this workload would not run" "see above"
     declare -gA FACTS=()

@@ -437,10 +437,11 @@ def test_what_counts_ranks_and_ports_is_a_number(job: Job) -> None:
 def test_a_job_on_gpus_that_are_too_small_ends_before_it_trains(job: Job) -> None:
     stand_in(job.folder / "bin", "nvidia-smi", r"printf '81920\n20480\n'")
 
-    done = job.run(env={"SITE_DEVICE": "cuda"})
+    done = job.run(env={"SITE_DEVICE": "cuda", "SITE_LARGE_CONSTRAINT": "big&gpu"})
 
     assert done.status == 3
     assert "the job would run out of memory" in done.talk
+    assert "note: the site has larger GPUs: --constraint 'big&gpu'" in done.talk
     assert "about 25.6 of 20 GiB on every GPU" in done.talk
 
 

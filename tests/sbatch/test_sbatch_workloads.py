@@ -154,6 +154,7 @@ def test_a_workload_fits_the_gpus_that_its_card_names(name: str, expected: Expec
     config = read_train_config(folder(name) / "train_config.toml")
     card = folder(name) / "workload_card.yaml"
     options = {"device": "cuda", "card": card, "gpu_memory_gib": 40.0, "large_gpu_memory_gib": 80.0}
+    options["larger_nodes"] = ""
 
     memory = check_memory_of(config, argparse.Namespace(**options), config.ranks() or 0)
 
