@@ -7,14 +7,25 @@ pooling, and reports of single times (`cuda_gpu_trace`) are not defined for pool
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ccltui.metrics.nsys_reports.families.raw_rows import is_chosen
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.nsys.report_tables import Calls, Names, Ranges, ReportTables, Work
+from ccltui.parsers.columns import MISSING
+from ccltui.parsers.nsys.report_tables import (
+    Calls,
+    Names,
+    Ranges,
+    RawColumns,
+    RawTable,
+    ReportTables,
+    Work,
+)
 
 _CAPTURE_SHIFT = 32  # above the 24 bits of process numbers
 
@@ -45,6 +56,7 @@ def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTable
         joined_calls([calls for part in parts if (calls := part.api()) is not None]),
         joined_calls([calls for part in parts if (calls := part.os_calls()) is not None]),
         joined_ranges([some for part in parts if (some := part.ranges()) is not None]),
+        raw=_joined_raw(captures),
         notes=tuple(notes),
     )
 
@@ -110,6 +122,8 @@ class _CaptureRows:
             self._names[ranges.text[rows]],
             np.where(domain < 0, domain, self._names[domain]),
             self._thread_numbers(ranges.thread[rows]),
+            None,
+            None if ranges.end_thread is None else ranges.end_thread[rows],
         )
 
     def _processes(self, process: I64) -> I64:
@@ -167,4 +181,35 @@ def joined_ranges(parts: Sequence[Ranges]) -> Ranges | None:
         np.concatenate([part.text for part in parts]),
         np.concatenate([part.domain for part in parts]),
         np.concatenate([part.thread for part in parts]),
+        None,
+        np.concatenate(
+            [
+                np.full(len(part), MISSING, np.int64)
+                if part.end_thread is None
+                else part.end_thread
+                for part in parts
+            ]
+        ),
     )
+
+
+def _joined_raw(captures: Sequence[Chosen]) -> Mapping[RawColumns, RawTable]:
+    """Join the chosen rows of tables that are read as they are written."""
+    joined: dict[RawColumns, RawTable] = {}
+    for wanted in dict.fromkeys(key for capture in captures for key in capture.tables.raw):
+        columns: dict[str, list[Any]] = {name: [] for name in (*wanted.values, *wanted.texts)}
+        for capture in captures:
+            table = capture.tables.raw.get(wanted)
+            for name, cells in () if table is None else _chosen_rows(table, capture.filter):
+                columns[name].extend(cells)
+        joined[wanted] = RawTable(columns)
+    return joined
+
+
+def _chosen_rows(table: RawTable, chosen: Filter) -> Iterable[tuple[str, Sequence[Any]]]:
+    """Return the columns of the chosen rows: all of a table without times."""
+    if not {"start", "end"} <= table.columns.keys() or chosen == EVERYTHING:
+        return table.columns.items()
+    times = zip(table.columns["start"], table.columns["end"], strict=True)
+    rows = [row for row, (start, end) in enumerate(times) if is_chosen(chosen, start, end)]
+    return [(name, [cells[row] for row in rows]) for name, cells in table.columns.items()]
