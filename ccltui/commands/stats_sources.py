@@ -221,7 +221,7 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
     if of_nsys:
         return [Printed("", _of_all(of_nsys, loading, choice))]
     texts = [found for found in job.discovery.files if found.format.reports == "text"]
-    if texts and not files:
+    if texts and all(found.format.reports == "text" for found in files):
         return _of_texts([found for found in texts if found.duplicate_of is None], choice)
     return [Printed("", _of_traces(loading, choice))]
 

@@ -242,6 +242,7 @@ def report_of_columns(names: Sequence[str]) -> str:
 
 _BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"GrdX", "CorrId", "Name"}), "cuda_gpu_trace"),
+    (frozenset({"Start", "Duration", "Device", "Name"}), "cuda_gpu_trace"),  # columns left out
     (frozenset({"Category", "Operation"}), "cuda_gpu_sum"),
     (frozenset({"Range", "Style", "Total Proj Time"}), "nvtx_gpu_proj_sum"),
     (frozenset({"Name", "Projected Start"}), "nvtx_gpu_proj_trace"),
