@@ -195,7 +195,7 @@ class _Export:
         if form not in self._read:
             wanted = [one for one in self._choice.wanted if one.form == form]
             recipes = [REPORTS[one.name] for one in wanted]
-            parts = frozenset[Part](["ranges"] if self._choice.nvtx else [])
+            parts = frozenset[Part](["ranges", "places"] if self._choice.nvtx else [])
             if any(one.by_range for one in wanted):
                 parts |= PREFIX_PARTS
             self._read[form] = read_report_tables(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import Calls, Ranges, Work
 
@@ -29,10 +29,14 @@ class Pairs:
         return Pairs(self.work[places], self.call[places])
 
 
-def pair_launches(work: Work, rows: I64, api: Calls) -> Pairs:
-    """Pair ``rows`` of the work with calls, in order of the rows."""
+def pair_launches(work: Work, rows: I64, api: Calls, chosen: Filter = EVERYTHING) -> Pairs:
+    """Pair ``rows`` of the work with the chosen calls, in order of the rows.
+
+    As in nsys, a filter selects the calls by their own times: work that runs in the window and was
+    launched before it has no call.
+    """
     rows = rows[work.correlation[rows] >= 0]
-    calls = np.flatnonzero(api.correlation >= 0)
+    calls = np.flatnonzero((api.correlation >= 0) & chosen.rows(api.start_ns, api.end_ns))
     wanted, keys = _keys(work, rows, api, calls)
     order = np.lexsort((api.start_ns[calls], keys))
     calls, keys = calls[order], keys[order]

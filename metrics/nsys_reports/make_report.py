@@ -25,6 +25,7 @@ from ccltui.metrics.nsys_reports.range_prefixes import prefixed_by_ranges
 from ccltui.metrics.nsys_reports.recipe import ANY_KERNEL_NAME, Columns, Make, Recipe
 from ccltui.metrics.nsys_reports.report import Report
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.thread_filter import of_thread, without_domains
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import report_title
 
@@ -46,10 +47,8 @@ _CUDA: Final = {
     "cuda_gpu_mem_size_sum": _recipe(summaries.memory_size_summary, "memory", "details"),
     "cuda_api_sum": _recipe(summaries.api_summary, "api"),
     "nvtx_sum": _recipe(summaries.range_summary, "ranges"),
-    "nvtx_gpu_proj_sum": Recipe(
-        projection_summary,
-        frozenset({"kernels", "memory", "places", "api", "ranges"}),
-        calls_are_launches=True,
+    "nvtx_gpu_proj_sum": _recipe(
+        projection_summary, "kernels", "memory", "places", "api", "ranges"
     ),
     "osrt_sum": _recipe(summaries.os_summary, "os_calls"),
 }
@@ -98,8 +97,17 @@ def make_report(
         plain = make(tables, chosen)
         columns: Columns = plain if isinstance(plain, str) else named
     else:
-        columns = make(named, chosen)
+        columns = make(_filtered(name, named, chosen), chosen)
     return _report(name, columns, tables, is_filtered=chosen != EVERYTHING)
+
+
+def _filtered(name: str, tables: ReportTables, chosen: Filter) -> ReportTables:
+    """Return the tables with what a filter takes besides rows by their times."""
+    if chosen.thread is not None:
+        tables = of_thread(tables, chosen.thread)
+    if chosen == EVERYTHING or REPORTS[name].keeps_domains:
+        return tables
+    return without_domains(tables, chosen)
 
 
 def make_pooled_report(
@@ -119,7 +127,7 @@ def make_pooled_report(
         captures = [
             Chosen(named, one) for one, named in prefixed if isinstance(named, ReportTables)
         ]
-    tables = pool(captures, calls_are_launches=recipe.calls_are_launches)
+    tables = pool(captures)
     is_filtered = any(capture.filter != EVERYTHING for capture in captures)
     columns = _maker(recipe, number)(tables, EVERYTHING)
     return _report(name, columns, tables, is_filtered=is_filtered)

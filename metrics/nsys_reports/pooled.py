@@ -8,13 +8,14 @@ pooling, and reports of single times (`cuda_gpu_trace`) are not defined for pool
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ccltui.metrics.nsys_reports.families.raw_rows import is_chosen
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.thread_filter import of_thread
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.report_tables import (
@@ -38,17 +39,15 @@ class Chosen:
     filter: Filter = EVERYTHING
 
 
-def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTables:
-    """Return the selected rows of all captures, with process and thread numbers made distinct.
-
-    ``calls_are_launches``: calls are only looked up by the work that they launched, so all of them
-    are included, whatever the filter.
-    """
-    names = Names()
-    parts = [
-        _CaptureRows(index, capture, names, calls_are_launches)
-        for index, capture in enumerate(captures)
+def pool(captures: Sequence[Chosen]) -> ReportTables:
+    """Return the selected rows of all captures, with process and thread numbers made distinct."""
+    captures = [
+        one if one.filter.thread is None else replace(one, tables=of_thread(one.tables, thread))
+        for one in captures
+        for thread in [one.filter.thread or 0]
     ]
+    names = Names()
+    parts = [_CaptureRows(index, capture, names) for index, capture in enumerate(captures)]
     notes = dict.fromkeys(note for capture in captures for note in capture.tables.notes)
     return ReportTables(
         names.texts(),
@@ -64,10 +63,9 @@ def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTable
 class _CaptureRows:
     """Rows of one capture; its index makes its processes and threads distinct."""
 
-    def __init__(self, index: int, capture: Chosen, names: Names, calls_are_launches: bool) -> None:
+    def __init__(self, index: int, capture: Chosen, names: Names) -> None:
         self._index = index
         self._filter = capture.filter
-        self._all_calls = calls_are_launches
         self._tables = tables = capture.tables
         self._names = np.array([names.of(text) for text in tables.names] or [0], np.int32)
         known = (tables.api, tables.os_calls, tables.ranges)
@@ -99,7 +97,7 @@ class _CaptureRows:
     def _calls(self, calls: Calls | None) -> Calls | None:
         if calls is None:
             return None
-        rows = self._filter.rows(calls.start_ns, calls.end_ns) | self._all_calls
+        rows = self._filter.rows(calls.start_ns, calls.end_ns)
         return Calls(
             calls.start_ns[rows],
             calls.end_ns[rows],
@@ -201,7 +199,8 @@ def _joined_raw(captures: Sequence[Chosen]) -> Mapping[RawColumns, RawTable]:
         for capture in captures:
             table = capture.tables.raw.get(wanted)
             for name, cells in () if table is None else _chosen_rows(table, capture.filter):
-                columns[name].extend(cells)
+                if name in columns:
+                    columns[name].extend(cells)
         joined[wanted] = RawTable(columns)
     return joined
 

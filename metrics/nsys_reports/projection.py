@@ -58,7 +58,7 @@ def closed_on_thread(ranges: Ranges, chosen: Filter) -> I64:
 def project(ranges: Ranges, work: Work, api: Calls, chosen: Filter) -> Projections:
     """Project ranges onto device work."""
     rows = closed_on_thread(ranges, chosen)
-    pairs = pair_launches(work, chosen_work(work, chosen), api)
+    pairs = pair_launches(work, chosen_work(work, chosen), api, chosen)
     inside = enclosed(ranges, rows, pairs, api)
     ops = inside.pairs.work
     first = np.full(len(rows), np.iinfo(np.int64).max)

@@ -33,8 +33,8 @@ class NumberArgument:
 class Recipe:
     """Function that makes a report, and the parts of a capture that it needs.
 
-    ``single_capture``: not defined for pooled captures. ``calls_are_launches``: calls are looked
-    up by the work that they launched, so a filter must not drop them when captures are pooled.
+    ``single_capture``: not defined for pooled captures. ``keeps_domains``: it selects ranges by
+    their domain.
     """
 
     make: Make
@@ -43,7 +43,7 @@ class Recipe:
     kernel_names: tuple[KernelNames, ...] = ()
     number: NumberArgument | None = None
     single_capture: bool = False
-    calls_are_launches: bool = False
+    keeps_domains: bool = False
 
     def usage(self, name: str) -> str:
         """Return the name with its arguments: ``cuda_gpu_kern_sum[:base|:mangled]``."""

@@ -141,8 +141,12 @@ class _Reader:
         return table in self._database.tables
 
     def _raw(self, wanted: RawColumns) -> RawTable:
-        """Return the rows of one table, with texts in place of ids of strings."""
-        names = (*wanted.values, *wanted.texts)
+        """Return the rows of one table, with texts in place of ids of strings.
+
+        The thread and the process of rows come with them, where the table has them.
+        """
+        owners = {"globalTid", "globalPid"} & set(self._database.tables[wanted.table])
+        names = (*wanted.values, *wanted.texts, *sorted(owners - set(wanted.values)))
         rows = self._database.every_row(wanted.table, names, wanted.only)
         columns: dict[str, Sequence[object]] = dict(
             zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True)
@@ -268,15 +272,17 @@ class _Reader:
             np.concatenate([block[index] for block in blocks]) for index in range(len(wanted))
         )
         end = np.where(end == MISSING, self._last_of_ranges(), end)
+        domains, domain_ns = self._range_domains(thread, domain)
         return Ranges(
             start,
             end,
             np.where((kind == 59) | (kind == 70), PUSH_POP, START_END).astype(np.int8),
             self._range_texts(texts, text, text_id),
-            self._range_domains(thread, domain),
+            domains,
             thread,
             self._range_numbers() if "range_numbers" in self._parts else None,
             end_thread,
+            domain_ns,
         )
 
     def _range_numbers(self) -> I64:
@@ -303,21 +309,28 @@ class _Reader:
         strings = np.array(other, np.int32)[inverse]
         return np.where(text == MISSING, strings, np.array([*own, 0], np.int32)[text])
 
-    def _range_domains(self, thread: I64, domain: I64) -> I32:
-        """Return the domain name of each range; domains are numbered per process, 0 is default."""
-        columns = ("globalTid", "domainId", "text", "textId")
+    def _range_domains(self, thread: I64, domain: I64) -> tuple[I32, I64]:
+        """Return the domain of each range by name, and when it was created.
+
+        Domains are numbered per process; 0 is the default one.
+        """
+        columns = ("globalTid", "domainId", "text", "textId", "start")
         created = self._database.rows(
             export_schema.NVTX, columns, f"eventType = {export_schema.DOMAIN_CREATED}"
         )
         by_id = self._database.texts([int(row[3]) for row in created if row[2] is None and row[3]])
-        names = {
-            ((int(tid) >> 24) & 0xFFFFFF, int(number)): by_id.get(text_id, "") if t is None else t
-            for tid, number, t, text_id in created
+        domains = {
+            ((int(tid) >> 24) & 0xFFFFFF, int(number)): (
+                by_id.get(text_id, "") if t is None else t,
+                start if isinstance(start, int) else 0,
+            )
+            for tid, number, t, text_id, start in created
             if tid is not None and number is not None
         }
         pairs = zip(process_of(thread).tolist(), domain.tolist(), strict=True)
-        found = [names.get(pair, "") if pair[1] > 0 else "" for pair in pairs]
-        return np.array([self._names.of(name) if name else MISSING for name in found], np.int32)
+        found = [domains.get(pair, ("", 0)) if pair[1] > 0 else ("", 0) for pair in pairs]
+        ids = [self._names.of(name) if name else MISSING for name, _ in found]
+        return np.array(ids, np.int32), np.array([start for _, start in found], np.int64)
 
     def _devices(self, work: Work | None) -> Mapping[int, str]:
         column = self._database.first_of(export_schema.GPUS, ("id", "deviceId"))

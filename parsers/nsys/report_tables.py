@@ -117,6 +117,7 @@ class Ranges:
 
     ``number`` is the place of a range in its table, from 1; None where it has none. ``end_thread``
     is the thread that ended a range, -1 where it is not recorded; None if no range crosses threads.
+    ``domain_ns`` is when the domain of a range was created; None where that is not recorded.
     """
 
     start_ns: I64
@@ -127,6 +128,7 @@ class Ranges:
     thread: I64
     number: I64 | None = None
     end_thread: I64 | None = None
+    domain_ns: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -63,8 +63,7 @@ class Phases:
 
 def launch_phases(work: Work, api: Calls, chosen: Filter) -> Phases:
     """Return the phases of all launches of kernels, in order of the calls."""
-    pairs = pair_launches(work, chosen_work(work, chosen, KERNEL), api)
-    pairs = pairs.take(np.flatnonzero(chosen.rows(api.start_ns, api.end_ns)[pairs.call]))
+    pairs = pair_launches(work, chosen_work(work, chosen, KERNEL), api, chosen)
     pairs = pairs.take(np.argsort(api.start_ns[pairs.call], kind="stable"))
     call_start, call_end = api.start_ns[pairs.call], api.end_ns[pairs.call]
     start, end = work.start_ns[pairs.work], work.end_ns[pairs.work]

@@ -54,7 +54,7 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
     if api is None:
         return NO_LAUNCHES
     kernels = chosen_work(work, chosen, KERNEL)
-    pairs = pair_launches(work, kernels, api)
+    pairs = pair_launches(work, kernels, api, chosen)
     rows = closed_on_thread(ranges, chosen)
     inside = enclosed(ranges, rows, pairs, api)
     owner, launched = rows[inside.ranges], inside.pairs.work[inside.places]

@@ -120,12 +120,16 @@ def _rows(ranges: Ranges | None, chosen: Filter, style: int) -> I64:
     return np.flatnonzero(rows).astype(np.int64)
 
 
+def _of_domain(domain: str) -> Recipe:
+    return Recipe(domain_summary(domain), frozenset({"ranges"}), keeps_domains=True)
+
+
 RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {
         "nvtx_pushpop_sum": Recipe(style_summary(PUSH_POP), frozenset({"ranges"})),
         "nvtx_startend_sum": Recipe(style_summary(START_END), frozenset({"ranges"})),
-        "nccl_sum": Recipe(domain_summary("NCCL"), frozenset({"ranges"})),
-        "ucx_sum": Recipe(domain_summary("UCX"), frozenset({"ranges"})),
+        "nccl_sum": _of_domain("NCCL"),
+        "ucx_sum": _of_domain("UCX"),
         "nvtx_pushpop_trace": Recipe(
             stack_trace, frozenset({"ranges", "range_numbers"}), single_capture=True
         ),

@@ -2,8 +2,9 @@
 
 ``nsys_2023_4_made.json`` holds its csv for the database of `nsys_database`: the lines,
 or for long reports their number and the digest of the sorted lines. ``nsys_2023_4_recorded.json``
-holds digests for recorded databases, which are compared where they are at hand. Lines are sorted
-because nsys leaves the order of equal totals open.
+holds digests for recorded databases, which are compared where they are at hand, and
+``nsys_2023_4_filtered.json`` digests with ``--filter-time`` and ``--filter-nvtx``, "" without rows.
+Lines are sorted because nsys leaves the order of equal totals open.
 """
 
 from __future__ import annotations
@@ -16,32 +17,55 @@ from typing import Any
 import pytest
 from nsys_database import FAMILIES, write_database
 
-from ccltui.metrics.nsys_reports import PREFIX_PARTS, REPORTS, Report, make_report
+from ccltui.metrics.nsys_reports import (
+    PREFIX_PARTS,
+    REPORTS,
+    Filter,
+    Report,
+    make_report,
+    parse_range_filter,
+)
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, filter_of_range
 from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.report.nsys_writers import write_csv
 
 HERE = Path(__file__).parent
 MADE: dict[str, Any] = json.loads((HERE / "nsys_2023_4_made.json").read_text())
 RECORDED: dict[str, dict[str, str]] = json.loads((HERE / "nsys_2023_4_recorded.json").read_text())
+FILTERED: dict[str, dict[str, str]] = json.loads((HERE / "nsys_2023_4_filtered.json").read_text())
 KERNEL_NAMES = {"base": "shortName", "mangled": "mangledName"}
 
 
-def report_of(path: Path, label: str) -> Report:
+def report_of(path: Path, label: str, chosen: str = "") -> Report:
     name, *arguments = label.split(":")
     recipe = REPORTS[name]
     by_range = "nvtx-name" in arguments
     forms = [KERNEL_NAMES[one] for one in arguments if one in KERNEL_NAMES]
+    parts = frozenset[Part](["ranges", "places"] if chosen else [])
     tables = read_report_tables(
         path,
         kernel_name=forms[0] if forms else "demangledName",
-        parts=recipe.parts | (PREFIX_PARTS if by_range else frozenset()),
+        parts=parts | recipe.parts | (PREFIX_PARTS if by_range else frozenset()),
         raw=recipe.raw,
     )
-    return make_report(name, tables, by_range=by_range)
+    return make_report(name, tables, bounds_of(tables, chosen), by_range=by_range)
 
 
-def lines_of(path: Path, label: str) -> list[str]:
-    report = report_of(path, label)
+def bounds_of(tables: ReportTables, chosen: str) -> Filter:
+    """Parse the filters of FILTERED: two times, else the name of a range."""
+    if not chosen:
+        return EVERYTHING
+    times = chosen.split("/")
+    if all(one.isdigit() for one in times):
+        return Filter(*map(int, times))
+    found = filter_of_range(tables, parse_range_filter(chosen))
+    assert isinstance(found, Filter)
+    return found
+
+
+def lines_of(path: Path, label: str, chosen: str = "") -> list[str]:
+    report = report_of(path, label, chosen)
     if report.absent:
         return [f"SKIPPED: {report.absent}"]
     return write_csv([("", [report])], "ns").decode().strip("\n").split("\n")
@@ -66,6 +90,19 @@ def test_reports_of_a_made_database(made: Path, label: str) -> None:
         assert lines[0] == expected["first"][0]
         assert len(lines) - 1 == expected["rows"]
         assert digest(lines) == expected["sha256"]
+
+
+@pytest.mark.parametrize("chosen", FILTERED)
+def test_filtered_reports_of_a_made_database(made: Path, chosen: str) -> None:
+    """A window selects rows by their own times, a range also by its thread or process."""
+    different = [
+        label
+        for label, wanted in FILTERED[chosen].items()
+        for lines in [lines_of(made, label, chosen)]
+        if (digest(lines)[:24] if wanted else "SKIPPED") != (wanted or lines[0].partition(":")[0])
+    ]
+
+    assert different == []
 
 
 @pytest.mark.parametrize("name", RECORDED)
