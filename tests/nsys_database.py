@@ -157,7 +157,9 @@ def _nvtx(to: Builder) -> None:
 
     def nested(place: int, start: int, end: int, depth: int) -> None:
         number = to.random.randrange(4)
-        text, text_id, domain = (f"level {depth}", None, 0)
+        text: str | None = f"level {depth}"
+        text_id: int | None = None
+        domain = 0
         if number == 1:
             text, text_id, domain = (None, to.text("ncclAllReduce"), 1)
         elif number == 2:
