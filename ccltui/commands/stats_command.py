@@ -104,6 +104,12 @@ def parser() -> args.Parser:
         choices=("true", "false"),
         help="replace files named after reports",
     )
+    result.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print no remarks: what is absent shows in the exit status only",
+    )
     _add_study(result)
     args.add_capture(result)
     args.add_loading(result)
@@ -207,7 +213,7 @@ def _print_reports(options: argparse.Namespace) -> int:
     outputs.check_outputs(targets)
     choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit, options.each)
     printed = sources.reports_of(LoadOptions.of(options.path, options), choice)
-    for one in printed:
+    for one in [] if options.quiet else printed:
         _print_remarks(one.source or options.path, one.source, one.reports)
     every = [report for one in printed for report in one.reports]
     present = [report for report in every if report.columns]

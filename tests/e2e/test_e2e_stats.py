@@ -77,6 +77,8 @@ def test_absent_reports_are_named_and_the_others_printed(export: Path) -> None:
     assert done.stdout.splitlines()[1] == " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):"
     absent = f"osrt_sum: SKIPPED: {export} does not contain OS Runtime trace data."
     assert absent in done.stderr
+    quiet = run(CCLTUI, "stats", export, "-q", "-r", "osrt_sum,cuda_gpu_kern_sum")
+    assert (quiet.returncode, quiet.stderr) == (3, "")
     assert (
         "no version of nsys has a report gpu-kern-summary; using cuda_gpu_kern_sum" in done.stderr
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -30,14 +28,6 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Part, ReportTables
 
 _NO_THREAD: Final = -1
-
-
-@dataclass(slots=True)
-class _Launches:
-    """Kernels of one name in ranges of one name and thread."""
-
-    ranges: set[int] = field(default_factory=set)
-    kernels: set[int] = field(default_factory=set)
 
 
 def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
@@ -77,11 +67,9 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
         return NO_KERNELS
     found, inverse = np.unique(keys, axis=0, return_inverse=True)
     inverse = inverse.ravel()
-    sets: defaultdict[int, _Launches] = defaultdict(_Launches)
-    for key, one, range_row in zip(inverse.tolist(), kernel.tolist(), owners.tolist(), strict=True):
-        sets[key].kernels.add(one)
-        if range_row >= 0:
-            sets[key].ranges.add(range_row)
+    in_range = owners >= 0
+    num_ranges = _distinct(inverse[in_range], owners[in_range], len(found))
+    num_kernels = _distinct(inverse, kernel, len(found))
     groups = group(inverse.astype(np.int64), (work.end_ns - work.start_ns)[kernel])
     names = [texts[label] if label >= 0 else "" for label in found[groups.key, 0].tolist()]
     threads = found[groups.key, 2]
@@ -100,8 +88,8 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
         ReportColumn("Style", "text", _styles(shown[:, 1])),
         ReportColumn("PID", "count", pids[order], known[order]),
         ReportColumn("TID", "count", tids[order], known[order]),
-        ReportColumn("NVTX Inst", "count", _counts([sets[k].ranges for k in groups.key.tolist()])),
-        ReportColumn("Kern Inst", "count", _counts([sets[k].kernels for k in groups.key.tolist()])),
+        ReportColumn("NVTX Inst", "count", num_ranges[groups.key]),
+        ReportColumn("Kern Inst", "count", num_kernels[groups.key]),
         ReportColumn("Total Time", "time", groups.total),
         *groups.statistics("time", "mean_time"),
         ReportColumn("Kernel Name", "text", [tables.names[one] for one in shown[:, 3].tolist()]),
@@ -175,8 +163,10 @@ def _styles(styles: I64) -> list[str]:
     return [STYLES[style] if style >= 0 else "" for style in styles.tolist()]
 
 
-def _counts(sets: list[set[int]]) -> I64:
-    return np.array([len(one) for one in sets], np.int64)
+def _distinct(keys: I64, values: I64, num_keys: int) -> I64:
+    """Return the number of distinct values of each key."""
+    pairs = np.unique(np.stack([keys, values], 1), axis=0)
+    return np.bincount(pairs[:, 0], minlength=num_keys).astype(np.int64)
 
 
 _PARTS: Final[frozenset[Part]] = frozenset({"kernels", "places", "api", "ranges"})
