@@ -65,9 +65,11 @@ def parser() -> args.Parser:
     )
     result.add_argument(
         "--timeunit",
-        choices=_TIME_UNITS,
+        type=_time_unit,
+        metavar="UNIT",
         default="ns",
-        help="unit of times in the output; default: ns",
+        help="unit of times in the output: ns, us, ms, sec, or a name of nsys such as usec or "
+        "microseconds, also shortened; default: ns",
     )
     result.add_argument(
         "--unit",
@@ -134,6 +136,21 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--svg", metavar="FILE", help="write the distribution of the delays as an SVG drawing"
     )
+
+
+def _time_unit(text: str) -> str:
+    """Return the unit of a name or the beginning of one, as nsys reads them."""
+    names = {
+        **{name: name for name in _TIME_UNITS},
+        **{"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s"},
+    }
+    if text in names:
+        return names[text]
+    found = {unit for name, unit in names.items() if len(text) > 2 and name.startswith(text)}
+    if len(found) != 1:
+        known = ", ".join(_TIME_UNITS)
+        raise argparse.ArgumentTypeError(f"invalid choice: {text[:20]!r} (choose from {known})")
+    return found.pop()
 
 
 def _percent(text: str) -> float:

@@ -35,7 +35,9 @@ def export(tmp_path: Path) -> Path:
 
 
 def test_a_report_of_an_export(export: Path) -> None:
-    done = run(CCLTUI, "stats", export, "-r", "gpukernsum", "--format", "csv", "--timeunit", "usec")
+    done = run(
+        CCLTUI, "stats", export, "-r", "gpukernsum", "--format", "csv", "--timeunit", "micro"
+    )
 
     assert (done.returncode, "secret" in done.stdout + done.stderr) == (0, False)
     assert list(csv.reader(done.stdout.splitlines())) == [

@@ -177,6 +177,17 @@ EVENTS: Final[Mapping[str, Events]] = MappingProxyType(
 )
 """Reports of nsys by name. syscall_sum exists from 2024.7 on; its table is that of its exports."""
 
+_WINDOWS_QUEUES: Final = RawColumns("TARGET_INFO_WDDM_CONTEXTS", ("context",))
+
+
+def _windows_queues(tables: ReportTables, _chosen: Filter) -> Columns:
+    """Refuse ``wddm_queue_sum``: queues of the display driver exist on Windows only."""
+    if _WINDOWS_QUEUES in tables.raw:
+        return "the capture is of Windows, whose WDDM queues are not summarised."
+    return absent("WDDM context data")
+
+
 RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {name: Recipe(events.columns, raw=events.raw()) for name, events in EVENTS.items()}
+    | {"wddm_queue_sum": Recipe(_windows_queues, raw=(_WINDOWS_QUEUES,))}
 )

@@ -49,6 +49,7 @@ _TITLES: Final[Mapping[str, str]] = MappingProxyType(
         "dx12_pix_sum": "DX12 PIX Range Summary",
         "dx12_gpu_marker_sum": "DX12 GPU Command List PIX Ranges Summary",
         "ucx_sum": "UCX Summary",
+        "wddm_queue_sum": "WDDM Queue Utilization Summary",
         "nccl_sum": "NCCL Summary",  # a recipe
     }
 )
@@ -85,6 +86,7 @@ OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "dx11pixsum": "dx11_pix_sum",
         "dx12pixsum": "dx12_pix_sum",
         "dx12gpumarkersum": "dx12_gpu_marker_sum",
+        "wddmqueuesdetails": "wddm_queue_sum",
         "nvtxsssum": "nvtx_startend_sum",
         "unifiedmemory": "um_sum",
         "unifiedmemorytotals": "um_total_sum",
