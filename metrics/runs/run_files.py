@@ -13,7 +13,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.discovery.run_directories import RunFolder, run_folders
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
-from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -92,7 +92,7 @@ class Run:
         stated = None if self.launch is None else self.launch.is_on("NSYS")
         if stated is not None:
             return stated
-        if self.folder.of(NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, PROFILE_SUMMARY):
+        if self.folder.of(NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE, PROFILE_SUMMARY):
             return True
         return False if self.metrics is not None and self.metrics.generation == "2.0" else None
 
@@ -129,7 +129,9 @@ class _RunReader:
         steps = self._first(STEP_LOG, read_step_log)
         launch = self._first(LAUNCHER_METADATA, read_launch)
         completion = self._first(RUN_COMPLETE, read_completion)
-        stats = [self._one(file, read_stats_text) for file in self.folder.of(NSYS_TEXT)]
+        stats = [
+            self._one(file, read_stats_text) for file in self.folder.of(NSYS_TEXT, NSYS_TEXT_TRACE)
+        ]
         summary = self._first(PROFILE_SUMMARY, read_profile_summary)
         log = self._log()
         for part in (metrics, steps, launch, log, summary):

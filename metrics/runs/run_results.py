@@ -10,7 +10,7 @@ from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
-from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     RUN_COMPLETE,
@@ -108,4 +108,5 @@ _READ: Final = (
     RUN_COMPLETE,
     TRAINING_LOG,
     NSYS_TEXT,
+    NSYS_TEXT_TRACE,
 )

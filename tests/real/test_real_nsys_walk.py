@@ -24,7 +24,8 @@ pytestmark = pytest.mark.shared
 KINDS: dict[str, int] = {
     "nsys_sqlite": 6,
     "nsys_report": 4,
-    "nsys_text": 78,
+    "nsys_text": 75,
+    "nsys_text_trace": 3,
 }
 
 
@@ -49,7 +50,7 @@ def test_every_text_is_read_into_tables_or_says_what_is_absent(
 ) -> None:
     rows = 0
     for found in files:
-        if found.kind != "nsys_text":
+        if found.format.reports != "text":
             continue
         stats = read_stats_text(Path(found.real_path), shown=found.path)
         for section in stats.sections:

@@ -106,6 +106,12 @@ def only(root: Path, name: str, content: bytes | str) -> FoundFile:
         ("s.txt", " ** CUDA API Summary (cuda_api_sum):\n", "nsys_text"),
         ("s.csv", "Time (%),Total Time (ns),Instances,Avg (ns),Name\n1,2,3,4,k\n", "nsys_text"),
         ("s.tsv", "Start (ns)\tDuration (ns)\tCorrId\tGrdX\n", "nsys_text"),
+        ("t.csv", "Start (ns),Duration (ns),CorrId,Device,Strm,Name\n", "nsys_text_trace"),
+        (
+            "t.json",
+            '[{"Start (us)": 1.0, "Duration (us)": 5, "Device": "A (0)", "Strm": 7, "Name": "k"}]',
+            "nsys_text_trace",
+        ),
         (
             "s.txt",
             " Time(%)  Total Time (ns)  Instances  Average\n -------  --\n",
