@@ -179,8 +179,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_studies(options: argparse.Namespace) -> int:
     from ccltui import slow_path  # noqa: PLC0415
-    from ccltui.report import alltoall_writers as writers  # noqa: PLC0415
-    from ccltui.report.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
+    from ccltui.report.nsys_text import alltoall_writers as writers  # noqa: PLC0415
+    from ccltui.report.nsys_text.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
 
     if options.report or options.filter_time or options.filter_nvtx:
         raise GrammarError("--alltoall takes whole files: neither reports nor filters")
@@ -215,9 +215,9 @@ def _only(texts: Sequence[str]) -> str | None:
 def _print_reports(options: argparse.Namespace) -> int:
     from ccltui.commands import stats_sources as sources  # noqa: PLC0415  (numpy)
     from ccltui.metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
-    from ccltui.report import nsys_outputs as outputs  # noqa: PLC0415
-    from ccltui.report.nsys_cells import TIME_UNITS  # noqa: PLC0415
-    from ccltui.report.nsys_writers import write_reports  # noqa: PLC0415
+    from ccltui.report.nsys_text import nsys_outputs as outputs  # noqa: PLC0415
+    from ccltui.report.nsys_text.nsys_cells import TIME_UNITS  # noqa: PLC0415
+    from ccltui.report.nsys_text.nsys_writers import write_reports  # noqa: PLC0415
 
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)

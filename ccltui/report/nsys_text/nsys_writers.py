@@ -11,8 +11,8 @@ from typing import Final
 from ccltui.metrics.nsys_reports import Report
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
-from ccltui.report.nsys_cells import header, is_text, rows
-from ccltui.report.nsys_layouts import Layout, parse_layout
+from ccltui.report.nsys_text.nsys_cells import header, is_text, rows
+from ccltui.report.nsys_text.nsys_layouts import Layout, parse_layout
 from ccltui.report.printable_json import printable_json
 
 _GAP: Final = "  "

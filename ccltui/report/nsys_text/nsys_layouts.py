@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.nsys_cells import SIZE_UNITS, TIME_UNITS, Units
+from ccltui.report.nsys_text.nsys_cells import SIZE_UNITS, TIME_UNITS, Units
 
 EXTENSIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
