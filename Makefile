@@ -2,6 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
+# make seeds  run what the seed documents state, and write docs/seeds.md
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
@@ -18,7 +19,7 @@ PYTEST  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist works
 
 TITAN  := .venv-titan
 
-.PHONY: demo test check slurm titan-tests torch format lint types layers docs bench fuzz clean
+.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -31,6 +32,9 @@ test: $(STAMP)
 check: $(STAMP) lint types layers docs
 	$(COMPILE)
 	$(PYTEST)
+
+seeds: $(TORCH)
+	$(BIN)/python tests/seeds/run_seeds.py
 
 slurm: $(TORCH)
 	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm

@@ -36,10 +36,10 @@ def main_metrics() -> int:
     """Run ``ccl-metrics``: print metrics of a trace directory as a JSON document."""
     try:
         from ccltui import process  # noqa: PLC0415
-        from ccltui.commands import ccl_metrics  # noqa: PLC0415
+        from ccltui.commands import ccl_metrics_command  # noqa: PLC0415
 
         safe_path.require_safe_children()
-        return process.run(ccl_metrics.run, sys.argv[1:])
+        return process.run(ccl_metrics_command.run, sys.argv[1:])
     except KeyboardInterrupt:
         return _interrupted("ccl-metrics")
 

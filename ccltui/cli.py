@@ -14,6 +14,7 @@ from pathlib import Path
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
+from ccltui.commands.function_files import add_functions, use_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
 from ccltui.parsers.errors import GrammarError, NotFoundError
@@ -36,6 +37,7 @@ def run(arguments: Sequence[str]) -> int:
         return _verb(arguments[0])(arguments[1:])
     options = parser().parse_args(arguments)
     if options.list_metrics:
+        use_functions(options)
         from ccltui.commands import list_metrics  # noqa: PLC0415
 
         return list_metrics.run()
@@ -77,6 +79,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--list-metrics", action="store_true", help="print name, unit, requirements and definition"
     )
     args.add_metric(group, "compute and print this metric; may be repeated; all: every metric")
+    add_functions(group)
     group.add_argument("--format", choices=args.FORMATS, help="output format; default: table")
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     group.add_argument(
@@ -94,6 +97,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 def _print_metrics(options: argparse.Namespace) -> int:
     from ccltui.commands import print_metrics  # noqa: PLC0415
 
+    use_functions(options)
     return print_metrics.run(
         print_metrics.PrintOptions(
             metrics=options.metric,

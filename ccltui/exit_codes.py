@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 OK: Final = 0
-"""Every metric is ok or partial, and no gate tripped."""
+"""Every metric that was named has a value, ok or partial, and no gate tripped.
+
+Standard error states which values are partial, and why.
+"""
 
 INPUT: Final = 1
 """The input, or for lack of resources a part of it, could not be read; or an internal error.
@@ -39,7 +42,7 @@ BROKEN_PIPE: Final = 141
 """The reader of the output closed it, as with ``| head``."""
 
 MEANINGS: Final = (
-    (OK, "every metric is ok or partial, and no gate tripped"),
+    (OK, "every metric that was named has a value, ok or partial, and no gate tripped"),
     (
         INPUT,
         "the input, or for lack of resources a part of it, could not be read; or an internal error",

@@ -75,6 +75,9 @@ def _print_error(error: Exception) -> int:
         return exit_codes.USAGE
     if isinstance(error, TraceError):
         print_message(str(error))
+    elif isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ccltui"):
+        # A bare Python, or one in which pip was told to install no requirements.
+        print_message(f"{error.name} is not installed; ccltui doctor --environment lists what is")
     elif isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
         print_message(f"{place}{error.strerror or error}")

@@ -37,7 +37,7 @@ def summary() -> str:
 
 def remedy() -> str:
     """Sentence on how to get the compiled modules."""
-    return f"install a C compiler, then run: {_install()}"
+    return f"install a C compiler, then run: {install_command()}"
 
 
 @cache
@@ -59,7 +59,7 @@ def _imported(name: str) -> bool:
     return True
 
 
-def _install() -> str:
+def install_command() -> str:
     """Command that compiles the modules on this machine.
 
     pip caches a wheel that it built without a compiler, and would install that one again.

@@ -20,7 +20,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
     "diff": Verb("diff_command", "A B [options]", "compare two runs"),
-    "doctor": Verb("doctor_command", "DIR [options]", "list and check the files of DIR"),
+    "doctor": Verb(
+        "doctor_command", "DIR [options]", "check the files of DIR; --environment: this machine"
+    ),
     "explain": Verb(
         "explain_command", "DIR [options]", "explain what slows the job down, and how sure that is"
     ),

@@ -1,7 +1,8 @@
 """Built-in and third-party metrics by name.
 
 Built-in metrics are listed in `metrics.catalog`. Those of other packages enter through the
-entry-point group ``ccltui.metrics``; an entry names a `Metric`. A metric that cannot be loaded is
+entry-point group ``ccltui.metrics``; an entry names a `Metric`, or a function ``metric_cal`` of a
+trace directory. Functions in files are added by `use_functions`. A metric that cannot be loaded is
 listed with the reason, and the others still work.
 """
 
@@ -19,6 +20,9 @@ from ccltui.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from ccltui.metrics.functions.function_process import FunctionLimits
+    from ccltui.metrics.functions.function_source import FunctionSource
 
 ENTRY_POINTS: Final = "ccltui.metrics"
 SEED_ORDER: Final = tuple(line.rpartition(".")[2] for line in SEED)
@@ -48,12 +52,23 @@ class Loaded(Struct, frozen=True):
     broken: tuple[tuple[str, str], ...]
 
 
+class Functions(Struct, frozen=True):
+    """Functions in files that are metrics of this run, and how every function is run."""
+
+    sources: tuple[FunctionSource, ...] = ()
+    limits: FunctionLimits | None = None
+    broken: tuple[tuple[str, str], ...] = ()
+
+
 class _Source(Struct, frozen=True):
     """Definition of a metric: its name, its object as ``module:attribute``, and its import."""
 
     name: str
     value: str
     load: Callable[[], Any]
+
+
+_functions = Functions()
 
 
 def load(entries: Iterable[EntryPoint] | None = None) -> Loaded:
@@ -76,7 +91,27 @@ def load(entries: Iterable[EntryPoint] | None = None) -> Loaded:
             continue
         names |= {metric.name, *metric.aliases}
         found[metric.name] = metric
-    return Loaded(found, tuple(broken))
+    for one in _of_files(names):
+        found[one.name] = one
+    return Loaded(found, (*broken, *_functions.broken))
+
+
+def use_functions(functions: Functions) -> None:
+    """Make functions in files metrics of this process, in place of those given before.
+
+    Nothing of their code is run here. A function whose name a metric has is listed as
+    ``NAME_file``.
+    """
+    global _functions  # noqa: PLW0603  (a process has one set of metrics, as of installed ones)
+    _functions = functions
+    _installed.cache_clear()
+
+
+def names_of(sources: Iterable[FunctionSource]) -> tuple[str, ...]:
+    """Names under which functions in use are listed, in the order of the sources."""
+    wanted = list(sources)
+    computes = {getattr(m.compute, "source", None): m.name for m in metrics().values()}
+    return tuple(computes[one] for one in wanted)
 
 
 def _built_in() -> list[_Source]:
@@ -100,12 +135,46 @@ def _third_party(entries: Iterable[EntryPoint] | None) -> list[_Source]:
     return [_Source(entry.name, entry.value, entry.load) for entry in in_order]
 
 
+def _of_function(source: _Source) -> Metric:
+    """The metric of an installed function."""
+    # Imported here, as below: hardly any run has functions.
+    from ccltui.metrics.functions.function_metric import metric_of  # noqa: PLC0415
+    from ccltui.metrics.functions.function_source import FunctionSource  # noqa: PLC0415
+
+    function = FunctionSource(source.name, "installed", source.value, source.value)
+    return metric_of(source.name, function, _limits())
+
+
+def _of_files(taken: set[str]) -> list[Metric]:
+    """Metrics of the functions in files, under names that are not taken."""
+    if not _functions.sources:
+        return []
+    from ccltui.metrics.functions.function_metric import metric_of  # noqa: PLC0415
+
+    names = set(taken)
+    found = []
+    for source in _functions.sources:
+        candidates = (source.name, *(f"{source.name}_file{n or ''}" for n in (0, *range(2, 1000))))
+        name = next(name for name in candidates if name not in names)
+        names.add(name)
+        found.append(metric_of(name, source, _limits()))
+    return found
+
+
+def _limits() -> FunctionLimits:
+    from ccltui.metrics.functions.function_process import FunctionLimits  # noqa: PLC0415
+
+    return _functions.limits or FunctionLimits()
+
+
 def _loaded(source: _Source) -> Metric | str:
     """The metric, or the reason why it cannot be loaded."""
     try:
         metric = source.load()
     except Exception as error:
         return f"{source.value}: {type(error).__name__}: {error}"
+    if callable(metric) and not isinstance(metric, type):
+        return _of_function(source)
     if not isinstance(metric, Metric):
         return f"{source.value} is a {type(metric).__name__}, not a Metric"
     if metric.headline not in metric.keys:

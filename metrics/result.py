@@ -39,6 +39,8 @@ Code = Literal[
     "sampled_steps",  # only some steps were timed, and they do not represent all of them
     "incomplete_run",
     "window_empty",
+    "function_failed",  # a function of the user raised, was stopped, or returned no number
+    "function_partial",
     "internal_error",
 ]
 

@@ -20,7 +20,7 @@ from ccltui.parsers.errors import contained
 from ccltui.parsers.execution import EXECUTION_TRACE
 from ccltui.parsers.format import UNKNOWN, Companion, Format, Report
 from ccltui.parsers.kineto import KINETO, TPU_TRACE
-from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -31,7 +31,7 @@ from ccltui.parsers.runs import (
     TRAINING_METRICS,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
-from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT
+from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT, TEXT
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
@@ -42,6 +42,7 @@ FORMATS: tuple[Format, ...] = (
     NSYS_SQLITE,
     NSYS_TABLES,
     NSYS_REPORT,
+    NSYS_TEXT_TRACE,  # before the text of nsys in general, whose rules match it too
     NSYS_TEXT,
     EXECUTION_TRACE,
     WORKLOAD_CARD,
@@ -64,6 +65,7 @@ FORMATS: tuple[Format, ...] = (
     ARCHIVE,
     MEMORY_SNAPSHOT,
     LOG,
+    TEXT,
 )
 """Every format that files are recognised as; of rules with equal priority the first matches."""
 

@@ -13,8 +13,9 @@
 # VENV_DIR is where it is made. TORCHTITAN_VERSION is 0.2.2, the last release that reads
 # train_config.toml; the scripts start newer ones too, in an environment of their own:
 #     VENV_DIR=$SCRATCH/titan-0.3 TORCHTITAN_VERSION=0.3.0 setup_env.sh
-# TORCH_BACKEND is cu129: CUDA 12.9, which uv knows where to find. Without uv, TORCH_INDEX has to name
-# PyTorch's own package index for it (pytorch.org, «Get Started»). TORCH_VERSION is the newest there.
+# TORCH_BACKEND is cu129: CUDA 12.9, whose package index uv has built in. Where there is no uv, pip
+# installs it into the new environment. TORCH_INDEX names another index, for pip or uv alike.
+# TORCH_VERSION is the newest there.
 set -euo pipefail
 
 export PROGRAM=setup_env
@@ -96,29 +97,30 @@ make_environment() {
         "set VENV_DIR to a folder that you can write to"
 }
 
-# find_torch: set TORCH_FROM, the options that select the source of PyTorch.
+# find_torch: set PIP, the command that installs, and TORCH_FROM, which selects the build of PyTorch.
 find_torch() {
-    if [[ -n ${TORCH_INDEX:-} ]]; then
-        TORCH_FROM=(--index-url "$TORCH_INDEX")
-    elif command -v uv >/dev/null; then
-        TORCH_FROM=(--torch-backend "$TORCH_BACKEND")
-    else
-        fail "$FAILED" "pip does not know where PyTorch for $TORCH_BACKEND is" \
-            "install uv, which does, or set TORCH_INDEX (see --help)"
+    PIP=("$VENV_DIR/bin/python" -P -m pip install)
+    if command -v uv >/dev/null; then
+        PIP=(uv pip install --python "$VENV_DIR/bin/python")
+    elif [[ -z ${TORCH_INDEX:-} ]]; then
+        # pip knows one index only, which has PyTorch for one CUDA only.
+        run "${PIP[@]}" uv || fail "$FAILED" "pip could not install uv into $VENV_DIR" \
+            "see above; or set TORCH_INDEX to PyTorch's package index for $TORCH_BACKEND"
+        PIP=("$VENV_DIR/bin/python" -P -m uv pip install --python "$VENV_DIR/bin/python")
     fi
+    TORCH_FROM=(--torch-backend "$TORCH_BACKEND")
+    [[ -z ${TORCH_INDEX:-} ]] || TORCH_FROM=(--index-url "$TORCH_INDEX")
 }
 
 install_packages() {
-    local pip=("$VENV_DIR/bin/python" -P -m pip install)
-    if command -v uv >/dev/null; then
-        pip=(uv pip install --python "$VENV_DIR/bin/python")
-    fi
+    local lock=$CCLTUI_SBATCH/workloads/torchtitan-$TORCHTITAN_VERSION.lock versions=()
+    [[ ! -r $lock ]] || versions=(--constraint "$lock")
     find_torch
     # torch first and from its own index: torchtitan would take another one, of another CUDA.
-    run "${pip[@]}" "${TORCH_FROM[@]}" "torch${TORCH_VERSION:+==$TORCH_VERSION}" ||
+    run "${PIP[@]}" "${TORCH_FROM[@]}" "torch${TORCH_VERSION:+==$TORCH_VERSION}" ||
         fail "$FAILED" "PyTorch could not be installed (${TORCH_FROM[*]})" \
             "see above; TORCH_BACKEND, TORCH_INDEX and TORCH_VERSION choose another build"
-    run "${pip[@]}" "torchtitan==$TORCHTITAN_VERSION" "$CCL_BENCH_HOME" ||
+    run "${PIP[@]}" "${versions[@]}" "torchtitan==$TORCHTITAN_VERSION" "$CCL_BENCH_HOME" ||
         fail "$FAILED" "torchtitan $TORCHTITAN_VERSION or ccltui could not be installed" "see above"
 }
 

@@ -10,8 +10,9 @@
 #   --dry-run         print what would be submitted
 #   --help
 #
-# What else is given goes to each run.sh: --account, --profile, --steps, … A workload that is
-# refused does not keep the others from being submitted; the status is then 1.
+# What else is given goes to each run.sh: --account, --profile, --steps, … A workload that cannot run
+# here as it is configured is named with the reason, and the others are submitted; the status is 1
+# where Slurm refuses a job, or where there is nothing to submit.
 set -euo pipefail
 
 export PROGRAM=submit_all
@@ -22,7 +23,7 @@ source "$CCLTUI_SBATCH/lib/log.sh"
 source "$CCLTUI_SBATCH/lib/options.sh"
 
 main() {
-    local workload status=0
+    local workload status=0 submitted=0
     read_options "$@"
     select_workloads
     if [[ $ACTION == list ]]; then
@@ -31,9 +32,15 @@ main() {
     fi
     PREVIOUS="" SUMMARY=()
     for workload in "${SELECTED[@]}"; do
-        hand_over "$workload" || status=$FAILED
+        hand_over "$workload"
+        case $RESULT in
+        0) submitted=$((submitted + 1)) ;;
+        "$CANNOT") ;;
+        *) status=$FAILED ;;
+        esac
     done
     printf '%-52s %s\n' workload job "${SUMMARY[@]}"
+    ((submitted)) || status=$FAILED
     return "$status"
 }
 
@@ -99,22 +106,30 @@ matches() {
     return 1
 }
 
-# hand_over WORKLOAD: submit it, dependent on the previous job in a chain.
+# hand_over WORKLOAD: submit it, dependent on the previous job in a chain. RESULT is the status of
+# its run.sh; without a job there is the reason instead.
 hand_over() {
-    local options=() id
+    local options=() id="" said
+    RESULT=0
+    said=$(mktemp)
     [[ -z $CHAIN || -z $PREVIOUS ]] || options+=(--dependency "$CHAIN:$PREVIOUS")
     if [[ $ACTION == dry-run ]]; then
         options+=(--dry-run)
         id="JOB_OF_$1"
-        "$CCLTUI_SBATCH/workloads/$1/run.sh" "${options[@]}" "${FURTHER[@]}" || id=refused
+        "$CCLTUI_SBATCH/workloads/$1/run.sh" "${options[@]}" "${FURTHER[@]}" 2>"$said" || RESULT=$?
         printf '\n'
     else
         options+=(--parsable)
-        id=$("$CCLTUI_SBATCH/workloads/$1/run.sh" "${options[@]}" "${FURTHER[@]}") || id=refused
+        id=$("$CCLTUI_SBATCH/workloads/$1/run.sh" "${options[@]}" "${FURTHER[@]}" 2>"$said") || RESULT=$?
     fi
+    cat -- "$said" >&2
+    case $RESULT in
+    0) PREVIOUS=$id ;;
+    "$CANNOT") id="cannot run: $(sed -n 's/^error: //p' "$said" | sed -n 1p)" ;;
+    *) id=refused ;;
+    esac
     SUMMARY+=("$1" "$id")
-    [[ $id != refused ]] || return 1
-    PREVIOUS=$id
+    rm -f -- "$said"
 }
 
 main "$@"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
+from ccltui.commands.function_files import add_functions, use_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import (
     ALL_METRICS,
@@ -62,6 +63,7 @@ def parser() -> args.Parser:
     )
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
     args.add_metric(result, "only this metric; may be repeated; default: all")
+    add_functions(result)
     args.add_gate(
         result, "exit with 4 if the condition holds in any of the directories; may be repeated"
     )
@@ -81,6 +83,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui analyse`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
+    use_functions(options)
     named = options.metric or [ALL_METRICS]
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
     selection = args.selection_of(options)

@@ -11,6 +11,7 @@ from pathlib import Path
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
+from ccltui.commands.function_files import add_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
@@ -77,6 +78,7 @@ def parser() -> args.Parser:
     planted.add_argument(
         "--ranks", type=args.grammar(args.natural), metavar="N", help="number of ranks"
     )
+    add_functions(result)
     explore.add_arguments(result)
     args.add_loading(result)
     args.add_general(result)
@@ -153,7 +155,7 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
 
 def _default_directory(name: str = FOLDER) -> Path:
     """Folder beside the column cache, else a temporary folder."""
-    from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
+    from ccltui.parsers.store.cache_place import default_cache_dir  # noqa: PLC0415
 
     beside = default_cache_dir().with_name(name)
     try:

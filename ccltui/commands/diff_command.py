@@ -12,10 +12,12 @@ from ccltui.verbs import usage_of
 
 PROG = "ccltui diff"
 _DESCRIPTION = """\
-Compare run B with run A: run directories (a folder of repeated runs counts as several), or two
-cluster benchmarks. The command first checks whether both did the same work, then prints
-throughput, step times, losses and calls of NCCL per backward pass, each with its spread and a
-verdict: better, worse, not distinguishable, or not comparable and why."""
+Compare run B with run A: run directories (a folder of repeated runs counts as several), two
+cluster benchmarks, or folders that hold only texts of nsys stats. Of runs the command first checks
+whether both did the same work, then prints throughput, step times, losses and calls of NCCL per
+backward pass, each with its spread and a verdict: better, worse, not distinguishable, or not
+comparable and why. Of texts it prints ranges and kernels beside each other, and what they
+do not tell."""
 FORMATS = ("table", "csv", "json")
 _DEFAULT_NOISE_PCT = 5.0
 
@@ -23,9 +25,11 @@ _DEFAULT_NOISE_PCT = 5.0
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui diff``."""
     result = args.Parser(prog=PROG, usage=usage_of("diff"), description=_DESCRIPTION)
-    result.add_argument("a", metavar="A", help="run directory, or cluster benchmark, to compare to")
     result.add_argument(
-        "b", metavar="B", help="run directory, or cluster benchmark, to compare with A"
+        "a", metavar="A", help="run directory, cluster benchmark or profile to compare to"
+    )
+    result.add_argument(
+        "b", metavar="B", help="run directory, cluster benchmark or profile to compare with A"
     )
     result.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
@@ -48,10 +52,16 @@ def run(arguments: Sequence[str]) -> int:
     if problem is not None:
         raise GrammarError(problem)
     # A wrong command line is refused before numpy is imported.
+    from ccltui.metrics.compare.compare_profiles import ProfileComparison  # noqa: PLC0415
     from ccltui.metrics.compare.sides import compare_sides, side  # noqa: PLC0415
     from ccltui.report.diff_writers import WRITERS, headline  # noqa: PLC0415
 
     found = compare_sides(side(options.a), side(options.b), noise_pct=options.noise)
+    if isinstance(found, ProfileComparison):
+        from ccltui.report.profile_writers import PROFILE_WRITERS  # noqa: PLC0415
+
+        write_report(PROFILE_WRITERS[options.format](found), options.output)
+        return exit_codes.OK
     write_report(WRITERS[options.format](found), options.output)
     if found.verdict != "not comparable":
         return exit_codes.OK

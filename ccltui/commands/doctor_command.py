@@ -1,16 +1,20 @@
-"""``ccltui doctor DIR``: list and check the files of a trace directory."""
+"""``ccltui doctor``: list and check the files of a trace directory, or check this machine."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.parsers.names import listed
+from ccltui.parsers.note_groups import note_groups
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
 from ccltui.verbs import usage_of
@@ -24,18 +28,27 @@ if TYPE_CHECKING:
 PROG = "ccltui doctor"
 _DESCRIPTION = """\
 List every file of a trace directory with its detected kind, read the traces, check whether the
-metrics can be computed from them, and print what to do where they cannot."""
+metrics can be computed from them, and print what to do where they cannot. With --environment, check
+what this machine offers to ccltui; no directory is needed, and nothing is read."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
+_PATHS_LISTED = 3
 FIX_HEADER = ("check", "what to do")
+CHECK_NAMES = ("check", "state", "message", "fix")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 
 def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui doctor``."""
     result = args.Parser(prog=PROG, usage=usage_of("doctor"), description=_DESCRIPTION)
-    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    result.add_argument(
+        "--environment",
+        action="store_true",
+        help="check this machine instead of a directory: packages, compiled modules and how to get "
+        "them, terminal, cache, limits",
+    )
     result.add_argument(
         "--format", choices=("table", "json"), default="table", help="default: table"
     )
@@ -59,6 +72,10 @@ def run(arguments: Sequence[str]) -> int:
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)
+    if options.environment:
+        return _environment(options)
+    if options.trace is None:
+        raise GrammarError("no trace directory given: ccltui doctor DIR, or --environment")
     loaded = _load(options)
     nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
     beside = () if options.files_only else _side_findings(loaded.job)
@@ -67,12 +84,32 @@ def run(arguments: Sequence[str]) -> int:
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    if not loaded.job.discovery.captures and not beside:
+    if not (loaded.job.discovery.captures or beside or _answers(loaded.job)):
         _print_nothing_found(loaded.job)
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
     broken |= any(failure.defect or failure.is_lost for failure in loaded.job.failures)
     return exit_codes.INPUT if broken else exit_codes.OK
+
+
+def _environment(options: argparse.Namespace) -> int:
+    if options.trace is not None:
+        raise GrammarError("--environment checks this machine: give it no directory")
+    from ccltui.doctor.environment_checks import environment_findings  # noqa: PLC0415
+
+    found = environment_findings()
+    if options.format == "json":
+        rows = [{name: getattr(one, name) for name in CHECK_NAMES} for one in found]
+        # The encoder of the standard library: the packages that are checked may be missing.
+        document = {"schema_version": 1, "environment": rows}
+        write_report(f"{json.dumps(document, indent=2)}\n".encode(), options.output)
+        return exit_codes.OK
+    lines = table(CHECK_HEADER, [(one.check, one.state, one.message) for one in found])
+    fixes = [(one.check, one.fix) for one in found if one.fix]
+    if fixes:
+        lines += ["", *table(FIX_HEADER, fixes)]
+    write_report(text_bytes(lines), options.output)
+    return exit_codes.OK
 
 
 def _print_nothing_found(job: Job) -> None:
@@ -89,9 +126,20 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:
+    if not job.ranks and not job.failures:
+        from ccltui.doctor.without_traces import without_traces  # noqa: PLC0415  (numpy)
+
+        return without_traces(job)
     from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
 
     return checks.check(job)
+
+
+def _answers(job: Job) -> bool:
+    """Whether files of the directory are of use without any trace."""
+    from ccltui.doctor.without_traces import answering  # noqa: PLC0415  (numpy)
+
+    return bool(answering(job))
 
 
 def _side_findings(job: Job) -> tuple[Finding, ...]:
@@ -112,9 +160,8 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
     if fixes:
         blocks.append(table(FIX_HEADER, fixes))
-    notes = _notes(loaded)
-    if notes:
-        rows = [_note_cells(path, note) for path, note in notes]
+    rows = _note_rows(loaded)
+    if rows:
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
     lines = [line for block in blocks for line in ("", *block)]
     return text_bytes(lines[1:])
@@ -150,6 +197,16 @@ def _problem(found: FoundFile) -> str:
     return "; ".join(parts + ([found.problem] if found.problem else []))
 
 
+def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
+    """Rows of the notes of the job and of its files, one for files with the same note."""
+    rows = [_note_cells("", note) for note in loaded.job.notes]
+    for group in note_groups(loaded.job.ranks):
+        paths = [trace.source.path for trace in group.traces]
+        note = structs.replace(group.note, count=group.count, message=group.message)
+        rows.append(_note_cells(listed(paths, _PATHS_LISTED), note))
+    return rows
+
+
 def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:
     """Notes of the job, then of each file, each with the path of its file."""
     of_job = [("", note) for note in loaded.job.notes]
@@ -164,6 +221,7 @@ def _note_cells(path: str, note: Note) -> tuple[str, ...]:
 
 
 def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    from ccltui.report.json_document import SCHEMA_VERSION  # noqa: PLC0415  (msgspec)
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     job = loaded.job
@@ -190,8 +248,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         }
         for path, note in _notes(loaded)
     ]
-    names = ("check", "state", "message", "fix")
-    checks = [{name: getattr(finding, name) for name in names} for finding in findings]
+    checks = [{name: getattr(finding, name) for name in CHECK_NAMES} for finding in findings]
     document = {
         "schema_version": SCHEMA_VERSION,
         "path": job.path,

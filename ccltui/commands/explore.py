@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from ccltui import arguments as args
 from ccltui import exit_codes
+from ccltui.commands.function_files import use_functions
 from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of, set_nsys_path
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.metrics.view.view_options import ViewOptions
@@ -103,6 +104,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOption
     _refuse_headless(selection)
     config = read_config(options.config)
     set_nsys_path(loading)
+    functions = use_functions(options, for_screen=True)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,
@@ -121,6 +123,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOption
                 record=options.record,
                 replay=options.replay,
                 keys=_keys_of(config),
+                functions=functions,
             ),
         )
 

@@ -7,10 +7,11 @@ import difflib
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
@@ -61,7 +62,10 @@ class Measured:
         return exit_codes.REFUSED if missing or nothing else exit_codes.OK
 
     def print_messages(self, *, warnings: bool) -> None:
-        """Print on standard error why numbers are missing, and optionally the results' warnings."""
+        """Print on standard error which numbers are partial or missing, and why.
+
+        With ``warnings`` also the warnings of the results.
+        """
         if self.problem is not None:
             print_message(self.problem)
             return
@@ -70,17 +74,35 @@ class Measured:
             warned = [(text, result.metric) for result in results for text in result.warnings]
             for text, names in _by_text(warned).items():
                 print_message(text if len(names) > 1 else f"{names[0]}: {text}")
-        for status, singular, plural in (
-            ("unavailable", "is unavailable", "are unavailable"),
-            ("partial", "has no value", "have no value"),
-        ):
-            absent = [
-                ("; ".join(reason.message for reason in result.reasons), result.metric)
+        for status, has_value, singular, plural in _STATES:
+            found = [
+                ("; ".join(self._untold(result, has_value=has_value)), result.metric)
                 for result in results
-                if result.value is None and result.status == status
+                if result.status == status and (result.value is not None) is has_value
             ]
-            for why, names in _by_text(absent).items():
+            for why, names in _by_text(pair for pair in found if pair[0]).items():
                 print_message(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
+
+    def _untold(self, result: Result, *, has_value: bool) -> list[str]:
+        """Reasons of a result; of one with a value without those that follow from unread files.
+
+        Each of these files has a line of its own.
+        """
+        errors = [error for _, error in self.trace.failures] if has_value else []
+        return [
+            message
+            for code, message in merged_reasons(result.reasons)
+            if not errors
+            or (code != "missing_ranks" and not any(error in message for error in errors))
+        ]
+
+
+_STATES: Final = (
+    ("partial", True, "is partial", "are partial"),
+    ("unavailable", False, "is unavailable", "are unavailable"),
+    ("partial", False, "has no value", "have no value"),
+)
+"""Status, whether there is a value, and how standard error states it of one and of several."""
 
 
 def _by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
+from ccltui.commands.function_files import add_functions, use_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.metrics.view.view_options import ViewOptions
@@ -22,6 +23,7 @@ from ccltui.report.output import check_target, print_message, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
+    from ccltui.metrics.registry import Functions
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
 
@@ -42,6 +44,7 @@ class Task:
     loading: LoadOptions
     selection: ViewOptions
     metrics: tuple[str, ...]
+    functions: Functions | None = None
 
 
 def parser() -> args.Parser:
@@ -49,6 +52,7 @@ def parser() -> args.Parser:
     result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
     args.add_metric(result, "only this metric; may be repeated; default: all")
+    add_functions(result)
     result.add_argument(
         "--format",
         choices=tuple(WRITERS),
@@ -66,6 +70,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui metrics-report`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
+    functions = use_functions(options)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = args.selection_of(options)
     check_overrides(selection.overrides)
@@ -73,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     if problem is not None:
         raise GrammarError(problem)
     names = tuple(metric.name for metric in metrics)
-    tasks = [Task(_loading(path, options), selection, names) for path in options.traces]
+    tasks = [Task(_loading(path, options), selection, names, functions) for path in options.traces]
     rows = _measured(tasks, options.jobs)
     for row in rows:
         for text in (*row.lost, *(() if row.problem is None else (row.problem,))):
@@ -125,6 +130,7 @@ def _alone(task: Task) -> Task:
         LoadOptions(loading.path, cache_dir=loading.cache_dir, no_cache=loading.no_cache, jobs=1),
         task.selection,
         task.metrics,
+        task.functions,
     )
 
 
@@ -148,6 +154,8 @@ def measure_directory(task: Task) -> Row:
     from ccltui.commands.measure import view_of  # noqa: PLC0415
     from ccltui.metrics import registry  # noqa: PLC0415
 
+    if task.functions is not None:
+        registry.use_functions(task.functions)
     path = task.loading.path
     try:
         loaded = load_job(task.loading)
@@ -170,7 +178,16 @@ def _outcome(metric: Metric, view: Any) -> Outcome:
         result.status,
         None if first is None else first.code,
         None if first is None else first.message,
+        _parts(result.details.get(metric.parts)),
     )
+
+
+def _parts(shares: object) -> dict[str, float]:
+    """Known shares above 0 of the parts of a value, the largest first."""
+    if not isinstance(shares, Mapping):
+        return {}
+    known = {name: share for name, share in shares.items() if share}
+    return dict(sorted(known.items(), key=lambda pair: -pair[1]))
 
 
 def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:

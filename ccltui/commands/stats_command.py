@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ccltui import arguments as args
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.nsys_reports import Report
 
 PROG: Final = "ccltui stats"
-FORMATS: Final = ("column", "csv", "json")
+_STUDY_FORMATS: Final = ("column", "csv", "json")
 _TIME_UNITS: Final = ("ns", "nsec", "us", "usec", "ms", "msec", "s", "sec")
 _USAGE = """\
 ccltui stats PATH [--report NAME[,NAME…]] [options]
@@ -29,9 +30,13 @@ PyTorch traces, whose ranks are pooled, or of several captures, pooled too unles
 From an export the cells equal those of nsys. With --alltoall: the time that the all-to-all
 exchanges of a node wait for their last device, from the exports and texts below PATH."""
 _EPILOG = """\
-reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
-cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older
-versions (gpukernsum) are accepted. The exit status is 3 when a report that was named is absent."""
+Reports have the names of nsys 2022 to 2026 and their arguments: cuda_gpu_kern_sum:base, :mangled,
+:nvtx-name, um_sum:rows=20; an unknown name lists all. Formats: column, table, csv, tsv, json, hdoc,
+htable, with arguments such as csv:time=us:mem=KiB:nohdr. Outputs: "-" is the console, "@command"
+pipes into a command, a name with the extension of a format is that file, and any other name is the
+base of <base>_<report>.<extension>, "." being the path of the capture. Several reports, formats and
+outputs are paired as nsys pairs them: the last of a shorter list is repeated. The exit status is 3
+when a report that was named is absent."""
 
 
 def parser() -> args.Parser:
@@ -60,9 +65,11 @@ def parser() -> args.Parser:
     )
     result.add_argument(
         "--timeunit",
-        choices=_TIME_UNITS,
+        type=_time_unit,
+        metavar="UNIT",
         default="ns",
-        help="unit of times in the output; default: ns",
+        help="unit of times in the output: ns, us, ms, sec, or a name of nsys such as usec or "
+        "microseconds, also shortened; default: ns",
     )
     result.add_argument(
         "--unit",
@@ -75,8 +82,36 @@ def parser() -> args.Parser:
         action="store_true",
         help="print the reports of each of several captures, one after another, under its name",
     )
-    result.add_argument("--format", choices=FORMATS, default="column", help="default: column")
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    result.add_argument(
+        "-f",
+        "--format",
+        action="append",
+        default=[],
+        metavar="FORMATS",
+        help="formats, separated by commas; may be repeated; default: column, to files csv",
+    )
+    result.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="OUTPUTS",
+        help="outputs, separated by commas; may be repeated; a file is written whole or not at all",
+    )
+    result.add_argument(
+        "--force-overwrite",
+        nargs="?",
+        const="true",
+        default="false",
+        choices=("true", "false"),
+        help="replace files named after reports",
+    )
+    result.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print no remarks: what is absent shows in the exit status only",
+    )
     _add_study(result)
     args.add_capture(result)
     args.add_loading(result)
@@ -103,6 +138,21 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _time_unit(text: str) -> str:
+    """Return the unit of a name or the beginning of one, as nsys reads them."""
+    names = {
+        **{name: name for name in _TIME_UNITS},
+        **{"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s"},
+    }
+    if text in names:
+        return names[text]
+    found = {unit for name, unit in names.items() if len(text) > 2 and name.startswith(text)}
+    if len(found) != 1:
+        known = ", ".join(_TIME_UNITS)
+        raise argparse.ArgumentTypeError(f"invalid choice: {text[:20]!r} (choose from {known})")
+    return found.pop()
+
+
 def _percent(text: str) -> float:
     """Parse a percentage from 0 to 100. Raises GrammarError."""
     try:
@@ -117,7 +167,7 @@ def _percent(text: str) -> float:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui stats`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
-    problem = check_target(options.output) or check_target(options.svg)
+    problem = check_target(options.svg)
     if problem is not None:
         raise GrammarError(problem)
     if options.alltoall:
@@ -129,11 +179,17 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_studies(options: argparse.Namespace) -> int:
     from ccltui import slow_path  # noqa: PLC0415
-    from ccltui.report import alltoall_writers as writers  # noqa: PLC0415
-    from ccltui.report.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
+    from ccltui.report.nsys_text import alltoall_writers as writers  # noqa: PLC0415
+    from ccltui.report.nsys_text.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
 
     if options.report or options.filter_time or options.filter_nvtx:
         raise GrammarError("--alltoall takes whole files: neither reports nor filters")
+    chosen, target = _only(options.format) or "column", _only(options.output)
+    if chosen not in _STUDY_FORMATS:
+        raise GrammarError(f"--alltoall is written as {', '.join(_STUDY_FORMATS)}")
+    problem = check_target(target)
+    if problem is not None:
+        raise GrammarError(problem)
     studies = studies_of(options.path)
     for sentence in studies.problems:
         print_message(sentence)
@@ -143,44 +199,72 @@ def _print_studies(options: argparse.Namespace) -> int:
         )
         return exit_codes.REFUSED
     slow_path.warn()
-    write_report(writers.WRITERS[options.format](studies, options.cutoff), options.output)
+    write_report(writers.WRITERS[chosen](studies, options.cutoff), target)
     if options.svg is not None:
         write_report(writers.write_svg(studies), options.svg)
     return exit_codes.OK
 
 
+def _only(texts: Sequence[str]) -> str | None:
+    """Return the only text, None without any. Raises GrammarError."""
+    if len(texts) > 1:
+        raise GrammarError("--alltoall takes one format and one output")
+    return texts[0] if texts else None
+
+
 def _print_reports(options: argparse.Namespace) -> int:
     from ccltui.commands import stats_sources as sources  # noqa: PLC0415  (numpy)
     from ccltui.metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
-    from ccltui.report.nsys_cells import TIME_UNITS  # noqa: PLC0415
-    from ccltui.report.nsys_writers import WRITERS  # noqa: PLC0415
+    from ccltui.report.nsys_text import nsys_outputs as outputs  # noqa: PLC0415
+    from ccltui.report.nsys_text.nsys_cells import TIME_UNITS  # noqa: PLC0415
+    from ccltui.report.nsys_text.nsys_writers import write_reports  # noqa: PLC0415
 
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)
+    formats, targets = outputs.split_list(options.format), outputs.split_list(options.output)
+    unit = TIME_UNITS[options.timeunit]
+    for text in formats:  # a mistake in a format is found before the capture is read
+        outputs.layout_for(text, outputs.CONSOLE, unit)
+    is_paired = outputs.are_paired(formats, targets)
+    target = targets[0] if targets else None
+    outputs.check_outputs(targets)
     choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit, options.each)
     lost: list[str] = []
     printed = sources.reports_of(LoadOptions.of(options.path, options), choice, lost)
-    for one in printed:
-        _print_remarks(one.source, one.reports)
+    for one in [] if options.quiet else printed:
+        _print_remarks(one.source or options.path, one.source, one.reports)
     every = [report for one in printed for report in one.reports]
     present = [report for report in every if report.columns]
-    if present:
-        texts = [(one.source, [r for r in one.reports if r.columns]) for one in printed]
-        write = WRITERS[options.format]
-        write_report(write(texts, TIME_UNITS[options.timeunit]), options.output)
     complete = len(present) == len(every) if wanted else bool(present)
+    if is_paired and len(printed) > 1:
+        raise GrammarError("several captures are printed together: one format and one output")
+    if is_paired:
+        labels = [one.label for one in choice.wanted] if wanted else []
+        named = [
+            (labels[place] if place < len(labels) else report.name, report)
+            for place, report in enumerate(every)
+        ]
+        shown = named if wanted else [pair for pair in named if pair[1].columns]
+        pairs = outputs.pair(shown, formats, targets, unit)
+        overwrite = options.force_overwrite == "true"
+        complete &= outputs.write_pairs(pairs, Path(options.path), overwrite=overwrite)
+    elif present:
+        texts = [(one.source, [r for r in one.reports if r.columns]) for one in printed]
+        layout = outputs.layout_for(formats[0] if formats else ".", target or outputs.CONSOLE, unit)
+        write_report(write_reports(texts, layout), target)
     return exit_codes.worst(
         exit_codes.INPUT if lost else exit_codes.OK,
         exit_codes.OK if complete else exit_codes.REFUSED,
     )
 
 
-def _print_remarks(source: str, reports: Sequence[Report]) -> None:
+def _print_remarks(path: str, source: str, reports: Sequence[Report]) -> None:
     """Print on standard error which reports are absent or incomplete, each sentence once."""
     printed: set[str] = set()
     prefix = f"{source}: " if source else ""
     for report in reports:
-        sentences = [f"{prefix}{report.name} is absent: {report.absent}"] if report.absent else []
+        reason = (report.absent or "").replace("the capture ", f"{path} ", 1)
+        sentences = [f"{report.name}: SKIPPED: {reason}"] if report.absent else []
         for sentence in (*sentences, *(f"{prefix}{note}" for note in report.notes)):
             if sentence not in printed:
                 print_message(sentence)

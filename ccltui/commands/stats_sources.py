@@ -6,12 +6,20 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, TypeVar
 
 from ccltui import slow_path
 from ccltui.commands.loading import LoadOptions, discover_job, load_job, set_nsys_path
-from ccltui.metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
+from ccltui.metrics.nsys_reports import (
+    PREFIX_PARTS,
+    REPORTS,
+    Chosen,
+    Report,
+    make_pooled_report,
+    make_report,
+)
 from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
@@ -29,16 +37,19 @@ from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
-from ccltui.parsers.nsys.text_reports.report_names import report_name, report_title
+from ccltui.parsers.nsys.text_reports.report_names import OLD_NAMES, report_name, report_title
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.window import Window
 from ccltui.report.output import print_message
 
-DEFAULT_SET = (
+DEFAULT_SET: Final = (
     *("nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum"),
-    *("cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
+    *("cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "openmp_sum", "opengl_khr_range_sum"),
+    *("opengl_khr_gpu_range_sum", "vulkan_marker_sum", "vulkan_gpu_marker_sum", "dx11_pix_sum"),
+    *("dx12_gpu_marker_sum", "dx12_pix_sum", "um_sum", "um_total_sum"),
+    *("um_cpu_page_faults_sum", "openacc_sum", "syscall_sum"),
 )
-"""Reports that are printed by default: those of nsys that ccltui computes."""
+"""Reports that are printed by default: those of nsys, without the queues of Windows."""
 
 _NOTHING_READABLE: Final = "none of its captures can be read"
 _NEVER_NAMES = frozenset({"gpu_kern_summary", "gpu_kernel_summary", "kernel_sum"})
@@ -49,10 +60,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A requested report: its current name, and the argument for the form of kernel names."""
+    """A requested report by its current name, with its arguments.
+
+    ``form``: column of the names of kernels, one of _KERNEL_NAMES. ``by_range``: kernels are named
+    by the range that launched them. ``number``: value of the numeric argument. ``label``: the name
+    and the arguments as written, for names of files.
+    """
 
     name: str
-    argument: str = ""
+    form: str = ""
+    by_range: bool = False
+    number: int | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +129,41 @@ def reports_of(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Pr
 
 
 def _wanted(part: str) -> Wanted:
-    written, _, argument = part.strip().partition(":")
+    written, *arguments = part.strip().split(":")
     name = report_name(written)
     if name not in REPORTS:
-        known = ", ".join(REPORTS)
-        raise GrammarError(f"unknown report {written[:60]!r}; available reports: {known}")
-    if argument not in _KERNEL_NAMES or (argument and name != "cuda_gpu_kern_sum"):
-        raise GrammarError(f"{name}:{argument[:40]}: only cuda_gpu_kern_sum:base and :mangled")
+        raise GrammarError(_unknown(written))
+    recipe = REPORTS[name]
+    form, by_range, number = "", False, None
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if argument in recipe.kernel_names and argument == "nvtx-name":
+            by_range = True
+        elif argument in recipe.kernel_names and not form:
+            form = argument
+        elif recipe.number is not None and key == recipe.number.name:
+            number = _whole_number(argument, value)
+        else:
+            raise GrammarError(f"{name}:{argument[:40]}: its arguments are {recipe.usage(name)}")
     if report_name(written) != written and _spelling(written) in _NEVER_NAMES:
         print_message(f"no version of nsys has a report {written}; using {name}")
-    return Wanted(name, argument)
+    return Wanted(name, form, by_range, number, ":".join([name, *arguments]))
+
+
+def _whole_number(argument: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise GrammarError(f"{argument[:40]!r}: the value is a whole number")
+    return int(value)
+
+
+def _unknown(written: str) -> str:
+    """Say that there is no such report, with the nearest names and all names."""
+    spelled = _spelling(written)
+    near = get_close_matches(spelled, [*REPORTS, *OLD_NAMES], n=3, cutoff=0.5)
+    names = list(dict.fromkeys(report_name(one) for one in near))
+    nearest = f" Nearest: {', '.join(names)}." if names else ""
+    known = ", ".join(sorted(REPORTS))
+    return f"unknown report {written[:60]!r}.{nearest} Available reports: {known}"
 
 
 def _spelling(written: str) -> str:
@@ -163,18 +207,22 @@ class _Export:
         self._shown = shown
         self._read: dict[str, ReportTables] = {}
 
-    def tables(self, argument: str) -> ReportTables:
-        """Tables with the form of kernel names of ``argument``. Raises TraceError."""
-        if argument not in self._read:
-            wanted = [one for one in self._choice.wanted if one.argument == argument]
-            parts = [REPORTS[one.name].parts for one in wanted]
-            self._read[argument] = read_report_tables(
+    def tables(self, form: str) -> ReportTables:
+        """Tables with this form of kernel names. Raises TraceError."""
+        if form not in self._read:
+            wanted = [one for one in self._choice.wanted if one.form == form]
+            recipes = [REPORTS[one.name] for one in wanted]
+            parts = frozenset[Part](["ranges", "places"] if self._choice.nvtx else [])
+            if any(one.by_range for one in wanted):
+                parts |= PREFIX_PARTS
+            self._read[form] = read_report_tables(
                 self._path,
                 shown=self._shown,
-                kernel_name=_KERNEL_NAMES[argument],
-                parts=frozenset[Part](["ranges"] if self._choice.nvtx else []).union(*parts),
+                kernel_name=_KERNEL_NAMES[form],
+                parts=parts.union(*(recipe.parts for recipe in recipes)),
+                raw=tuple(dict.fromkeys(one for recipe in recipes for one in recipe.raw)),
             )
-        return self._read[argument]
+        return self._read[form]
 
 
 def _of_directory(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Printed]:
@@ -190,7 +238,7 @@ def _of_directory(loading: LoadOptions, choice: Choice, lost: list[str]) -> list
     if of_nsys:
         return [Printed("", _of_all(of_nsys, loading, choice, lost))]
     texts = [found for found in job.discovery.files if found.format.reports == "text"]
-    if texts and not files:
+    if texts and all(found.format.reports == "text" for found in files):
         return _of_texts([found for found in texts if found.duplicate_of is None], choice, lost)
     return [Printed("", _of_traces(loading, choice, lost))]
 
@@ -225,25 +273,28 @@ def _of_all(
     files: Sequence[FoundFile], loading: LoadOptions, choice: Choice, lost: list[str]
 ) -> list[Report]:
     """Reports of the rows of all captures together, as recipes of nsys pool files."""
-    chosen: dict[str, list[Chosen]] = {one.argument: [] for one in choice.wanted}
+    chosen: dict[str, list[Chosen]] = {one.form: [] for one in choice.wanted}
 
     def read(found: FoundFile) -> dict[str, ReportTables]:
         with _found(found, loading, choice) as capture:
-            return {argument: capture.tables(argument) for argument in chosen}
+            return {form: capture.tables(form) for form in chosen}
 
     names = []
     for found, tables in _readable(files, read, lost):
         names.append(found.path)
-        for argument, one in tables.items():
+        for form, one in tables.items():
             bounds = _bounds(choice, one)
             if isinstance(bounds, str):
                 print_message(f"{found.path}: {bounds}")
             else:
-                chosen[argument].append(Chosen(one, bounds))
+                chosen[form].append(Chosen(one, bounds))
     if not names:
         raise TraceError(_NOTHING_READABLE, path=loading.path)
     print_message(f"pooled {len(names)} captures: {listed(names)}; --each prints one after another")
-    return [make_pooled_report(one.name, chosen[one.argument]) for one in choice.wanted]
+    return [
+        make_pooled_report(one.name, chosen[one.form], by_range=one.by_range, number=one.number)
+        for one in choice.wanted
+    ]
 
 
 def _readable(
@@ -269,7 +320,7 @@ def _of_traces(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Re
     lost += [failure.path for failure in loaded.job.failures if failure.is_lost or failure.defect]
     if not loaded.job.ranks:
         raise TraceError("no data to compute reports from", path=loading.path)
-    if any(wanted.argument for wanted in choice.reports):
+    if any(wanted.form for wanted in choice.reports):
         raise GrammarError("PyTorch traces have only one name per kernel: no :base and no :mangled")
     tables = tables_of_traces(loaded.job.ranks, loaded.job.origin_ns)
     return _computed(choice, lambda _: tables)
@@ -278,12 +329,15 @@ def _of_traces(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Re
 def _computed(choice: Choice, tables_for: Callable[[str], ReportTables]) -> list[Report]:
     reports = []
     for wanted in choice.wanted:
-        tables = tables_for(wanted.argument)
+        tables = tables_for(wanted.form)
         chosen = _bounds(choice, tables)
         if isinstance(chosen, str):
             reports.append(Report(wanted.name, report_title(wanted.name), absent=chosen))
         else:
-            reports.append(make_report(wanted.name, tables, chosen))
+            report = make_report(
+                wanted.name, tables, chosen, by_range=wanted.by_range, number=wanted.number
+            )
+            reports.append(report)
     return reports
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ccltui import slow_path
 from ccltui.metrics.card.card_check import check_card
-from ccltui.metrics.card.effective_config import WORLD, run_config
+from ccltui.metrics.card.effective_config import WORLD, config_of
 from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.columns import Group
@@ -218,7 +218,7 @@ def workload_card(job: Job) -> Finding:
     if job.card is None:
         fix = "ccltui card init DIR writes a draft"
         return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
-    ran = run_config(job.card, job.run_sources, job.world_size)
+    ran = config_of(job)
     contradictions = [
         *check_card(job),
         # A contradicting world size of the card is among those of check_card.
@@ -297,15 +297,7 @@ CHECKS: Final[Sequence[Check]] = (
 
 
 def check(job: Job) -> tuple[Finding, ...]:
-    """All findings of a job; a single one where there is no trace at all."""
-    if not job.ranks and not job.failures:
-        fix = (
-            "let training reach the first window of its profiler, after the wait and warm-up "
-            "steps, and check the log"
-        )
-        answering = any(file.format.has_own_metrics for file in job.discovery.files)
-        state: State = "warning" if answering else "problem"
-        return (Finding("files", state, "no trace that can be opened", fix),)
+    """All findings of a job with traces, or with files that should have been some."""
     return tuple(run_check(one, job) for one in CHECKS)
 
 

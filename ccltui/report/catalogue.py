@@ -66,16 +66,26 @@ class MetricColumn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Value of one metric for one directory, or the reason why there is none."""
+    """Value of one metric for one directory, or the reason why there is none.
+
+    ``parts`` are the shares that the value consists of by name, the largest first.
+    """
 
     value: float | int | None
     status: str
     reason: str | None = None
     message: str | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """The JSON form, with ``parts`` where there are any."""
+        names = ("value", "status", "reason", "message", *(("parts",) if self.parts else ()))
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def parts_text(self) -> str:
+        """The parts in percent: ``tp 60 %, dp 40 %``; "" without any."""
+        return ", ".join(f"{name} {100 * share:.3g} %" for name, share in self.parts.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +126,19 @@ class Writer(Protocol):
 def write_csv(catalogue: Catalogue) -> bytes:
     """Csv with a line per directory; an absent value is an empty cell.
 
+    Values that consist of named parts have these in a further column.
     The last columns list partial and unavailable metrics with their reasons, and the problem.
     """
     columns = [metric.column for metric in catalogue.metrics]
+    divided = [metric.name for metric in catalogue.metrics if _is_divided(catalogue, metric.name)]
+    columns += [f"{name} by part" for name in divided]
     rows = [["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]]
     rows += [
         [
             row.directory,
             *(cell_text(row.facts.get(name)) for name in (*FACTS, *TRACE_FACTS)),
             *(cell_text(_value(row, metric)) for metric in catalogue.metrics),
+            *(_parts_text(row, name) for name in divided),
             _reasons(row, "partial"),
             _reasons(row, "unavailable"),
             row.problem or "",
@@ -242,7 +256,17 @@ def _short(row: Row, metric: MetricColumn) -> str:
         return "–"
     value = outcome.value
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text + ("*" if outcome.status == "partial" else "")
+    text += "*" if outcome.status == "partial" else ""
+    return f"{text} ({outcome.parts_text})" if outcome.parts else text
+
+
+def _is_divided(catalogue: Catalogue, name: str) -> bool:
+    return any(_parts_text(row, name) for row in catalogue.rows)
+
+
+def _parts_text(row: Row, name: str) -> str:
+    outcome = row.outcomes.get(name)
+    return "" if outcome is None else outcome.parts_text
 
 
 def _reasons(row: Row, status: str) -> str:

@@ -20,22 +20,36 @@ _NUMBER: Final = re.compile(
 _FORMULA: Final = tuple("=+-@＝＋－＠")
 
 
-def csv_text(rows: Iterable[Sequence[Cell]], *, delimiter: str = ",") -> str:
+# A name behind the dashes of its level in nvtx_pushpop_trace: without brackets, operators and
+# quotes it is at worst an unknown name to a spreadsheet.
+_HARMLESS_BRANCH: Final = re.compile(r"(?:--)+[\w .:,=/\[\]-]*", re.ASCII)
+
+
+def csv_text(
+    rows: Iterable[Sequence[Cell]], *, delimiter: str = ",", trees: Sequence[bool] = ()
+) -> str:
     """Write rows of cells as csv text, lines ended by a line feed.
 
     Texts become safe text. A text that a spreadsheet would evaluate is prefixed with a quote
-    (``'``), unless it is a number.
+    (``'``), unless it is a number. ``trees`` marks columns whose names are indented by dashes;
+    these get no quote where the name cannot be a formula either.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([_cell(cell) for cell in row] for row in rows)
+    marks = tuple(trees)
+    writer.writerows(
+        [_cell(cell, is_tree=place < len(marks) and marks[place]) for place, cell in enumerate(row)]
+        for row in rows
+    )
     return text.getvalue()
 
 
-def _cell(cell: Cell) -> Cell:
+def _cell(cell: Cell, *, is_tree: bool = False) -> Cell:
     if not isinstance(cell, str):
         return cell
     text = safe_text(cell)
+    if is_tree and _HARMLESS_BRANCH.fullmatch(text):
+        return text
     if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"
     return text

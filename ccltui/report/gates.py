@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
 from ccltui.parsers.errors import GrammarError
 
@@ -78,7 +79,7 @@ def parse_gate(text: str) -> Gate:
 def judge(gate: Gate, result: Result) -> Verdict:
     """Evaluate ``gate`` on ``result``; an absent value gives a problem instead."""
     if result.status == "unavailable":
-        why = "; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons)
+        why = "; ".join(f"{code}: {message}" for code, message in merged_reasons(result.reasons))
         return Verdict(gate, None, None, f"{gate.metric} is unavailable ({why})")
     value = result.value if not gate.key else _value_at(result.details, gate.key)
     if isinstance(value, _Absent):

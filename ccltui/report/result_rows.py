@@ -7,35 +7,17 @@ condition.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.key_units import unit_of
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
 from ccltui.parsers.safe_text import safe_text
 
 HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
-
-_UNITS: Final = tuple(
-    (re.compile(rf"(?:.*_)?{pattern}"), unit)
-    for pattern, unit in (
-        ("tokens_per_s(?:_per_.*)?", "tokens/s"),
-        ("per_s", "1/s"),
-        ("ns", "ns"),
-        ("us", "us"),
-        ("ms", "ms"),
-        ("s", "s"),
-        ("bytes", "bytes"),
-        ("GBps(?:_.*)?", "GB/s"),
-        ("us_per_MB", "us/MB"),
-        ("tflops(?:_.*)?", "TFLOPS"),
-        ("ppb", "ppb"),
-        ("pct(?:_of_.*)?", "%"),
-        ("(?:ratio|fraction)(?:_of_.*)?", "ratio"),
-    )
-)
 
 
 class Row(Struct, frozen=True):
@@ -84,8 +66,9 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
 
 
 def reason_text(result: Result) -> str:
-    """``code: message`` of every reason, in one line; "" without reasons."""
-    return safe_text("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
+    """``code: message`` of all reasons, one for ranks that share it, in one line."""
+    merged = merged_reasons(result.reasons)
+    return safe_text("; ".join(f"{code}: {message}" for code, message in merged))
 
 
 def cell_text(value: object) -> str:
@@ -99,15 +82,6 @@ def cell_text(value: object) -> str:
     if isinstance(value, int | float):
         return format(value, ".15g") if isinstance(value, float) else str(value)
     return safe_text(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def unit_of(key: str) -> str:
-    """Unit by the suffix of a part of ``key``, the last part first; "" for none."""
-    for part in reversed(key.split(".")):
-        for pattern, unit in _UNITS:
-            if pattern.fullmatch(part):
-                return unit
-    return ""
 
 
 def _leaves(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from ccltui import cli, exit_codes
 from ccltui.commands import (
     analyse,
     card_command,
-    ccl_metrics,
+    ccl_metrics_command,
     demo_command,
     diff_command,
     doctor_command,
@@ -23,9 +23,9 @@ from ccltui.commands import (
     stats_command,
 )
 from ccltui.metrics import registry
+from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.metric import Metric
 from ccltui.report.output import write_file
-from ccltui.report.result_rows import unit_of
 from ccltui.tui.actions.action import shown
 from ccltui.tui.actions.action_list import GROUPS, all_actions
 from ccltui.tui.state.pane import all_panes
@@ -65,7 +65,7 @@ def cli_page() -> str:
         doctor_command.parser(),
         metrics_report.parser(),
         stats_command.parser(),
-        ccl_metrics.parser(),
+        ccl_metrics_command.parser(),
     )
     sections = [f"## {p.prog}\n\n```text\n{p.format_help().rstrip()}\n```" for p in parsers]
     rows = [f"| {code} | {meaning} |" for code, meaning in exit_codes.MEANINGS]
@@ -92,9 +92,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _built_in() -> list[Metric]:
-    return [
-        m for m in registry.metrics().values() if m.compute.__module__.startswith("ccltui.metrics.")
-    ]
+    catalog = "ccltui.metrics.catalog."
+    return [m for m in registry.metrics().values() if m.compute.__module__.startswith(catalog)]
 
 
 def _metric_section(metric: Metric) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ccltui.metrics.view.view_options import ViewOptions
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Functions
 
 DriverName = Literal["slim", "plain"]
 ThemeName = Literal["auto", "dark", "light", "ansi"]
@@ -33,3 +36,5 @@ class ExplorerOptions:
     replay: str | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys by action id, where they differ from the registry."""
+    functions: Functions | None = None
+    """Functions in files that are metrics of this run."""

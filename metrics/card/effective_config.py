@@ -1,13 +1,14 @@
 """Merge the sources on the configuration of a run, by field of the card, and find conflicts.
 
-The output of the program has precedence, then its arguments, its configuration file, the card.
+Groups in the traces have precedence, then the output of the program, its arguments, its
+configuration file, the card.
 An argument that replaces a value of the configuration file is no conflict, because that is the
 purpose of arguments. A card with another value than that of the run is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -15,21 +16,30 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from ccltui.metrics.model.dimensions import Degrees
+from ccltui.metrics.model.dimensions import Degrees, axis_of_description
 from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
 from ccltui.parsers.names import printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.card_values import Card
+    from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.job import Job
 
 MESH: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")
 """Degrees whose product is the world size; ``ep`` lies across them."""
 WORLD: Final = "world_size"
+PLAIN_AXES: Final = ("tp", "pp", "cp")
+"""Degrees that are the sizes of the groups that their descriptions name."""
 PARALLEL: Final = frozenset({*DEGREES, WORLD})
 BATCHES: Final = frozenset({*PARALLEL, "seq_len", "batch_size"})
 PIPELINE: Final = frozenset({*PARALLEL, "pp_microbatches"})
 
-_ORIGINS: Final = {"program": "log", "arguments": "launch_arguments", "config": "train_config"}
+_ORIGINS: Final = {
+    "traces": "trace",
+    "program": "log",
+    "arguments": "launch_arguments",
+    "config": "train_config",
+}
 _LOCAL: Final = "local_batch"
 _GLOBAL: Final = "global_batch"
 
@@ -60,6 +70,13 @@ class RunConfig(Struct, frozen=True):
         return tuple(one for one in self.conflicts if one.field in fields)
 
 
+def config_of(job: Job) -> RunConfig:
+    """Merge the card of a job, the files of its run and the groups of its traces."""
+    known = job.card is not None or job.run_sources
+    traced = traced_degrees(job.ranks) if known else ()
+    return run_config(job.card, (*traced, *job.run_sources), job.world_size)
+
+
 def run_config(
     card: Card | None, sources: Sequence[RunSource], world_size: int | None = None
 ) -> RunConfig:
@@ -73,6 +90,27 @@ def run_config(
     return _Merging(card, sources, world_size).merged()
 
 
+def traced_degrees(ranks: Iterable[RankTrace]) -> tuple[RunSource, ...]:
+    """Return the degrees that the groups of the traces show, as a source; () where they show none.
+
+    Of tp, pp and cp: a group whose description names one of them has as many ranks as its degree.
+    Groups of data parallelism may span other axes too. Groups of one rank, and those of several
+    sizes (tensor parallelism inside and outside of experts) show nothing.
+    """
+    sizes: dict[str, set[int]] = {}
+    for group in {group for trace in ranks for group in trace.process_groups}:
+        axis = axis_of_description(group.description)
+        size = len(set(group.ranks)) or group.size
+        if axis in PLAIN_AXES and size is not None and size > 1:
+            sizes.setdefault(axis, set()).add(size)
+    values = {axis: found.pop() for axis, found in sizes.items() if len(found) == 1}
+    return (
+        (RunSource("traces", f"groups of {' and '.join(sorted(values))}", "", values),)
+        if values
+        else ()
+    )
+
+
 def origin_of(source: RunSource) -> str:
     """Return the name of a source in the provenance of a value."""
     return _ORIGINS[source.standing]
@@ -82,10 +120,12 @@ def _statement(source: RunSource, name: str, value: int) -> str:
     source_text = f"{_SOURCE_NAMES[source.standing]} ({printable(source.path)})"
     if name in source.implied:
         return f"{source_text} leaves {name} at {value}"
-    return f"{source_text} says {_SHOWN.get(name, name)} {value}"
+    verb = "say" if source.standing == "traces" else "says"
+    return f"{source_text} {verb} {_SHOWN.get(name, name)} {value}"
 
 
 _SOURCE_NAMES: Final = {
+    "traces": "the traces",
     "program": "what the run wrote",
     "arguments": "the launch",
     "config": "the configuration",

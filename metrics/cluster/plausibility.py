@@ -108,8 +108,10 @@ def _against_memory(
     limit, whose = max(measured, default=0.0), "the memory bandwidth measured here"
     if peak is not None and peak.memory_gbps is not None and peak.memory_gbps > limit:
         limit, whose = peak.memory_gbps, f"the memory bandwidth of the {peak.name}"
-    if limit and rate > limit:
-        why = f"{rate:,.0f} GB/s (10^9) is above {whose}, {limit:,.0f} GB/s"
+    each = rate / _summed_ranks(one, benchmark, of_host=False)
+    if limit and each > limit:
+        share = " a rank" if each != rate else ""
+        why = f"{each:,.0f} GB/s (10^9){share} is above {whose}, {limit:,.0f} GB/s"
         yield Implausible(one, "impossible", f"{why}: no device sends faster than it reads", limit)
 
 
@@ -122,9 +124,7 @@ def _against_network(
     rate = one.decimal_gbps
     if rate is None or one.id not in ("network_bandwidth", "network_alltoall"):
         return
-    each = rate
-    if one.id == "network_alltoall" and one.ranks:
-        each = rate / one.ranks  # in favour of the value: read it as a sum over all ranks
+    each = rate / _summed_ranks(one, benchmark, of_host=card_gbps is not None)
     limit = 2 * (card_gbps or FASTEST_CARD_GBPS)
     if each <= limit:
         return
@@ -136,21 +136,52 @@ def _against_network(
     yield Implausible(one, "impossible", why, limit)
 
 
+def _summed_ranks(one: Measurement, benchmark: ClusterBenchmark, *, of_host: bool) -> int:
+    """Return how many ranks a rate may be the sum over, in favour of the value.
+
+    An all-to-all may be that of all ranks. The bandwidth of a versioned file is that of all ranks
+    of a host at once, which is one where the limit is that of the host (``of_host``).
+    """
+    if one.id == "network_alltoall" and one.ranks:
+        return one.ranks
+    hosts = hosts_of(benchmark)
+    if of_host or not benchmark.versioned or not hosts or not one.ranks:
+        return 1
+    return -(-one.ranks // hosts)
+
+
 def _against_others(one: Measurement, benchmark: ClusterBenchmark) -> Iterator[Implausible]:
     if one.id == "network_alltoall":
-        other = _first(benchmark, "alltoall")
-        yield from _agreement(one, other, "the same pattern, synchronised")
+        yield from _agreement(one, _first(benchmark, "alltoall"), benchmark)
     if one.id in ("storage_aggregate_write", "storage_aggregate_read"):
         yield from _against_single(one, benchmark, one.id.rpartition("_")[2])
 
 
-def _agreement(one: Measurement, other: Measurement | None, what: str) -> Iterator[Implausible]:
+def _agreement(
+    one: Measurement, other: Measurement | None, benchmark: ClusterBenchmark
+) -> Iterator[Implausible]:
+    """Compare an all-to-all over the network with the same pattern, synchronised.
+
+    The other value is the bus bandwidth of one rank; this one may be the sum over all ranks, which
+    is at most their number times as large. On CPUs a call returns when its data has moved, so
+    that a high rate is no rate of launches: the two differ by what else the machine does.
+    """
     if other is None or not one.value or not other.value or one.unit != other.unit:
         return
-    factor = one.value / other.value
-    if factor > MOST_DISAGREEMENT:
-        why = f"{factor:,.0f} times {other.category}, {other.test}: {other.value:g} {other.unit}"
-        yield Implausible(one, "impossible", f"{why} ({what})", MOST_DISAGREEMENT * other.value)
+    of_all = other.value * (one.ranks or other.ranks or 1)
+    if one.value <= MOST_DISAGREEMENT * of_all:
+        return
+    verdict: Verdict = "suspect" if is_of_cpus(benchmark) else "impossible"
+    why = (
+        f"{one.value / other.value:,.0f} times {other.category}, {other.test}: {other.value:g} "
+        f"{other.unit} a rank (the same pattern, synchronised)"
+    )
+    yield Implausible(one, verdict, why, MOST_DISAGREEMENT * of_all)
+
+
+def is_of_cpus(benchmark: ClusterBenchmark) -> bool:
+    """Return whether the ranks exchanged data of CPUs: no device computes beside the host."""
+    return benchmark.device == "cpu" or benchmark.backend == "gloo"
 
 
 def _against_single(
@@ -168,7 +199,8 @@ def _against_single(
         return
     limit = max(single) * hosts
     if one.value > MOST_DISAGREEMENT * limit:
-        why = f"{one.value / limit:.1f} times what {hosts} hosts reach one by one"
+        whose = "1 host reaches alone" if hosts == 1 else f"{hosts} hosts reach one by one"
+        why = f"{one.value / limit:.1f} times what {whose}"
         yield Implausible(one, "suspect", f"{why}: the page cache may have answered", limit)
 
 

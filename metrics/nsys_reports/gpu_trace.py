@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ccltui.metrics.nsys_reports.recipe import Columns
 from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import NO_DEVICE_WORK, Columns
+from ccltui.metrics.nsys_reports.summaries import NO_TRACE
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import MEMORY_KINDS, ReportTables, Work
 
@@ -21,10 +22,10 @@ def device_trace(tables: ReportTables, chosen: Filter) -> Columns:
     """Return all device work; sizes in bytes, cells that the source lacks are masked."""
     work = tables.work
     if work is None:
-        return NO_DEVICE_WORK
+        return NO_TRACE
     rows = np.flatnonzero(chosen.rows(work.start_ns, work.end_ns)).astype(np.int64)
     if not len(rows):
-        return NO_DEVICE_WORK
+        return NO_TRACE
     names = [tables.names[name] for name in work.name[rows].tolist()]
     return (
         ReportColumn("Start", "time", work.start_ns[rows]),

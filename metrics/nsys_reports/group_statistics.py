@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,15 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def take(self, places: I64) -> Groups:
+        """Return the groups at these places."""
+        return Groups(*(getattr(self, name)[places] for name in Groups.__dataclass_fields__))
+
+    def tied_by(self, texts: Sequence[str]) -> Groups:
+        """Return the groups with those of equal totals in order of these texts, one per group."""
+        ranks = np.unique(np.array([*texts, ""], object)[:-1], return_inverse=True)
+        return self.take(np.lexsort((ranks[1], -self.total)))
 
     def statistics(self, kind: Kind, mean_kind: Kind, prefix: str = "") -> list[ReportColumn]:
         """Return the columns Avg, Med, Min, Max and StdDev."""

@@ -7,14 +7,26 @@ pooling, and reports of single times (`cuda_gpu_trace`) are not defined for pool
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ccltui.metrics.nsys_reports.families.raw_rows import is_chosen
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.thread_filter import of_thread
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.nsys.report_tables import Calls, Names, Ranges, ReportTables, Work
+from ccltui.parsers.columns import MISSING
+from ccltui.parsers.nsys.report_tables import (
+    Calls,
+    Names,
+    Ranges,
+    RawColumns,
+    RawTable,
+    ReportTables,
+    Work,
+)
 
 _CAPTURE_SHIFT = 32  # above the 24 bits of process numbers
 
@@ -27,17 +39,15 @@ class Chosen:
     filter: Filter = EVERYTHING
 
 
-def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTables:
-    """Return the selected rows of all captures, with process and thread numbers made distinct.
-
-    ``calls_are_launches``: calls are only looked up by the work that they launched, so all of them
-    are included, whatever the filter.
-    """
-    names = Names()
-    parts = [
-        _CaptureRows(index, capture, names, calls_are_launches)
-        for index, capture in enumerate(captures)
+def pool(captures: Sequence[Chosen]) -> ReportTables:
+    """Return the selected rows of all captures, with process and thread numbers made distinct."""
+    captures = [
+        one if one.filter.thread is None else replace(one, tables=of_thread(one.tables, thread))
+        for one in captures
+        for thread in [one.filter.thread or 0]
     ]
+    names = Names()
+    parts = [_CaptureRows(index, capture, names) for index, capture in enumerate(captures)]
     notes = dict.fromkeys(note for capture in captures for note in capture.tables.notes)
     return ReportTables(
         names.texts(),
@@ -45,6 +55,7 @@ def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTable
         joined_calls([calls for part in parts if (calls := part.api()) is not None]),
         joined_calls([calls for part in parts if (calls := part.os_calls()) is not None]),
         joined_ranges([some for part in parts if (some := part.ranges()) is not None]),
+        raw=_joined_raw(captures),
         notes=tuple(notes),
     )
 
@@ -52,10 +63,9 @@ def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTable
 class _CaptureRows:
     """Rows of one capture; its index makes its processes and threads distinct."""
 
-    def __init__(self, index: int, capture: Chosen, names: Names, calls_are_launches: bool) -> None:
+    def __init__(self, index: int, capture: Chosen, names: Names) -> None:
         self._index = index
         self._filter = capture.filter
-        self._all_calls = calls_are_launches
         self._tables = tables = capture.tables
         self._names = np.array([names.of(text) for text in tables.names] or [0], np.int32)
         known = (tables.api, tables.os_calls, tables.ranges)
@@ -87,7 +97,7 @@ class _CaptureRows:
     def _calls(self, calls: Calls | None) -> Calls | None:
         if calls is None:
             return None
-        rows = self._filter.rows(calls.start_ns, calls.end_ns) | self._all_calls
+        rows = self._filter.rows(calls.start_ns, calls.end_ns)
         return Calls(
             calls.start_ns[rows],
             calls.end_ns[rows],
@@ -110,6 +120,8 @@ class _CaptureRows:
             self._names[ranges.text[rows]],
             np.where(domain < 0, domain, self._names[domain]),
             self._thread_numbers(ranges.thread[rows]),
+            None,
+            None if ranges.end_thread is None else ranges.end_thread[rows],
         )
 
     def _processes(self, process: I64) -> I64:
@@ -167,4 +179,36 @@ def joined_ranges(parts: Sequence[Ranges]) -> Ranges | None:
         np.concatenate([part.text for part in parts]),
         np.concatenate([part.domain for part in parts]),
         np.concatenate([part.thread for part in parts]),
+        None,
+        np.concatenate(
+            [
+                np.full(len(part), MISSING, np.int64)
+                if part.end_thread is None
+                else part.end_thread
+                for part in parts
+            ]
+        ),
     )
+
+
+def _joined_raw(captures: Sequence[Chosen]) -> Mapping[RawColumns, RawTable]:
+    """Join the chosen rows of tables that are read as they are written."""
+    joined: dict[RawColumns, RawTable] = {}
+    for wanted in dict.fromkeys(key for capture in captures for key in capture.tables.raw):
+        columns: dict[str, list[Any]] = {name: [] for name in (*wanted.values, *wanted.texts)}
+        for capture in captures:
+            table = capture.tables.raw.get(wanted)
+            for name, cells in () if table is None else _chosen_rows(table, capture.filter):
+                if name in columns:
+                    columns[name].extend(cells)
+        joined[wanted] = RawTable(columns)
+    return joined
+
+
+def _chosen_rows(table: RawTable, chosen: Filter) -> Iterable[tuple[str, Sequence[Any]]]:
+    """Return the columns of the chosen rows: all of a table without times."""
+    if not {"start", "end"} <= table.columns.keys() or chosen == EVERYTHING:
+        return table.columns.items()
+    times = zip(table.columns["start"], table.columns["end"], strict=True)
+    rows = [row for row, (start, end) in enumerate(times) if is_chosen(chosen, start, end)]
+    return [(name, [cells[row] for row in rows]) for name, cells in table.columns.items()]

@@ -24,10 +24,14 @@ class RangeFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Bounds in ns, as in the predicate of nsys: end >= ``start_ns`` and start < ``end_ns``."""
+    """Bounds in ns, as in the predicate of nsys: end >= ``start_ns`` and start < ``end_ns``.
+
+    ``thread`` restricts rows to those of a thread, see `of_thread`; None takes those of all.
+    """
 
     start_ns: int = INT64_MIN
     end_ns: int = INT64_MAX
+    thread: int | None = None
 
     @classmethod
     def of(cls, window: Window | None) -> Filter:
@@ -66,7 +70,9 @@ def filter_of_range(tables: ReportTables, wanted: RangeFilter) -> Filter | str:
         shown = f"{wanted.name}{domain}" + (f"/{wanted.index}" if wanted.index else "")
         return f"NVTX range '{shown}' could not be found."
     row = rows[np.argsort(ranges.start_ns[rows], kind="stable")[wanted.index]]
-    return Filter(int(ranges.start_ns[row]), int(ranges.end_ns[row]))
+    # Only exports say which thread ended a range, and number threads by their process.
+    thread = None if ranges.end_thread is None else int(ranges.thread[row])
+    return Filter(int(ranges.start_ns[row]), int(ranges.end_ns[row]), thread)
 
 
 def _matching(tables: ReportTables, ranges: Ranges, wanted: RangeFilter) -> I64:

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ccltui.metrics.nsys_reports.group_statistics import Groups, group, shares
+from ccltui.metrics.nsys_reports.recipe import Columns
 from ccltui.metrics.nsys_reports.report import ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 
-Columns = tuple[ReportColumn, ...] | str
-"""The columns of a report, or the reason why there are none."""
-
 NO_KERNELS = "the capture does not contain CUDA kernel data."
 NO_MEMORY = "the capture does not contain GPU memory data."
-NO_DEVICE_WORK = "the capture does not contain CUDA trace data."
-NO_API = "the capture does not contain CUDA API data."
+NO_DEVICE_WORK = "the capture does not contain GPU kernel/memory operations data."
+NO_TRACE = "the capture does not contain GPU trace data."
+NO_API = "the capture does not contain CUDA trace data."
+NO_LAUNCHES = "the capture does not contain CUDA API data."
 NO_OS = "the capture does not contain OS Runtime trace data."
 NO_RANGES = "the capture does not contain NV Tools Extension (NVTX) data."
 
@@ -32,6 +32,7 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
     if work is None or not len(rows):
         return NO_KERNELS
     groups = group(_names(work, rows), _durations(work, rows))
+    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
     return (*_head(groups, "Instances"), *_spread(groups), _texts(tables, groups, "Name"))
 
 
@@ -42,6 +43,7 @@ def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
         return NO_DEVICE_WORK
     is_kernel = (work.kind[rows] == KERNEL).astype(np.int64)
     groups = group(_names(work, rows) * 2 + is_kernel, _durations(work, rows))
+    groups = groups.tied_by([tables.names[key // 2] for key in groups.key.tolist()])
     categories = np.where(groups.key % 2 == 1, "CUDA_KERNEL", "MEMORY_OPER").tolist()
     names = [tables.names[key] for key in (groups.key // 2).tolist()]
     return (
@@ -58,6 +60,7 @@ def memory_time_summary(tables: ReportTables, chosen: Filter) -> Columns:
     if work is None or not len(rows):
         return NO_MEMORY
     groups = group(_names(work, rows), _durations(work, rows))
+    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
     return (*_head(groups, "Count"), *_spread(groups), _texts(tables, groups, "Operation"))
 
 
@@ -71,6 +74,7 @@ def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
     if not known.any():
         return "the capture does not contain the sizes of memory operations."
     groups = group(_names(work, rows[known]), sizes[known])
+    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
     return (
         ReportColumn("Total", "size", groups.total),
         ReportColumn("Count", "count", groups.count),
@@ -81,7 +85,7 @@ def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 def api_summary(tables: ReportTables, chosen: Filter) -> Columns:
     """Make ``cuda_api_sum``: calls of the CUDA runtime and driver by name."""
-    return _calls_summary(tables, tables.api, chosen, NO_API, _without_version)
+    return _calls_summary(tables, tables.api, chosen, NO_API, without_version)
 
 
 def os_summary(tables: ReportTables, chosen: Filter) -> Columns:
@@ -99,6 +103,7 @@ def range_summary(tables: ReportTables, chosen: Filter) -> Columns:
         return NO_RANGES
     labels, texts = range_labels(tables)
     groups = group(labels[rows] * 2 + ranges.style[rows], (ranges.end_ns - ranges.start_ns)[rows])
+    groups = groups.tied_by([texts[key // 2] for key in groups.key.tolist()])
     styles = [STYLES[key] for key in (groups.key % 2).tolist()]
     return (
         *_head(groups, "Instances"),
@@ -159,7 +164,8 @@ def _calls_summary(
     )
 
 
-def _without_version(name: str) -> str:
+def without_version(name: str) -> str:
+    """Return the name of a function without the version of its signature."""
     return _VERSION_SUFFIX.sub("", name)
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from ccltui.metrics.runs.run_files import Run
 from ccltui.parsers.cluster import GPU_TOPOLOGY, IB_STATUS, NCCL_LOG, NCCL_TOPOLOGY
 from ccltui.parsers.format import Format
-from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -46,7 +46,7 @@ _BY_SWITCH: Final[tuple[tuple[str, tuple[_Expected, ...]], ...]] = (
         "NSYS",
         (
             ("nsys_*.nsys-rep or .sqlite", (NSYS_REPORT, NSYS_SQLITE)),
-            ("nsys_stats_*.txt", (NSYS_TEXT,)),
+            ("nsys_stats_*.txt", (NSYS_TEXT, NSYS_TEXT_TRACE)),
             ("profile_summary.json", (PROFILE_SUMMARY,)),
         ),
     ),

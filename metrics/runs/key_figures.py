@@ -14,6 +14,7 @@ from ccltui.metrics.arrays.statistics import mean, median, nearest_rank
 from ccltui.metrics.runs.run_files import Run
 
 if TYPE_CHECKING:
+    from ccltui.parsers.array_types import F64
     from ccltui.parsers.runs.training_metrics import Epoch
 
 SAMPLED_EVERY: Final = 50
@@ -116,17 +117,33 @@ def _throughput_of_log(run: Run) -> Throughput | None:
     log = run.log
     if log is None or not len(log):
         return None
-    whole = log.tokens_per_s[np.isfinite(log.tokens_per_s)]
+    whole = _finite(log.tokens_per_s)
     if len(whole):
         return Throughput(float(np.mean(whole)), f"{log.dialect} log", tuple(whole.tolist()))
-    each = _after_warm_up(log.tokens_per_s_per_device[np.isfinite(log.tokens_per_s_per_device)])
+    each = _after_warm_up(_finite(log.tokens_per_s_per_device))
     if len(each) and run.world_size:
         source = f"{log.dialect} log: median of {len(each)} lines x {run.world_size} devices"
         return Throughput(float(median_along(each)) * run.world_size, source)
     return None
 
 
-def _after_warm_up(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+def missing_world(run: Run) -> str:
+    """Return why a log with rates of one device gives none of the job, "" where that is not so."""
+    log = run.log
+    if log is None or run.world_size or not np.isfinite(log.tokens_per_s_per_device).any():
+        return ""
+    rate = float(median_along(_after_warm_up(_finite(log.tokens_per_s_per_device))))
+    return (
+        f"the log of {run.name} states {rate:,.4g} tokens/s of one device, and no file the number "
+        "of devices: a log, launcher_metadata.json or the traces beside it can state it"
+    )
+
+
+def _finite(values: F64) -> F64:
+    return values[np.isfinite(values)]
+
+
+def _after_warm_up(values: F64) -> list[float]:
     """Return values without the first, which includes compilation and first uses, if several."""
     found: list[float] = values.tolist()
     return found[1:] if len(found) > 1 else found
@@ -223,7 +240,7 @@ def _times_of_log(run: Run) -> StepTimes | None:
     log = run.log
     if log is None:
         return None
-    times = _after_warm_up(log.time_s[np.isfinite(log.time_s)])
+    times = _after_warm_up(_finite(log.time_s))
     if not times:
         return None
     return StepTimes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -13,7 +13,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.discovery.run_directories import RunFolder, run_folders
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
-from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -42,7 +42,10 @@ _REMEMBERED: Final = 64
 
 @dataclass(frozen=True)
 class Run:
-    """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers."""
+    """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers.
+
+    ``traced_ranks`` is the world size of the traces where they can only be of this run.
+    """
 
     name: str
     folder: RunFolder
@@ -53,6 +56,7 @@ class Run:
     completion: Completion | None = None
     stats: tuple[StatsText, ...] = ()
     summary: ProfileSummary | None = None
+    traced_ranks: int | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -71,6 +75,7 @@ class Run:
             None if self.launch is None else self.launch.world_size,
             None if self.completion is None else self.completion.world_size,
             None if self.log is None else self.log.world_size,
+            self.traced_ranks,
         )
         return next((size for size in stated if size), None)
 
@@ -87,14 +92,18 @@ class Run:
         stated = None if self.launch is None else self.launch.is_on("NSYS")
         if stated is not None:
             return stated
-        if self.folder.of(NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, PROFILE_SUMMARY):
+        if self.folder.of(NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE, PROFILE_SUMMARY):
             return True
         return False if self.metrics is not None and self.metrics.generation == "2.0" else None
 
 
 def read_runs(discovery: Discovery) -> tuple[Run, ...]:
     """Read every run below a directory, in the natural order of their names."""
-    return tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
+    runs = tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
+    traced = {file.world_size for file in discovery.files if file.world_size}
+    if len(runs) != 1 or len(traced) != 1:
+        return runs
+    return (replace(runs[0], traced_ranks=traced.pop()),)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -120,7 +129,9 @@ class _RunReader:
         steps = self._first(STEP_LOG, read_step_log)
         launch = self._first(LAUNCHER_METADATA, read_launch)
         completion = self._first(RUN_COMPLETE, read_completion)
-        stats = [self._one(file, read_stats_text) for file in self.folder.of(NSYS_TEXT)]
+        stats = [
+            self._one(file, read_stats_text) for file in self.folder.of(NSYS_TEXT, NSYS_TEXT_TRACE)
+        ]
         summary = self._first(PROFILE_SUMMARY, read_profile_summary)
         log = self._log()
         for part in (metrics, steps, launch, log, summary):

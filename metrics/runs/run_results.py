@@ -10,7 +10,7 @@ from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
-from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     RUN_COMPLETE,
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_NAMED: Final = 4
 RUN_OVERRIDE: Final = "run"
 NEEDS: Final = ("run directory: training_metrics.json, training_steps.jsonl or a training log",)
 PARAMETERS: Final = {RUN_OVERRIDE: "the run that the value is of, by its folder"}
 
 
 def runs_with(
-    view: View, figure_of: Callable[[Run], T | None], what: str
+    view: View,
+    figure_of: Callable[[Run], T | None],
+    what: str,
+    why_not: Callable[[Run], str] | None = None,
 ) -> tuple[list[tuple[Run, T]], tuple[Run, T]]:
     """Return the runs with a figure, and the leading one: that requested, else the first by name.
 
@@ -39,6 +43,7 @@ def runs_with(
         view: The view of the job.
         figure_of: Computes the figure of a run; None where the run has none.
         what: The figure in words, for the message.
+        why_not: Reason why a run has no figure, "" where nothing more is known.
 
     Raises:
         Refusal: No run has the figure.
@@ -50,8 +55,9 @@ def runs_with(
         raise refuse("no_side_file", f"no run directory here: {NEEDS[0].partition(': ')[2]}")
     found = [(run, value) for run in runs if (value := figure_of(run)) is not None]
     if not found:
+        known = [text for run in runs if why_not is not None and (text := why_not(run))]
         raise Refusal(
-            Reason("no_side_file", f"no run records {what}"),
+            Reason("no_side_file", "; ".join([f"no run records {what}", *known[:_MOST_NAMED]])),
             *(Reason("no_side_file", problem) for run in runs for problem in run.problems),
         )
     return found, _leading(view, found)
@@ -102,4 +108,5 @@ _READ: Final = (
     RUN_COMPLETE,
     TRAINING_LOG,
     NSYS_TEXT,
+    NSYS_TEXT_TRACE,
 )

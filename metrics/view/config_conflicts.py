@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.card.effective_config import PARALLEL
+from ccltui.metrics.card.effective_config import PARALLEL, PLAIN_AXES
 from ccltui.metrics.result import Reason
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import listed, printable
@@ -33,16 +33,17 @@ def run_conflicts(view: View, fields: frozenset[str]) -> list[Reason]:
     ]
 
 
-def degree_conflicts(view: View) -> list[Reason]:
-    """Return reasons for contradictions about parallel degrees.
+def degree_conflicts(view: View, fields: frozenset[str] = PARALLEL) -> list[Reason]:
+    """Return reasons for contradictions about parallel degrees, and others of ``fields``.
 
-    Sources contradict each other, or groups of the traces have other sizes.
+    Sources contradict each other, or groups of the traces have other sizes than the user states,
+    or several.
 
     Groups are compared only where their description names tp, pp or cp: those of data parallelism
     may span other axes too.
     """
-    found = run_conflicts(view, PARALLEL)
-    for axis in _PLAIN_AXES:
+    found = run_conflicts(view, fields | PARALLEL)
+    for axis in PLAIN_AXES:
         stated = getattr(view.degrees, axis)
         sizes = {g.size for g in view.groups if g.axis == axis and g.mode == "process_group"}
         sizes -= {0, 1}
@@ -54,7 +55,6 @@ def degree_conflicts(view: View) -> list[Reason]:
     return found
 
 
-_PLAIN_AXES: Final = ("tp", "pp", "cp")
 _ORIGIN_TEXTS: Final = {"card": "the card says", "override": "the user says"}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ccltui.metrics.card import card_facts
 from ccltui.metrics.card.card_check import check_card
-from ccltui.metrics.card.effective_config import run_config
+from ccltui.metrics.card.effective_config import config_of
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.lateness.arrivals import Arrivals
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
@@ -52,7 +52,7 @@ class View:
     ) -> None:
         self.job = job
         self.options = options or ViewOptions()
-        self.run_config = run_config(job.card, job.run_sources, job.world_size)
+        self.run_config = config_of(job)
         self.card = card_facts.CardFacts(
             job.card, job.card_problem, self.options.overrides, self.run_config.values
         )

@@ -18,6 +18,7 @@ from ccltui.metrics.view.data_quality import (
     missing_ranks,
     some_of,
 )
+from ccltui.metrics.view.printed_reports import lacking_of_texts
 from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.window import format_steps
@@ -106,6 +107,9 @@ def require_traces(view: View) -> None:
     if not view.job.ranks:
         if view.job.failures:
             raise Refusal(*failures(view))
+        lacking = None if mode == "torch" else lacking_of_texts(view.job.discovery)
+        if lacking is not None:
+            raise refuse("no_trace", lacking)
         if any(f.format.profiler is not None for f in view.job.discovery.files):
             asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
             raise refuse("mode_mismatch", f"{asked}{_files_of_other_mode(view)}")

@@ -10,7 +10,7 @@ from ccltui.metrics.arrays.statistics import median, ratio
 from ccltui.metrics.card.effective_config import BATCHES
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.config_conflicts import rate_conflict, run_conflicts
+from ccltui.metrics.view.config_conflicts import degree_conflicts, rate_conflict
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.workload.execution_steps import (
     ExecutionTimes,
@@ -18,6 +18,7 @@ from ccltui.metrics.workload.execution_steps import (
     has_only_execution_traces,
 )
 from ccltui.metrics.workload.job_steps import step_times
+from ccltui.metrics.workload.traced_tokens import Tokens, tokens_that_ran
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -37,12 +38,14 @@ _FIELDS: Final = (
 class TokenRate:
     """Tokens per second of a training job, and the numbers it is computed from.
 
+    ``tokens_per_s`` is by the median step, ``tokens_per_s_total`` by all steps together.
     ``batch_size`` is the global batch, and ``replicas`` the number of data-parallel ranks, None
     where it is unknown. ``files`` are the execution traces that the step times come from, empty
     where they come from step markers.
     """
 
     tokens_per_s: float | None
+    tokens_per_s_total: float | None
     tokens_per_step: int
     step_time_s: float
     step_times_ns: Sequence[int]
@@ -72,25 +75,39 @@ def token_rate(view: View) -> TokenRate:
     accumulation = view.card.count("gradient_accumulation") or 1
     if scope == "local":
         batch *= (replicas or 1) * accumulation
+    stated = Tokens(batch, seq_len)
+    ran, contradicting = tokens_that_ran(view, stated, replicas)
+    tokens = ran or stated
     times = execution_times(view) if executed else step_times(view)
     step_time = median([ns / 1e9 for ns in times.slowest_ns]) or 0.0
-    tokens_per_s = ratio(batch * seq_len, step_time)
+    tokens_per_s = ratio(tokens.per_step, step_time)
     basis = _basis(view, scope, accumulation)
+    provenance = {**view.card.provenance(*_FIELDS), "step_time_s": "trace"}
+    if ran is not None:
+        basis["batch_size"] = "look-ups of embeddings in the traces"
+        provenance |= {"batch_size": "trace", "seq_len": "trace"}
     if isinstance(times, ExecutionTimes):
         basis["duration"] = times.basis
+    measured_s = sum(times.slowest_ns) / 1e9
     return TokenRate(
         tokens_per_s=tokens_per_s,
-        tokens_per_step=batch * seq_len,
+        tokens_per_s_total=ratio(tokens.per_step * len(times.slowest_ns), measured_s),
+        tokens_per_step=tokens.per_step,
         step_time_s=step_time,
         step_times_ns=times.slowest_ns,
-        batch_size=batch,
-        seq_len=seq_len,
+        batch_size=tokens.batch_size,
+        seq_len=tokens.seq_len,
         batch_size_scope=scope,
         replicas=replicas,
-        provenance={**view.card.provenance(*_FIELDS), "step_time_s": "trace"},
+        provenance=provenance,
         basis=basis,
         files=times.files if isinstance(times, ExecutionTimes) else (),
-        reasons=[*times.reasons, *run_conflicts(view, BATCHES), *rate_conflict(view, tokens_per_s)],
+        reasons=[
+            *times.reasons,
+            *degree_conflicts(view, BATCHES),
+            *contradicting,
+            *rate_conflict(view, tokens_per_s),
+        ],
         warnings=warnings,
     )
 

@@ -83,11 +83,8 @@ def discover(
     for candidate in candidates:
         files += _found_files(candidate, ranks, notes)
     files = _without_exported(files)
-    captures = tuple(
-        capture
-        for source in SOURCES
-        for capture in captures_of([file for file in files if _is_used(file, source)], source)
-    )
+    used = {source: _without_texts([f for f in files if _is_used(f, source)]) for source in SOURCES}
+    captures = tuple(capture for source in SOURCES for capture in captures_of(used[source], source))
     captures = with_companions(captures, files)
     in_capture = {file.path: file for capture in captures for file in capture.files}
     files = [in_capture.get(file.path, file) for file in files]
@@ -100,6 +97,11 @@ def _is_used(file: FoundFile, source: Source) -> bool:
     if file.format.source != source or file.duplicate_of is not None:
         return False
     return file.problem is None or file.format.reads_damaged
+
+
+def _without_texts(traces: list[FoundFile]) -> list[FoundFile]:
+    """Leave out printed traces where the recording itself is here: they repeat its rows."""
+    return [one for one in traces if one.format.reports != "text"] or traces
 
 
 def _without_exported(files: list[FoundFile]) -> list[FoundFile]:

@@ -19,8 +19,8 @@ from ccltui.parsers.runs import LAUNCHER_METADATA, RUN_COMPLETE, TRAINING_LOG, T
 from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.file_heads import read_head
 
-Standing = Literal["program", "arguments", "config"]
-"""Origin of a value: the program while it ran, its arguments, or its configuration file."""
+Standing = Literal["traces", "program", "arguments", "config"]
+"""Origin of a value: groups in the traces, the program while it ran, arguments, configuration."""
 
 CONFIG_NAME: Final = "train_config.toml"
 DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from ccltui.parsers.errors import CancelledError, TraceError, contained
 from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
-from ccltui.parsers.store.column_store import Store, default_cache_dir
+from ccltui.parsers.store.cache_place import default_cache_dir
+from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.system.machine_limits import workers_for
 
 if TYPE_CHECKING:

@@ -50,6 +50,18 @@ def _is_printed(sample: FileSample) -> Match | None:
     return printed_report(sample)
 
 
+def _is_printed_trace(sample: FileSample) -> Match | None:
+    from ccltui.parsers.nsys.sniff_nsys import printed_trace  # noqa: PLC0415
+
+    return printed_trace(sample)
+
+
+def _is_json_trace(sample: FileSample) -> Match | None:
+    from ccltui.parsers.nsys.sniff_nsys import json_trace  # noqa: PLC0415
+
+    return json_trace(sample)
+
+
 def _unfinished(real_path: str) -> str | None:
     from ccltui.parsers.nsys.sqlite.journal_files import unfinished  # noqa: PLC0415
 
@@ -94,6 +106,21 @@ def _read_report(
     from ccltui.parsers.nsys.report_export import read_report  # noqa: PLC0415
 
     return read_report(path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled)
+
+
+def _read_text_trace(
+    path: Path,
+    *,
+    shown: str,
+    scratch: Sequence[Path] = (),
+    progress: Report | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Sequence[RankTrace]:
+    from ccltui.parsers.nsys.text_trace import read_text_trace  # noqa: PLC0415
+
+    return read_text_trace(
+        path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
+    )
 
 
 def _tables_to_sqlite(path: Path, target: Path, *, shown: str) -> Path:
@@ -168,6 +195,24 @@ NSYS_TEXT: Final = Format(
         Rule(Priority.TEXT_BANNER, _is_printed),
     ),
     profiler="nsys",
+    reports="text",
+    has_own_metrics=True,
+    read_by_line=True,
+)
+NSYS_TEXT_TRACE: Final = Format(
+    kind="nsys_text_trace",
+    description="output of nsys stats with a cuda_gpu_trace: device work with its times",
+    sniff=(
+        Rule(Priority.JSON_CONTENT, _is_json_trace),
+        Rule(Priority.TEXT_BANNER, _is_printed_trace),
+    ),
+    source="nsys",
+    profiler="nsys",
+    read=_read_text_trace,
+    version=NSYS_VERSION,
+    family="nsys",
+    several_ranks=True,
+    rank_in_name=True,
     reports="text",
     has_own_metrics=True,
     read_by_line=True,

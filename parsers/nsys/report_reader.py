@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from ccltui.parsers.nsys.report_tables import (
     Names,
     Part,
     Ranges,
+    RawColumns,
+    RawTable,
     ReportTables,
     Work,
 )
@@ -77,6 +79,7 @@ def read_report_tables(
     cancelled: Callable[[], bool] | None = None,
     kernel_name: str = "demangledName",
     parts: frozenset[Part] = ALL_PARTS,
+    raw: Sequence[RawColumns] = (),
 ) -> ReportTables:
     """Read the tables of an nsys export (SQLite), opened read-only and immutable.
 
@@ -88,6 +91,7 @@ def read_report_tables(
         cancelled: Polled; reading stops when it returns True.
         kernel_name: Column that names kernels: demangledName, shortName or mangledName.
         parts: Parts to read; the others are None, as in a capture without them.
+        raw: Further tables to read as they are written; absent ones are left out.
 
     Raises:
         TraceError: The file cannot be read.
@@ -96,14 +100,21 @@ def read_report_tables(
     if not path.exists():
         raise NotFoundError("no such file", path=shown or str(path))
     with closing(Database(path, shown or path.name, cancelled)) as database:
-        return _Reader(database, kernel_name, parts).tables()
+        return _Reader(database, kernel_name, parts, raw).tables()
 
 
 class _Reader:
-    def __init__(self, database: Database, kernel_name: str, parts: frozenset[Part]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        kernel_name: str,
+        parts: frozenset[Part],
+        raw: Sequence[RawColumns],
+    ) -> None:
         self._database = database
         self._kernel_name = kernel_name
         self._parts = parts
+        self._wanted = raw
         self._names = Names()
         self._notes: list[str] = []
 
@@ -116,8 +127,35 @@ class _Reader:
         os_calls = self._calls(export_schema.OS_ROWS) if "os_calls" in parts else None
         devices = self._devices(work)
         return ReportTables(
-            self._names.texts(), work, api, os_calls, ranges, devices, tuple(self._notes)
+            self._names.texts(),
+            work,
+            api,
+            os_calls,
+            ranges,
+            devices,
+            {one: self._raw(one) for one in self._wanted if self._has(one.table)},
+            tuple(self._notes),
         )
+
+    def _has(self, table: str) -> bool:
+        return table in self._database.tables
+
+    def _raw(self, wanted: RawColumns) -> RawTable:
+        """Return the rows of one table, with texts in place of ids of strings.
+
+        The thread and the process of rows come with them, where the table has them.
+        """
+        owners = {"globalTid", "globalPid"} & set(self._database.tables[wanted.table])
+        names = (*wanted.values, *wanted.texts, *sorted(owners - set(wanted.values)))
+        rows = self._database.every_row(wanted.table, names, wanted.only)
+        columns: dict[str, Sequence[object]] = dict(
+            zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True)
+        )
+        for name in wanted.texts:
+            ids = columns[name]
+            texts = self._database.texts([one for one in set(ids) if isinstance(one, int)])
+            columns[name] = [texts.get(one) if isinstance(one, int) else None for one in ids]
+        return RawTable(columns)
 
     def _columns(
         self, table: str, names: tuple[str | None, ...], only: _RowFilter = None
@@ -209,34 +247,48 @@ class _Reader:
 
     def _calls(self, source: export_schema.Source) -> Calls | None:
         names = ("start", "end", "nameId", "globalTid", "correlationId")
-        columns = self._columns(source.table, names, source.only)
+        further = ("returnValue",) if "results" in self._parts else ()
+        columns = self._columns(source.table, (*names, *further), source.only)
         if columns is None:
             return None
-        start, end, name, thread, correlation = columns
-        return Calls(start, end, self._named(name), thread, process_of(thread), correlation)
+        start, end, name, thread, correlation, *result = columns
+        named = self._named(name)
+        return Calls(start, end, named, thread, process_of(thread), correlation, *result)
 
     def _ranges(self) -> Ranges | None:
         table = export_schema.NVTX
         if table not in self._database.tables:
             return None
         texts = new_texts()
-        wanted = ("start", "end", "eventType", "textId", "globalTid", "domainId", "text")
+        wanted = (
+            *("start", "end", "eventType", "textId", "globalTid", "domainId", "text"),
+            "endGlobalTid",
+        )
         only = ("eventType", tuple(_STYLE_OF))
         blocks = list(self._database.numbers(table, wanted, {"text": texts}, only))
         if not blocks:
             return None
-        start, end, kind, text_id, thread, domain, text = (
+        start, end, kind, text_id, thread, domain, text, end_thread = (
             np.concatenate([block[index] for block in blocks]) for index in range(len(wanted))
         )
         end = np.where(end == MISSING, self._last_of_ranges(), end)
+        domains, domain_ns = self._range_domains(thread, domain)
         return Ranges(
             start,
             end,
             np.where((kind == 59) | (kind == 70), PUSH_POP, START_END).astype(np.int8),
             self._range_texts(texts, text, text_id),
-            self._range_domains(thread, domain),
+            domains,
             thread,
+            self._range_numbers() if "range_numbers" in self._parts else None,
+            end_thread,
+            domain_ns,
         )
+
+    def _range_numbers(self) -> I64:
+        kinds = ", ".join(map(str, _STYLE_OF))
+        rows = self._database.every_row(export_schema.NVTX, ("rowid",), f"eventType IN ({kinds})")
+        return np.array([row[0] for row in rows], np.int64)
 
     def _last_of_ranges(self) -> int:
         """Return the end of ranges that were never closed: the last time in the table of ranges."""
@@ -257,21 +309,28 @@ class _Reader:
         strings = np.array(other, np.int32)[inverse]
         return np.where(text == MISSING, strings, np.array([*own, 0], np.int32)[text])
 
-    def _range_domains(self, thread: I64, domain: I64) -> I32:
-        """Return the domain name of each range; domains are numbered per process, 0 is default."""
-        columns = ("globalTid", "domainId", "text", "textId")
+    def _range_domains(self, thread: I64, domain: I64) -> tuple[I32, I64]:
+        """Return the domain of each range by name, and when it was created.
+
+        Domains are numbered per process; 0 is the default one.
+        """
+        columns = ("globalTid", "domainId", "text", "textId", "start")
         created = self._database.rows(
             export_schema.NVTX, columns, f"eventType = {export_schema.DOMAIN_CREATED}"
         )
         by_id = self._database.texts([int(row[3]) for row in created if row[2] is None and row[3]])
-        names = {
-            ((int(tid) >> 24) & 0xFFFFFF, int(number)): by_id.get(text_id, "") if t is None else t
-            for tid, number, t, text_id in created
+        domains = {
+            ((int(tid) >> 24) & 0xFFFFFF, int(number)): (
+                by_id.get(text_id, "") if t is None else t,
+                start if isinstance(start, int) else 0,
+            )
+            for tid, number, t, text_id, start in created
             if tid is not None and number is not None
         }
         pairs = zip(process_of(thread).tolist(), domain.tolist(), strict=True)
-        found = [names.get(pair, "") if pair[1] > 0 else "" for pair in pairs]
-        return np.array([self._names.of(name) if name else MISSING for name in found], np.int32)
+        found = [domains.get(pair, ("", 0)) if pair[1] > 0 else ("", 0) for pair in pairs]
+        ids = [self._names.of(name) if name else MISSING for name, _ in found]
+        return np.array(ids, np.int32), np.array([start for _, start in found], np.int64)
 
     def _devices(self, work: Work | None) -> Mapping[int, str]:
         column = self._database.first_of(export_schema.GPUS, ("id", "deviceId"))

@@ -6,9 +6,9 @@ separate from the columns of a rank. Values that a source does not have are -1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -27,10 +27,44 @@ MEMORY_KINDS: Final = (
     "Unknown",
 )
 
-Part = Literal["kernels", "memory", "places", "details", "api", "os_calls", "ranges"]
+Part = Literal[
+    "kernels",
+    "memory",
+    "places",
+    "details",
+    "api",
+    "results",
+    "os_calls",
+    "ranges",
+    "range_numbers",
+]
 """Parts that can be read alone. places: process, correlation and device of device work; details:
-its further columns. Summaries of long captures need neither."""
+its further columns; results: what API calls returned; range_numbers: row numbers of ranges.
+Summaries of long captures need none of these."""
 ALL_PARTS: Final[frozenset[Part]] = frozenset(get_args(Part))
+
+
+@dataclass(frozen=True, slots=True)
+class RawColumns:
+    """Columns of one table to read as they are written.
+
+    ``texts`` hold ids of strings and are read as those strings.
+    """
+
+    table: str
+    values: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    only: str = ""  # SQL condition on the rows
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """Rows of one table as they are written: None for NULL and for a column that it lacks."""
+
+    columns: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +94,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of threads: CUDA API or OS runtime. ``thread`` is unique in the whole capture."""
+    """Calls of threads: CUDA API or OS runtime. ``thread`` is unique in the whole capture.
+
+    ``result`` is the value that a call returned; None where the source records none.
+    """
 
     start_ns: I64
     end_ns: I64
@@ -68,6 +105,7 @@ class Calls:
     thread: I64
     process: I64
     correlation: I64
+    result: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -75,7 +113,12 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """NVTX ranges or their equivalents. ``text`` and ``domain`` index the names."""
+    """NVTX ranges or their equivalents. ``text`` and ``domain`` index the names.
+
+    ``number`` is the place of a range in its table, from 1; None where it has none. ``end_thread``
+    is the thread that ended a range, -1 where it is not recorded; None if no range crosses threads.
+    ``domain_ns`` is when the domain of a range was created; None where that is not recorded.
+    """
 
     start_ns: I64
     end_ns: I64
@@ -83,6 +126,9 @@ class Ranges:
     text: I32
     domain: I32  # -1: the default domain
     thread: I64
+    number: I64 | None = None
+    end_thread: I64 | None = None
+    domain_ns: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -90,7 +136,10 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """Input of the reports; a table is None where the capture has none of that kind."""
+    """Input of the reports; a table is None where the capture has none of that kind.
+
+    ``raw`` has the tables that only one family of reports reads, by what was asked for.
+    """
 
     names: tuple[str, ...]
     work: Work | None = None
@@ -98,6 +147,7 @@ class ReportTables:
     os_calls: Calls | None = None
     ranges: Ranges | None = None
     devices: Mapping[int, str] = field(default_factory=dict)
+    raw: Mapping[RawColumns, RawTable] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

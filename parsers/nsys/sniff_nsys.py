@@ -66,6 +66,16 @@ _NSYS_HEADER = re.compile(
     re.MULTILINE,
 )
 
+# The header of cuda_gpu_trace, with the device of each row.
+_TRACE_HEADER = re.compile(
+    r'^[ \t|"]*'
+    + _GAP.join((rf"Start{_UNIT}", rf"Duration{_UNIT}", r"(?:CorrId|GrdX)"))
+    + r"[^\n]*\bDevice\b[^\n]*\bName\b",
+    re.MULTILINE,
+)
+_TRACE_KEYS = ("Start", "Duration", "Device", "Name", "Strm")
+_BANNER_BEFORE_HEADER = re.compile(r"\.\.\. (?=[ \t|\"]*Start)")
+
 
 def sqlite_export(sample: FileSample) -> Match | None:
     """Match an SQLite file by its table names; nothing else is read.
@@ -118,3 +128,21 @@ def printed_report(sample: FileSample) -> Match | None:
         return None
     known = text.startswith(RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text)
     return Match() if known else None
+
+
+def printed_trace(sample: FileSample) -> Match | None:
+    """Match a printed ``cuda_gpu_trace`` with the device of each row."""
+    text = sample.readable
+    if text is None:
+        return None
+    # The first line of a command that nsys piped into may follow the banner on its line.
+    return Match() if _TRACE_HEADER.search(_BANNER_BEFORE_HEADER.sub("\n", text)) else None
+
+
+def json_trace(sample: FileSample) -> Match | None:
+    """Match a ``cuda_gpu_trace`` in JSON."""
+    document = sample.json
+    if document is None or not document.is_list:
+        return None
+    keys = {key.partition(" (")[0] for key in document.shape.keys}
+    return Match() if keys.issuperset(_TRACE_KEYS) else None

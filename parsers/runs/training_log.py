@@ -41,7 +41,14 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d{0,6})
 _LINE_RANK: Final = re.compile(r"\[rank[ -]?(\d{1,7})(?:/\d+)?\]|\brank-(\d{1,7})/\d+")
 _WORLD: Final = re.compile(
     r"using world size:? *(\d{1,8})|\bworld_size\s*\.{3,}\s*(\d{1,8})|\bWORLD_SIZE=(\d{1,8})"
+    r"|\bparameters on (\d{1,8}) ranks\b"
 )
+_MESH: Final = re.compile(r"Building device mesh with parallelism: ([^\n]{0,200})")
+_MESH_DEGREE: Final = re.compile(r"\b(?:dp_replicate|dp_shard|tp|pp|cp)=(\d{1,7})\b")
+_OLD_MESH: Final = re.compile(
+    r"Building \d+-D device mesh with \[[^\]\n]{0,200}\], \[([\d, ]{1,80})\]"
+)
+_LARGEST_WORLD: Final = 10**7
 _TITAN_STEPS: Final = re.compile(r"total steps (\d{1,12})|--training\.steps[= ](\d{1,12})")
 _FIELDS: Final = {
     "grad_norm": re.compile(rf"grad[ _]norm:\s*({_NUMBER})"),
@@ -276,7 +283,17 @@ def _times(lines: list[_Line]) -> F64:
 
 def _world(begin: str) -> int | None:
     match = _WORLD.search(begin)
-    return None if match is None else _first_number(match)
+    return _mesh_size(begin) if match is None else _first_number(match)
+
+
+def _mesh_size(begin: str) -> int | None:
+    """Product of the degrees of torchtitan's mesh; those of experts lie across the others."""
+    match = _MESH.search(begin)
+    degrees = [] if match is None else _MESH_DEGREE.findall(match[1])
+    if match is None and (match := _OLD_MESH.search(begin)) is not None:
+        degrees = re.findall(r"\d{1,7}", match[1])
+    size = math.prod(map(int, degrees))
+    return size if degrees and 0 < size <= _LARGEST_WORLD else None
 
 
 def _total(begin: str, reading: _Reading) -> int | None:

@@ -36,5 +36,4 @@ TIMING_STATS: Final = Format(
     kind="timing_stats",
     description="times of iterations that the program measured",
     sniff=(json_keys("iteration_times"), json_name("step_times")),
-    has_own_metrics=True,
 )

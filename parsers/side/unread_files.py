@@ -1,7 +1,8 @@
-"""Files that are recognised and not read: archives, pickles and other logs."""
+"""Files that are recognised and not read: archives, pickles, other logs and texts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -28,7 +29,22 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", f"compressed twice: {_UNPACK}"),
 )
 _PICKLE = "a pickle (memory snapshots are such files): never loaded, it could run code"
-_LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
+_LOG_SUFFIXES = (".log", ".out", ".err")
+_LOG_WORDS: Final = frozenset(
+    {"log", "logs", "out", "output", "err", "error", "errors", "stdout", "stderr", "console"}
+    | {"slurm", "train", "training", "rank", "job", "run"}
+)
+"""Words in the name of a ``.txt`` that a program wrote while it ran."""
+_LOGGED: Final = re.compile(
+    r"""
+      \b\d{4}-\d\d-\d\d[T ]\d\d:\d\d | ^\[?\d\d:\d\d:\d\d\b   # times
+    | \b(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b
+    | ^Traceback\ \(most\ recent\ call\ last\) | ^\[rank\s?\d
+    | \b(?:step|iteration|iter|epoch)\b[\s:=\[#]*\d | \bloss\b[\s:=]*\d
+    | ^(?:srun|slurmstepd|torchrun|mpirun):
+    """,
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
 
 
 def _archive(sample: FileSample) -> Match | None:
@@ -44,8 +60,21 @@ def _pickle(sample: FileSample) -> Match | None:
 
 
 def _log(sample: FileSample) -> Match | None:
+    """A text with the suffix of a log; a ``.txt`` by what its name or its lines say."""
+    text = sample.prose
+    if text is None or sample.looks_like_json:
+        return None
+    if sample.lower_name.endswith(_LOG_SUFFIXES):
+        return Match()
+    if not sample.lower_name.endswith(".txt"):
+        return None
+    words = set(re.split(r"[^a-z]+", sample.lower_name.removesuffix(".txt")))
+    return Match() if words & _LOG_WORDS or _LOGGED.search(text) else None
+
+
+def _text(sample: FileSample) -> Match | None:
     is_text = sample.prose is not None and not sample.looks_like_json
-    return Match() if is_text and sample.lower_name.endswith(_LOG_SUFFIXES) else None
+    return Match() if is_text and sample.lower_name.endswith(".txt") else None
 
 
 ARCHIVE: Final = Format(
@@ -64,9 +93,14 @@ MEMORY_SNAPSHOT: Final = Format(
 )
 LOG: Final = Format(
     kind="log",
-    description="text of no known program, by its file name",
+    description="output of no known program, by the name of the file or its lines",
     sniff=(Rule(Priority.SUFFIX, _log),),
     read_by_line=True,
+)
+TEXT: Final = Format(
+    kind="text",
+    description="a .txt file without the marks of a log: requirements, notes, results",
+    sniff=(Rule(Priority.SUFFIX, _text),),
 )
 
 

@@ -76,22 +76,6 @@ class _Manifest(msgspec.Struct, frozen=True):
     read_share: float = 1.0
 
 
-def default_cache_dir() -> Path:
-    """``CCLTUI_CACHE_DIR``, else ``ccltui`` in the user's cache directory."""
-    stated = os.environ.get("CCLTUI_CACHE_DIR")
-    if stated:
-        return Path(stated)
-    base = os.environ.get("XDG_CACHE_HOME")
-    if base:
-        return Path(base) / "ccltui"
-    try:
-        return Path.home() / ".cache" / "ccltui"
-    except RuntimeError:  # no HOME and no entry in the password file
-        import tempfile  # noqa: PLC0415  (as in Store.write)
-
-        return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"
-
-
 class DamagedEntryError(ValueError):
     """A folder of the store is not a complete entry."""
 

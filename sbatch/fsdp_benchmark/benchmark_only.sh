@@ -16,5 +16,5 @@ for CCLTUI_SBATCH in "${CCLTUI_SBATCH:-}" "${SLURM_SUBMIT_DIR:-.}"{/..,/sbatch,}
 done
 # shellcheck source=lib.sh
 source "$CCLTUI_SBATCH/fsdp_benchmark/lib.sh"
-prepare
+prepare "$@"
 run_benchmark

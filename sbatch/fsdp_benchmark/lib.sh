@@ -14,10 +14,14 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
+# shellcheck source=../lib/follow_site.sh
+source "$CCLTUI_SBATCH/lib/follow_site.sh"
 
-# prepare: settings of the site, the Python that is used, and the number of nodes and ranks.
+# prepare [ARGUMENT OF THE BATCH SCRIPT...]: settings of the site, the Python that is used, and the
+# number of nodes and ranks.
 prepare() {
     load_site
+    follow_site "$@"
     set_paths
     set_caches
     load_modules

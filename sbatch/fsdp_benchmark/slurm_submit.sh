@@ -21,7 +21,7 @@ for CCLTUI_SBATCH in "${CCLTUI_SBATCH:-}" "${SLURM_SUBMIT_DIR:-.}"{/..,/sbatch,}
 done
 # shellcheck source=lib.sh
 source "$CCLTUI_SBATCH/fsdp_benchmark/lib.sh"
-prepare
+prepare "$@"
 run_benchmark || warn "the benchmark failed; what it measured is in logs/"
 next_port
 run_training --checkpoints "${CHECKPOINT_DIR:-checkpoints/${SLURM_JOB_ID:-local}}" "$@"

@@ -65,14 +65,16 @@ def _run(chosen: argparse.Namespace, place: training.Place) -> None:
         epoch = trainer.train(tokens, number)
         epochs.append(dataclasses.replace(epoch, val_loss=trainer.validate(val_tokens)))
     log.close()
+    tag = f"epoch-{chosen.epochs}"
     if chosen.save_checkpoint:
-        trained.save(chosen.run_dir, f"epoch-{chosen.epochs}")
+        trained.save(chosen.run_dir, tag)
     if place.rank == 0:
         wall_s = time.perf_counter() - began
         story = _Story(chosen, place, what, about, sizes, epochs)
         path = chosen.run_dir / "training_metrics.json"
         path.write_text(json.dumps(story.document(wall_s), indent=2) + "\n", encoding="utf-8")
-        line = records.complete(chosen, place.world, story.tokens_per_s, wall_s)
+        saved = chosen.run_dir / tag if chosen.save_checkpoint else None
+        line = records.complete(chosen.run_dir, place.world, story.tokens_per_s, wall_s, saved)
         print(line, flush=True)
     leave_together()
 

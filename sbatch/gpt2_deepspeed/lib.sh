@@ -14,6 +14,8 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
+# shellcheck source=../lib/follow_site.sh
+source "$CCLTUI_SBATCH/lib/follow_site.sh"
 
 SWITCHES=(NSYS NCCL_LOGS TORCHRUN_LOGS DIST_DEBUG)
 
@@ -72,6 +74,7 @@ run_gpt2() {
     set_switches
     need_run_dir
     load_site
+    follow_site "$@"
     set_paths
     set_caches
     load_modules

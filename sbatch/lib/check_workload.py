@@ -9,19 +9,30 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from memory import check_memory
+from memory import Model, check_memory, fits, peak_bytes
 from plan_checks import Problem, check_model, check_plan, check_recording
-from run_card import FOLLOWED
+from run_card import FOLLOWED, card_values
 from torchtitan_arguments import is_classic
 from train_config import ConfigError, TrainConfig, read_train_config
 
 _IN_CARD = ("--parallelism.", "--training.", "--model.")
+
+_SIZES = {
+    "num_params": "num_params",
+    "layers": "num_layers",
+    "hidden": "hidden_size",
+    "intermediate": "intermediate_size",
+    "vocabulary": "vocab_size",
+}
+"""Size of the planner's model -> key of the card."""
+_ARCHITECTURE = "workload.model.model_arch"
 
 FACTS = {
     "assets": "model.hf_assets_path",
@@ -66,14 +77,16 @@ def main() -> int:
         return 1
     size = size_of(config, options)
     torchtitan = _torchtitan()
+    memory = check_memory_of(config, options, size.ranks)
     print(f"nodes={size.nodes}\ngpus_per_node={size.gpus_per_node}\ntorchtitan={torchtitan}")
+    print(f"steps={config.number('training.steps')}\nlarge_gpus={'yes' if memory.large else 'no'}")
     for name, key in FACTS.items():
         print(f"{name}={config.values[key]}")
     problems = [
         *check_plan(config, world_size=size.ranks, torch_profiler=options.profile != "nsys"),
         *_of_nsys(config, options),
         *_of_torchtitan(config, options.train_program, torchtitan),
-        *_memory(config, options, size.ranks),
+        *memory.problems,
         *_card_of_file(overrides),
     ]
     for problem in problems:
@@ -95,6 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gpus-of-a-node", type=int, default=1, help="what a node of the site has")
     parser.add_argument("--profile", default="torch")
     parser.add_argument("--gpu-memory-gib", type=float)
+    parser.add_argument("--large-gpu-memory-gib", type=float, help="of the site's larger nodes")
+    parser.add_argument("--larger-nodes", default="", help="the constraint that asks for them")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--train-program", default="torchtitan.train")
     return parser
@@ -133,28 +148,51 @@ def _is_followed(word: str) -> bool:
     return word.removeprefix("--").partition("=")[0].replace("-", "_") in FOLLOWED
 
 
-def _memory(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Iterator[Problem]:
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Problems with the memory of the GPUs; ``large``: the site's larger nodes are needed."""
+
+    problems: tuple[Problem, ...] = ()
+    large: bool = False
+
+
+def check_memory_of(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Memory:
+    """Choose between the site's nodes, and check the memory of those that are chosen."""
     card: Path | None = options.card
     if card is None or options.gpu_memory_gib is None or options.device == "cpu":
-        return
+        return Memory()
+    model = model_of(card)
+    if isinstance(model, Problem):
+        return Memory((model,))
+    size, large = options.gpu_memory_gib, options.large_gpu_memory_gib
+    peak = peak_bytes(config, model, ranks)
+    if large is None or large <= size or peak is None or fits(peak, size):
+        found = [*check_memory(config, model=model, world_size=ranks, gpu_memory_gib=size)]
+        if found and options.larger_nodes:
+            what = f"the site has larger GPUs: --constraint '{options.larger_nodes}'"
+            found.append(Problem("note", what, ""))
+        return Memory(tuple(found))
+    what = f"about {peak / 2**30:.1f} GiB on every GPU: nodes with {large:g} GB are requested"
+    there = check_memory(config, model=model, world_size=ranks, gpu_memory_gib=large)
+    return Memory((Problem("note", what, ""), *there), large=True)
+
+
+def model_of(card: Path) -> Model | Problem:
+    """Return the sizes of the model in the card, or why they are unknown."""
     try:
-        from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415
-        from ccltui.parsers.errors import TraceError  # noqa: PLC0415
-    except ImportError:
-        what = f"the memory was not checked: {sys.executable} has no ccltui to read the card"
-        yield Problem("warning", what, "run setup_env.sh, which installs it")
-        return
-    try:
-        num_params = read_card(card).num_params
-    except (TraceError, OSError) as error:
-        yield Problem("error", str(error), "")
-        return
-    if num_params is None:
-        yield Problem("warning", f"the memory was not checked: {card} has no num_params", "")
-        return
-    yield from check_memory(
-        config, num_params=num_params, world_size=ranks, gpu_memory_gib=options.gpu_memory_gib
-    )
+        stated = {key: value for key, value, _ in card_values(card.read_text(encoding="utf-8"))}
+    except (OSError, UnicodeDecodeError) as error:
+        return Problem("error", f"{card}: {error}", "")
+    sizes = {name: _count(stated.get(f"{_ARCHITECTURE}.{key}", "")) for name, key in _SIZES.items()}
+    missing = [_SIZES[name] for name, value in sizes.items() if value == 0]
+    if missing:
+        what = f"the memory was not checked: {card} has no {', '.join(missing)}"
+        return Problem("warning", what, "")
+    return Model(**sizes)
+
+
+def _count(text: str) -> int:
+    return int(text) if re.fullmatch(r"[1-9]\d{0,17}", text) else 0
 
 
 if __name__ == "__main__":

@@ -20,16 +20,23 @@ source "$CCLTUI_SBATCH/lib/traces.sh"
 source "$CCLTUI_SBATCH/lib/checks.sh"
 # shellcheck source=failures.sh
 source "$CCLTUI_SBATCH/lib/failures.sh"
+# shellcheck source=follow_site.sh
+source "$CCLTUI_SBATCH/lib/follow_site.sh"
 
 # run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
 run_workload() {
     local name=$1 status=0
     shift
     WORKLOAD_DIR=${CCLTUI_WORKLOAD_DIR:-$CCLTUI_SBATCH/workloads/$name}
-    export PROFILE_MODE=${PROFILE_MODE:-torch}
-    need_one_of PROFILE_MODE "$PROFILE_MODE" torch nsys both
+    name=${WORKLOAD_DIR##*/}
+    # Modules that the configuration imports lie there; those of the user come first.
+    export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$CCLTUI_SBATCH/torchtitan_models
     load_site
+    set_profile_mode
+    export PROFILE_MODE
+    follow_site "$@"
     [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
+    use_present_gpus
     set_paths
     set_caches
     set_program
@@ -37,6 +44,7 @@ run_workload() {
     need_training_python
     set_distributed
     check_workload "$@"
+    set_nsys_steps
     need_program
     need_nsys
     need_assets
@@ -96,7 +104,8 @@ write_card() {
 describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"
-    "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" "$WORKLOAD_DIR/train_config.toml" -- "$@" \
+    SITE_DEVICE=$SITE_DEVICE "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" \
+        "$WORKLOAD_DIR/train_config.toml" -- "$@" \
         >"$TRACE_DIR/launcher_metadata.json"
 }
 
@@ -113,7 +122,7 @@ finish() {
         link_traces || warn "no capture in which all $WORLD_SIZE ranks left a trace; nothing to link"
     fi
     if "$CCLTUI_SBATCH/lib/verify_traces.sh" --ranks "$WORLD_SIZE" --profile "$PROFILE_MODE" \
-        --device "$SITE_DEVICE" --python "$PYTHON" "$TRACE_DIR"; then
+        --device "$SITE_DEVICE" --steps "${FACTS[steps]}" --python "$PYTHON" "$TRACE_DIR"; then
         log "next: ccltui $TRACE_DIR"
     elif ((status == 0)); then
         status=$INCOMPLETE

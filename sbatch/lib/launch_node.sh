@@ -16,6 +16,9 @@ source "$CCLTUI_SBATCH/lib/torchrun.sh"
 load_site
 site_environment
 
+# Large models fill the memory to a few percent; what freed blocks leave between them is lost.
+export PYTORCH_CUDA_ALLOC_CONF=${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}
+
 set_torchrun "$PROFILER"
 launcher=("${TORCHRUN[@]}" "$CCLTUI_SBATCH/lib/train_with_traces.py" "$TRAIN_PROGRAM")
 if [[ $PROFILER == nsys ]]; then

@@ -30,6 +30,7 @@ def main(words: Sequence[str] = ()) -> None:
         "git_commit": _output("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"),
         "profile_mode": os.environ.get("PROFILE_MODE"),
         "train_program": os.environ.get("TRAIN_PROGRAM"),
+        "nsys_steps": _recorded_by_nsys(),
         **_training(words),
         "slurm": {
             "job_id": os.environ.get("SLURM_JOB_ID"),
@@ -43,6 +44,13 @@ def main(words: Sequence[str] = ()) -> None:
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def _recorded_by_nsys() -> str | None:
+    """Return the steps that nsys records, None where it records by time or not at all."""
+    steps = os.environ.get("NSYS_STEPS", "none")
+    by_steps = os.environ.get("PROFILE_MODE") in {"nsys", "both"} and steps != "none"
+    return steps if by_steps and os.environ.get("SITE_DEVICE") != "cpu" else None
 
 
 def _training(words: Sequence[str]) -> dict[str, object]:

@@ -20,7 +20,7 @@ fail() {
 
 # The statuses of every script here.
 # shellcheck disable=SC2034
-readonly FAILED=1 USAGE=2 INCOMPLETE=4
+readonly FAILED=1 USAGE=2 CANNOT=3 INCOMPLETE=4
 
 # help_text FILE: the comment at the top of a script is its help.
 help_text() {

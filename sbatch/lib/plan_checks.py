@@ -13,13 +13,16 @@ from train_config import TrainConfig
 
 # Those whose get_train_spec() has a pipelining_fn in torchtitan 0.2.2.
 _PIPELINED = frozenset({"llama3", "llama4", "deepseek_v3"})
+_QWEN_PIPELINE = "ccltui_qwen3"
+# Flavors of qwen3 whose embedding and output are one tensor, which two stages cannot hold.
+_TIED = frozenset({"debugmodel", "0.6B", "1.7B", "4B"})
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem and its solution; a job with an error is not submitted."""
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "warning", "note"]
     what: str
     fix: str
 
@@ -79,13 +82,8 @@ def _data(config: TrainConfig, *, offline: bool) -> Iterator[Problem]:
 def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
     """Yield what a torchtitan that reads TOML does not support of the model."""
     name = config.text("model.name")
-    if config.number("parallelism.pipeline_parallel_degree") > 1 and name not in _PIPELINED:
-        yield Problem(
-            "error",
-            f"torchtitan {version} does not pipeline {name}",
-            "use torchtitan 0.3 or newer in an environment of its own: "
-            "VENV_DIR=… TORCHTITAN_VERSION=0.3.0 sbatch/setup_env.sh",
-        )
+    if config.number("parallelism.pipeline_parallel_degree") > 1:
+        yield from _stages(config, name, version)
     replicas = config.number("parallelism.data_parallel_replicate_degree")
     shards = config.number("parallelism.data_parallel_shard_degree")
     if name == "llama3" and shards == 1 < replicas and config.ranks() != replicas:
@@ -94,6 +92,23 @@ def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
             f"torchtitan {version} replicates llama3 only where nothing else is parallel",
             f"shard instead: data_parallel_shard_degree = {replicas}, "
             "data_parallel_replicate_degree = 1",
+        )
+
+
+def _stages(config: TrainConfig, name: str, version: str) -> Iterator[Problem]:
+    """Check that the model can be cut into pipeline stages; an imported module may see to it."""
+    imported = config.text("experimental.custom_import")
+    if name not in _PIPELINED and not imported:
+        fix = "set pipeline_parallel_degree = 1"
+        if name == "qwen3":
+            fix = f'set custom_import = "{_QWEN_PIPELINE}" in [experimental], or {fix[4:]}'
+        yield Problem("error", f"torchtitan {version} does not pipeline {name}", fix)
+    elif imported == _QWEN_PIPELINE and config.text("model.flavor") in _TIED:
+        yield Problem(
+            "error",
+            f"{name} {config.text('model.flavor')} has one tensor for embedding and output, which "
+            "lie in different stages",
+            "set pipeline_parallel_degree = 1, or take a larger flavor",
         )
 
 

@@ -7,6 +7,7 @@ and a changed line tells what the workload's card had. Only the standard library
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ SAME = {
 FOLLOWED = frozenset({*SAME.values(), _SHARD, _LOCAL, _GLOBAL, _MICRO})
 """Keys of the configuration that the card of a run follows."""
 
+_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+"""Words that YAML reads as something other than text."""
+
 _LINE = re.compile(
     r"(?P<indent> *)(?P<key>[\w-]+):(?P<space> +)(?P<value>[^\s#][^#\n]*?)?(?P<rest>\s*(?:#.*)?)"
 )
@@ -43,16 +47,24 @@ _LINE = re.compile(
 
 def card_of_run(text: str, config: TrainConfig, stated: frozenset[str], world_size: int) -> str:
     """Return the text of a card with its values replaced by those of ``config``."""
-    known = {key: value for key, value, _ in _values(text)}
+    known = {key: value for key, value, _ in card_values(text)}
     wanted = dict(_wanted(known, config, stated, world_size))
     lines = text.splitlines(keepends=True)
-    for key, value, number in _values(text):
+    for key, value, number in card_values(text):
         if key in wanted and str(wanted[key]) != value.strip("\"'"):
             match = _LINE.match(lines[number])
             if match is not None:
                 head = lines[number][: match.start("value")]
-                lines[number] = f"{head}{wanted[key]}  # {value} in the card of the workload\n"
+                written = _scalar(wanted[key])
+                lines[number] = f"{head}{written}  # {value} in the card of the workload\n"
     return "".join(lines)
+
+
+def _scalar(value: int | str) -> str:
+    """Return a value as YAML; text that could mean something else there is quoted."""
+    text = str(value)
+    is_plain = isinstance(value, int) or re.fullmatch(r"[A-Za-z][\w./-]*", text)
+    return text if is_plain and text.lower() not in _NO_TEXT else json.dumps(text)
 
 
 def _wanted(
@@ -79,7 +91,7 @@ def _batch(local: int, whole: int, replicas: int) -> int:
     return whole if whole > 0 else local * replicas
 
 
-def _values(text: str) -> Iterator[tuple[str, str, int]]:
+def card_values(text: str) -> Iterator[tuple[str, str, int]]:
     """Yield dotted key, value as written, and number of each line ``key: value``."""
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines()):
@@ -103,7 +115,17 @@ def main(words: Sequence[str]) -> int:
     stated = frozenset(effective_values(path, overrides))
     made = card_of_run(text, read_train_config(path, overrides), stated, int(world_size))
     sys.stdout.write(made)
+    for change in _changes(text, made):
+        print(f"note: the card of the run: {change}", file=sys.stderr)
     return 0
+
+
+def _changes(before: str, after: str) -> Iterator[str]:
+    """Yield what the run has and the card of the workload has not, by key."""
+    values = {key: value for key, value, _ in card_values(before)}
+    for key, value, _ in card_values(after):
+        if values.get(key) != value:
+            yield f"{key} {value}, {values[key]} in that of the workload"
 
 
 if __name__ == "__main__":

@@ -15,10 +15,13 @@ log_pattern() {
 job_environment() {
     JOB_ENVIRONMENT=(
         "CCLTUI_SBATCH=$CCLTUI_SBATCH" "CCLTUI_WORKLOAD_DIR=$WORKLOAD_DIR" "CCLTUI_SITE=$CCLTUI_SITE"
-        "PROFILE_MODE=$PROFILE_MODE" "TRACE_DIR=$TRACE_DIR" "TRACE_BASE=$TRACE_BASE"
+        "CCLTUI_SUBMITTED=yes" "TRACE_DIR=$TRACE_DIR" "TRACE_BASE=$TRACE_BASE"
         "VENV_DIR=$VENV_DIR" "HF_ASSETS_ROOT=$HF_ASSETS_ROOT"
         "GPUS_PER_NODE=$GPUS_PER_NODE"
     )
+    # Where nobody chose a mode the job decides: it knows whether there is an nsys.
+    [[ $PROFILE_MODE_CHOSEN == no ]] || JOB_ENVIRONMENT+=("PROFILE_MODE=$PROFILE_MODE")
+    [[ ${FACTS[large_gpus]:-no} == no ]] || JOB_ENVIRONMENT+=("SITE_GPU_MEMORY_GIB=$SITE_GPU_MEMORY_GIB")
     [[ -z ${CCLTUI_TRAIN_PROGRAM:-} ]] || JOB_ENVIRONMENT+=("CCLTUI_TRAIN_PROGRAM=$CCLTUI_TRAIN_PROGRAM")
 }
 
@@ -30,7 +33,6 @@ sbatch_command() {
         qos=${SITE_QUICK_QOS:-$qos}
         time=${time:-$SITE_QUICK_TIME}
     fi
-    if [[ -z $time && $PROFILE_MODE == both ]]; then time=$(twice "$(directive time)"); fi
     SBATCH=(--export=ALL --nodes="$NODES" --ntasks-per-node=1 --cpus-per-task="$SITE_CPUS_PER_TASK")
     [[ -z $SITE_GPU_OPTION ]] || SBATCH+=("$SITE_GPU_OPTION$GPUS_PER_NODE")
     [[ -z $SITE_ACCOUNT ]] || SBATCH+=(--account="$SITE_ACCOUNT")
@@ -40,12 +42,4 @@ sbatch_command() {
     [[ -z $time ]] || SBATCH+=(--time="$time")
     [[ -z $DEPENDENCY ]] || SBATCH+=(--dependency="$DEPENDENCY")
     SBATCH+=(--output="$(log_pattern)" "${SITE_SBATCH_OPTIONS[@]}" "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}")
-}
-
-# twice HH:MM:SS: two runs take twice the time.
-twice() {
-    local hours minutes seconds total
-    IFS=: read -r hours minutes seconds <<<"$1"
-    total=$((2 * (10#$hours * 3600 + 10#$minutes * 60 + 10#$seconds)))
-    printf '%02d:%02d:%02d\n' $((total / 3600)) $((total / 60 % 60)) $((total % 60))
 }

@@ -31,7 +31,7 @@ site_names() {
 need_account() {
     [[ $SITE_ACCOUNT_NEEDED != yes || -n ${SITE_ACCOUNT:-} ]] ||
         fail "$USAGE" "no account to charge on $SITE_NAME" \
-            "give --account, or set SITE_ACCOUNT; yours are listed by: $SITE_ACCOUNT_LIST"
+            "${SITE_ACCOUNT_FROM:-set SITE_ACCOUNT}, or give --account; yours are listed by: $SITE_ACCOUNT_LIST"
 }
 
 # load_modules: module commands use unset variables and fail often, so both are allowed.

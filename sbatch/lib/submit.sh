@@ -6,7 +6,7 @@
 #   --dry-run              print what would be submitted, and submit nothing
 #   --test-only            let Slurm say when it would start, and submit nothing
 #   --local                run here and now, without Slurm, on one node
-#   --profile MODE         torch (default), nsys, or both: two runs, one after the other
+#   --profile MODE         torch, nsys, or both (default): two runs, one after the other
 #   --steps N              end after N steps
 #   --quick                20 steps in the site's queue for short jobs
 #   --site NAME|FILE       site profile
@@ -42,17 +42,23 @@ main() {
     shift
     read_options "$@"
     load_site
+    set_profile_mode
+    use_chosen_gpus
     set_paths
     name=${WORKLOAD_DIR##*/}
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
     set_program
     find_python
     DEFAULT_NODES=$(directive nodes)
+    declare -gA FACTS=()
     if [[ -n $PYTHON ]]; then
         check_workload "${TRAIN_ARGUMENTS[@]}"
+        use_large_gpus
     else
         warn "the configuration was not checked: no Python with tomllib (3.11 or newer) here"
         NODES=${NODES:-$DEFAULT_NODES} GPUS_PER_NODE=${GPUS_PER_NODE:-$SITE_GPUS_PER_NODE}
+        need_count --nodes "$NODES"
+        need_count --gpus-per-node "$GPUS_PER_NODE"
     fi
     if [[ $ACTION == local ]]; then
         run_here
@@ -68,8 +74,7 @@ main() {
 
 read_options() {
     ACTION=submit PARSABLE=no TIME_LIMIT="" DEPENDENCY="" NODES=${NODES:-} GPUS_PER_NODE=${GPUS_PER_NODE:-}
-    TRAIN_ARGUMENTS=() QUICK=no
-    export PROFILE_MODE=${PROFILE_MODE:-torch}
+    TRAIN_ARGUMENTS=() QUICK=no CONSTRAINT_CHOSEN=no
     split_options "$@"
     set -- "${WORDS[@]}"
     while (($#)); do
@@ -93,7 +98,7 @@ read_options() {
         esac
         shift
     done
-    need_one_of --profile "$PROFILE_MODE" torch nsys both
+    [[ -z ${PROFILE_MODE:-} ]] || need_one_of --profile "$PROFILE_MODE" torch nsys both
     if [[ $QUICK == yes ]]; then
         TRAIN_ARGUMENTS=(--training.steps 20 "${TRAIN_ARGUMENTS[@]}")
     fi
@@ -116,7 +121,7 @@ read_value() {
     --account) SITE_ACCOUNT=$2 ;;
     --qos) SITE_QOS=$2 SITE_QUICK_QOS=$2 ;;
     --partition) SITE_PARTITION=$2 ;;
-    --constraint) SITE_CONSTRAINT=$2 ;;
+    --constraint) SITE_CONSTRAINT=$2 CONSTRAINT_CHOSEN=yes ;;
     --time) TIME_LIMIT=$2 ;;
     --nodes)
         need_count --nodes "$2"
@@ -133,6 +138,19 @@ read_value() {
         [[ $2 != *.py ]] || CCLTUI_TRAIN_PROGRAM=$(realpath -m -- "$2")
         ;;
     esac
+}
+
+# use_chosen_gpus: a constraint of one's own is kept; that of the larger nodes means their memory.
+use_chosen_gpus() {
+    [[ $CONSTRAINT_CHOSEN == yes ]] || return 0
+    [[ $SITE_CONSTRAINT != "${SITE_LARGE_CONSTRAINT:-}" ]] || SITE_GPU_MEMORY_GIB=$SITE_LARGE_GPU_MEMORY_GIB
+    SITE_LARGE_GPU_MEMORY_GIB=""
+}
+
+# use_large_gpus: ask for the larger nodes where the workload does not fit the others.
+use_large_gpus() {
+    [[ ${FACTS[large_gpus]} == yes ]] || return 0
+    SITE_CONSTRAINT=${SITE_LARGE_CONSTRAINT:-} SITE_GPU_MEMORY_GIB=$SITE_LARGE_GPU_MEMORY_GIB
 }
 
 show_plan() {

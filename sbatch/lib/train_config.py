@@ -48,14 +48,19 @@ KEYS = (
     Key("training.dataset", "c4_test"),
     Key("training.dataset_path", ""),
     Key("training.dtype", "float32"),
+    Key("training.enable_cpu_offload", False),
     Key("optimizer.name", "AdamW"),
     Key("parallelism.data_parallel_replicate_degree", 1, 1),
     Key("parallelism.data_parallel_shard_degree", -1, -1),
     Key("parallelism.tensor_parallel_degree", 1, 1),
     Key("parallelism.pipeline_parallel_degree", 1, 1),
     Key("parallelism.pipeline_parallel_microbatch_size", 1, 1),
+    Key("parallelism.pipeline_parallel_first_stage_less_layers", 1, 0),
+    Key("parallelism.pipeline_parallel_last_stage_less_layers", 1, 0),
     Key("parallelism.context_parallel_degree", 1, 1),
     Key("parallelism.expert_parallel_degree", 1, 1),
+    Key("activation_checkpoint.mode", "selective"),
+    Key("experimental.custom_import", ""),
 )
 _KEYS = {key.name: key for key in KEYS}
 _DEGREES = (
@@ -172,6 +177,9 @@ def _value(path: Path, key: Key, document: Mapping[str, Any], given: Mapping[str
     if type(value) is not type(key.default):
         expected = {str: "a text", int: "a whole number", bool: "true or false"}[type(key.default)]
         raise ConfigError(f"{where} is {value!r}, not {expected}")
+    # The shell scripts read these texts line by line, and paths are made of them.
+    if isinstance(value, str) and not value.isprintable():
+        raise ConfigError(f"{where} is {value!r}: a text of one line without control characters")
     if isinstance(value, int) and not _in_range(key, value):
         raise ConfigError(f"{where} is {value}, less than {max(1, key.lowest or 0)}")
     return value

@@ -13,8 +13,8 @@
 #   --help
 #
 # `column` writes nsys_stats_REPORT.txt, which holds all reports; the other formats write a file a
-# report, REPORT_NAME.csv. Of a directory every .nsys-rep below it is taken. `ccltui stats` prints
-# the same reports from an .sqlite export without any nsys.
+# report, REPORT_NAME.csv. Of a directory every .nsys-rep below it is taken, links are followed.
+# `ccltui stats` prints the same reports from an .sqlite export without any nsys.
 set -euo pipefail
 
 export PROGRAM=nsys/stats.sh
@@ -90,12 +90,17 @@ read_value() {
 }
 
 find_files() {
-    local input
+    local input report
+    declare -A seen=()
     FILES=()
     for input in "${INPUTS[@]}"; do
         if [[ -d $input ]]; then
-            while IFS= read -r -d '' report; do FILES+=("$report"); done \
-                < <(find "$input" -name '*.nsys-rep' -type f -print0 | sort -z)
+            # Of a report and a link to it only the first is taken.
+            while IFS= read -r -d '' report; do
+                [[ -z ${seen[$(realpath -- "$report")]:-} ]] || continue
+                seen[$(realpath -- "$report")]=yes
+                FILES+=("$report")
+            done < <(find -L "$input" -name '*.nsys-rep' -type f -print0 2>/dev/null | sort -z)
         elif [[ -r $input ]]; then
             FILES+=("$input")
         else

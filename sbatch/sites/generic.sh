@@ -9,6 +9,7 @@ SITE_NAME=generic
 # Who pays. yes: refuse to submit without an account.
 : "${SITE_ACCOUNT:=}"
 : "${SITE_ACCOUNT_NEEDED:=no}"
+SITE_ACCOUNT_FROM='set SITE_ACCOUNT' # what to do where it is missing
 SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 
 # Where jobs go; empty leaves the choice to the cluster.
@@ -29,6 +30,9 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_GPUS_PER_NODE:=4}"
 : "${SITE_GPU_OPTION=--gpus-per-node=}"
 : "${SITE_GPU_MEMORY_GIB:=80}"
+# Nodes with larger GPUs, which run.sh asks for where a workload does not fit the others; empty: none.
+: "${SITE_LARGE_GPU_MEMORY_GIB:=}"
+: "${SITE_LARGE_CONSTRAINT:=}"
 : "${SITE_CPUS_PER_TASK:=32}"
 
 # Further options of sbatch and of srun.

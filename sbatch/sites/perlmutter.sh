@@ -5,12 +5,19 @@
 
 SITE_NAME=perlmutter
 
-: "${SITE_ACCOUNT:=${NERSC_ALLOCATION:-}}" # your project, as in m1234
+# Who pays: NERSC_ALLOCATION of the environment, else that of ../perlmutter/common.sh.
+site_allocation() (
+    # shellcheck source=../perlmutter/common.sh
+    [[ -n ${NERSC_ALLOCATION:-} ]] || source "$CCLTUI_SBATCH/perlmutter/common.sh"
+    printf '%s' "$NERSC_ALLOCATION"
+)
+: "${SITE_ACCOUNT:=$(site_allocation)}"
 SITE_ACCOUNT_NEEDED=yes
+SITE_ACCOUNT_FROM='set NERSC_ALLOCATION in sbatch/perlmutter/common.sh or export it'
 SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 
 : "${SITE_PARTITION:=}"
-: "${SITE_CONSTRAINT:=gpu}" # 'gpu&hbm80g' asks for the nodes with 80 GB; say 80 below then
+: "${SITE_CONSTRAINT:=gpu}"
 : "${SITE_QOS:=regular}"
 : "${SITE_QUICK_QOS:=debug}"
 : "${SITE_QUICK_TIME:=00:30:00}" # the most that debug allows
@@ -23,6 +30,8 @@ SITE_DEVICE=cuda
 : "${SITE_GPUS_PER_NODE:=4}"
 : "${SITE_GPU_OPTION=--gpus-per-node=}"
 : "${SITE_GPU_MEMORY_GIB:=40}"
+: "${SITE_LARGE_GPU_MEMORY_GIB:=80}"
+: "${SITE_LARGE_CONSTRAINT:=gpu&hbm80g}"
 : "${SITE_CPUS_PER_TASK:=128}"
 
 SITE_SBATCH_OPTIONS=()

@@ -88,7 +88,7 @@ def test_runs_that_cannot_be_compared_end_with_3(tmp_path: Path) -> None:
         (["a", "b", "--noise", "-1"], 2, "'-1' is not a percentage from 0"),
         (["a", "b", "-o", "/nowhere/x"], 2, "/nowhere/x: the folder /nowhere does not exist"),
         (["absent", "a"], 1, "absent: no such file or directory"),
-        (["a", "b"], 1, "b: no run and no cluster benchmark here"),
+        (["a", "b"], 1, "b: no run, no cluster benchmark and no text of nsys stats here"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -142,7 +142,9 @@ def test_doctor_counts_what_is_in_doubt(tmp_path: Path) -> None:
 
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     assert (done.returncode, done.stderr) == (0, "")
-    assert checks["files"]["message"] == "no trace that can be opened"
+    assert checks["files"]["message"] == (
+        "no trace; without one 2 training metrics files can be used"
+    )
     assert (checks["runs"]["state"], checks["runs"]["message"]) == (
         "warning",
         "3 runs; incomplete: killed; with remarks: accum2_300 and bucket200_300",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from shell import CCLTUI, run
+
+from ccltui.doctor.without_traces import SHOWN_BY
+from ccltui.parsers.formats import FORMATS
 
 
 def test_a_table_of_files_checks_and_notes(job: Path) -> None:
@@ -89,12 +93,61 @@ def test_nothing_to_look_at(tmp_path: Path) -> None:
     assert empty.stderr.startswith(f"ccltui: no Kineto trace in {tmp_path}; found notes.txt: ")
 
 
-def test_a_directory_that_answers_without_traces_is_no_problem(tmp_path: Path) -> None:
-    (tmp_path / "gate_logs_0.json").write_text('{"expert_loads": [[1, 2], [3, 4]]}')
+TABLE = """\
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
-    checks = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)["checks"]
+ Time (%)  Total Time (ns)  Instances  Name
+ --------  ---------------  ---------  ----
+    100.0               10          2  gemm
 
-    assert [(check["check"], check["state"]) for check in checks] == [("files", "warning")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "checks", "advice"),
+    [
+        (
+            "gate_logs_0.json",
+            '{"expert_loads": [[1, 2], [3, 4]]}',
+            ["files"],
+            "--metric token_to_expert_assignment",
+        ),
+        (
+            "benchmark_7.yaml",
+            "hostname: a\ntotal_time: 1.00 seconds\nresults:\n  CPU:\n    Compression: 5.00 MB/s\n",
+            ["files", "machines"],
+            "--metric cluster_outliers",
+        ),
+        ("nsys_stats_a.txt", TABLE, ["files", "reports"], "ccltui stats DIR"),
+    ],
+)
+def test_a_directory_that_answers_without_traces_is_no_problem(
+    tmp_path: Path, name: str, text: str, checks: list[str], advice: str
+) -> None:
+    (tmp_path / name).write_text(text)
+
+    done = run(CCLTUI, "doctor", tmp_path, "--format", "json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)["checks"]
+    assert [(check["check"], check["state"]) for check in found] == [(one, "ok") for one in checks]
+    assert advice in found[0]["fix"]
+    assert "profiler" not in found[0]["fix"]
+
+
+def test_a_text_of_nsys_that_holds_no_table_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nsys_stats_a.txt").write_text(TABLE)
+    text = "ERROR: Report 'gpu-kern-summary' could not be found.\n"
+    (tmp_path / "nsys_stats_b.txt").write_text(text)
+
+    found = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)["checks"]
+
+    assert (found[1]["check"], found[1]["state"]) == ("reports", "warning")
+    assert found[1]["message"] == "tables: cuda_gpu_kern_sum (1); nsys_stats_b.txt: no table"
+
+
+def test_every_file_that_answers_without_traces_has_its_advice() -> None:
+    assert set(SHOWN_BY) == {one.kind for one in FORMATS if one.has_own_metrics}
 
 
 def test_notes_say_how_often_and_where(tmp_path: Path) -> None:
@@ -117,4 +170,22 @@ def test_notes_say_how_often_and_where(tmp_path: Path) -> None:
 def test_a_directory_is_missing_on_the_command_line() -> None:
     done = run(CCLTUI, "doctor")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "ccltui: the following arguments are required: DIR\n"
+    assert done.stderr.startswith("ccltui: no trace directory given: ccltui doctor DIR, or ")
+
+
+def test_one_row_for_the_same_note_on_many_files(tmp_path: Path) -> None:
+    event = '{"ph":"X","ts":1,"dur":1,"name":"a","pid":1,"tid":1},'
+    for rank in range(5):
+        text = '{"traceEvents":[' + event * (rank + 1) + '{"ph":"X","name'
+        (tmp_path / f"rank{rank}.json").write_text(text)
+
+    shown = run(CCLTUI, "doctor", tmp_path).stdout
+    written = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)
+
+    lines = shown.split("\n\n")[-1].splitlines()
+    (line,) = [line for line in lines if line.startswith("truncated_trace")]
+    assert "rank0.json, rank1.json, rank2.json and 2 more" in line
+    assert line.split("and 2 more")[1].split()[0] == "5"
+    assert "1 events kept (the first of several; their numbers differ)" in line
+    codes = [note["code"] for note in written["notes"]]
+    assert codes.count("truncated_trace") == 5  # a document has them by file

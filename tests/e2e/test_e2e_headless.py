@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -335,10 +336,42 @@ def test_no_cache_leaves_nothing(job: Path, tmp_path: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
-def test_the_trace_directory_is_not_written(job: Path) -> None:
-    before = sorted((entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(job))
-    run(CCLTUI, job, "--metric", "all")
-    assert sorted((entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(job)) == before
+def contents(directory: Path) -> list[tuple[str, int]]:
+    return sorted((entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(directory))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("{}", "--metric", "all"),
+        ("doctor", "{}"),
+        ("diff", "{}", "{}"),
+        ("metrics-report", "{}", "--metric", "iter_time"),
+        ("stats", "{}"),
+        ("card", "lint", "{}"),
+        ("card", "init", "{}"),
+    ],
+    ids=" ".join,
+)
+def test_the_trace_directory_is_not_written(job: Path, arguments: tuple[str, ...]) -> None:
+    before = contents(job)
+
+    run(CCLTUI, *(word.replace("{}", str(job)) for word in arguments))
+
+    assert contents(job) == before
+
+
+def test_analyse_writes_its_two_documents_beside_the_traces(job: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(job, copy)
+    before = contents(copy)
+
+    done = run(CCLTUI, "analyse", copy, "--metric", "iter_time")
+
+    assert done.returncode == 0, done.stderr
+    new = set(contents(copy)) - set(before)
+    assert {name for name, _ in new} == {"metrics.json", "metrics.csv"}
+    assert set(before) <= set(contents(copy))
 
 
 def test_a_report_may_be_put_into_the_trace_directory(job: Path, tmp_path: Path) -> None:

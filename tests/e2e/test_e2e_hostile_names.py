@@ -23,7 +23,7 @@ from hostile_names import (
 )
 
 from ccltui import cli, process
-from ccltui.commands import ccl_metrics
+from ccltui.commands import ccl_metrics_command
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def test_files_beside_the_traces(hostile: Hostile, run: Run, tmp_path: Path) -> 
 def test_the_document_of_ccl_metrics(metrics: Sequence[str], hostile: Hostile, run: Run) -> None:
     named = [word for name in metrics for word in ("--metric", name)]
 
-    done = run("--trace", hostile.job, *named, command=ccl_metrics.run)
+    done = run("--trace", hostile.job, *named, command=ccl_metrics_command.run)
 
     json.loads(done.out)
     assert unsafe(done.out) | unsafe(done.err) == set()

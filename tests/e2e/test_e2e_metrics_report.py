@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from shell import CCLTUI, run
 
 
@@ -46,6 +47,18 @@ def test_a_table_of_chosen_metrics(job: Path, tmp_path: Path) -> None:
         "idle_ratio [ratio]",
     ]
     assert float(row["iter_time [ms]"]) > 0
+
+
+def test_traffic_by_dimension_names_the_dimensions(job: Path) -> None:
+    done = run(
+        CCLTUI, "metrics-report", job, "--metric", "traffic_distribution", "--format", "json"
+    )
+
+    (row,) = json.loads(done.stdout)["rows"]
+    parts = row["results"]["traffic_distribution"]["parts"]
+    assert set(parts) == {"dp", "pp", "world"}
+    assert sum(parts.values()) == pytest.approx(1)
+    assert list(parts.values()) == sorted(parts.values(), reverse=True)
 
 
 def test_a_directory_that_cannot_be_opened_leaves_the_others(job: Path, tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def export(tmp_path: Path) -> Path:
 
 
 def test_a_report_of_an_export(export: Path) -> None:
-    done = run(CCLTUI, "stats", export, "-r", "gpukernsum", "--format", "csv", "--timeunit", "usec")
+    done = run(
+        CCLTUI, "stats", export, "-r", "gpukernsum", "--format", "csv", "--timeunit", "micro"
+    )
 
     assert (done.returncode, "secret" in done.stdout + done.stderr) == (0, False)
     assert list(csv.reader(done.stdout.splitlines())) == [
@@ -75,7 +77,10 @@ def test_absent_reports_are_named_and_the_others_printed(export: Path) -> None:
 
     assert done.returncode == 3
     assert done.stdout.splitlines()[1] == " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):"
-    assert "osrt_sum is absent: the capture does not contain OS Runtime trace data" in done.stderr
+    absent = f"osrt_sum: SKIPPED: {export} does not contain OS Runtime trace data."
+    assert absent in done.stderr
+    quiet = run(CCLTUI, "stats", export, "-q", "-r", "osrt_sum,cuda_gpu_kern_sum")
+    assert (quiet.returncode, quiet.stderr) == (3, "")
     assert (
         "no version of nsys has a report gpu-kern-summary; using cuda_gpu_kern_sum" in done.stderr
     )
@@ -187,8 +192,12 @@ def test_ranks_of_a_job_are_pooled(job: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("-r", "kernels"), 2, "unknown report 'kernels'; available reports: cuda_gpu_trace"),
-        (("-r", "nvtx_sum:base"), 2, "only cuda_gpu_kern_sum:base and :mangled"),
+        (("-r", "kernels"), 2, "unknown report 'kernels'"),
+        (("-r", "cuda_gpu_kern_smu"), 2, "Nearest: cuda_gpu_kern_sum"),
+        (("-r", "nvtx_sum:base"), 2, "nvtx_sum:base: its arguments are nvtx_sum"),
+        (("-r", "um_sum:rows=x"), 2, "'rows=x': the value is a whole number"),
+        (("--format", "csv:wide"), 2, "csv has no argument 'wide'"),
+        (("--format", "xml"), 2, "formats: column, table, csv, tsv, json, hdoc, htable"),
         (("--filter-time", "5"), 2, "Illegal window '5': no slash"),
         (("--timeunit", "days"), 2, "invalid choice"),
         (("-o", "/nonexistent/x"), 2, "does not exist"),
@@ -234,3 +243,46 @@ def test_a_folder_without_exchanges(export: Path) -> None:
     assert (refused.returncode, "takes whole files" in refused.stderr) == (2, True)
     alone = run(CCLTUI, "stats", export, "--svg", export.parent / "x.svg")
     assert (alone.returncode, "--svg draws the delays" in alone.stderr) == (2, True)
+
+
+def test_reports_are_paired_with_formats_and_outputs(export: Path) -> None:
+    reports = "cuda_gpu_kern_sum:base,cuda_gpu_kern_gb_sum,cuda_gpu_trace"
+    arguments = ("-r", reports, "-f", "csv,column", "-o", ".,-")
+
+    done = run(CCLTUI, "stats", export, *arguments)
+    again = run(CCLTUI, "stats", export, *arguments)
+    forced = run(CCLTUI, "stats", export, *arguments, "--force-overwrite")
+
+    written = export.with_name("report_1_cuda_gpu_kern_sum_base.csv")
+    assert written.read_text().splitlines()[1].startswith("100.0,3500,2,1750.0,1750.0,1000,2500,")
+    titles = [line for line in done.stdout.splitlines() if line.startswith(" **")]
+    assert titles == [
+        " ** CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum):",
+        " ** CUDA GPU Trace (cuda_gpu_trace):",
+    ]
+    assert (done.returncode, again.returncode, forced.returncode) == (0, 3, 0)
+    assert "--force-overwrite replaces it" in again.stderr
+
+
+def test_reports_are_piped_into_a_command(export: Path) -> None:
+    done = run(CCLTUI, "stats", export, "-r", "cuda_gpu_kern_sum", "-o", "@grep -c long")
+    missing = run(CCLTUI, "stats", export, "-r", "cuda_gpu_kern_sum", "-o", "@/nonexistent/tool")
+
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert missing.returncode != 0
+    assert "Traceback" not in missing.stderr
+    assert "/nonexistent/tool" in missing.stderr
+
+
+def test_one_report_in_two_formats_goes_to_files_of_a_base(export: Path, tmp_path: Path) -> None:
+    base = tmp_path / "node0"
+    formats = ("-f", "hdoc:title=A&B", "-f", "tsv:nohdr:time=us")
+
+    done = run(CCLTUI, "stats", export, "-r", "cuda_gpu_kern_sum", *formats, "-o", base)
+
+    assert done.returncode == 0
+    page = tmp_path.joinpath("node0_cuda_gpu_kern_sum.html").read_text()
+    assert "<title>A&amp;B</title>" in page
+    assert "<td>long&lt;int&gt;</td>" in page
+    line = tmp_path.joinpath("node0_cuda_gpu_kern_sum.tsv").read_text().splitlines()[0]
+    assert line.split("\t")[:3] == ["100.0", "3.500", "2"]

@@ -135,6 +135,39 @@ def test_a_wheel_of_the_sdist_works_in_an_empty_environment(
     assert said.count(MARK) == (0 if compiled else 1), said
 
 
+def test_an_install_for_one_user_runs_with_a_home_that_cannot_be_written(
+    unpacked: Path, demo: Demo, tmp_path: Path
+) -> None:
+    """What a cluster has: the Python of a module, pip --user, a home that is read-only."""
+    (tmp_path / "empty").mkdir()
+    env = without_compiler(tmp_path / "empty")
+    wheel = wheel_of(unpacked, tmp_path / "wheel", env)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    requirements = make_environment(tmp_path / "requirements", needed)
+    base = getattr(sys, "_base_executable", sys.executable)
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    library = subprocess.run([requirements, "-c", code], check=True, capture_output=True, text=True)
+    env |= {"PYTHONUSERBASE": str(tmp_path / "user"), "PYTHONPATH": library.stdout.strip()}
+
+    options = ("--user", "--quiet", "--no-index", "--no-deps", "--break-system-packages")
+    pip(base, "install", *options, wheel, env=env)
+
+    commands = tmp_path / "user" / "bin"
+    changes = {"HOME": "/dev/null", "PYTHONUSERBASE": env["PYTHONUSERBASE"]}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (changes | {"PYTHONPATH": env["PYTHONPATH"]}).items():
+            patch.setenv(name, value)
+        patch.delenv("CCLTUI_CACHE_DIR")
+        checked, _ = output(commands, "doctor", "--environment")
+        found, said = output(commands, demo.path, "--metric", "all", "--format", "json")
+    assert f"in {tmp_path / 'user'}" in checked
+    assert "/dev/null/.cache/ccltui cannot be written" in checked
+    assert "parsers.nsys.sqlite._btree" in checked
+    assert found == demo.numbers
+    assert said.count(MARK) == 1
+
+
 def wheel_of(sources: Path, folder: Path, env: dict[str, str]) -> Path:
     """The wheel, built with the tools of this environment; nothing compiled before is in it."""
     shutil.rmtree(sources / "build", ignore_errors=True)

@@ -132,7 +132,7 @@ def test_without_its_line_its_files_are_no_traces(
 ) -> None:
     monkeypatch.setattr(formats, "FORMATS", formats.FORMATS[:-1])
 
-    assert [file.kind for file in discover(directory).files] == ["log", "log"]
+    assert [file.kind for file in discover(directory).files] == ["text", "text"]
 
 
 def test_kinds_are_unique_and_readers_have_a_version() -> None:

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.shared
 KINDS: dict[str, int] = {
     "nsys_sqlite": 6,
     "nsys_report": 4,
-    "nsys_text": 78,
+    "nsys_text": 75,
+    "nsys_text_trace": 3,
 }
 
 
@@ -38,9 +39,9 @@ def test_every_file_has_a_kind_or_a_sentence_why_not(files: tuple[FoundFile, ...
 
     assert {kind: kinds[kind] for kind in KINDS} == KINDS
     others = [found for found in files if found.kind not in KINDS]
-    assert {found.kind for found in others} <= {"unknown", "log"}
+    assert {found.kind for found in others} <= {"unknown", "log", "text"}
     for found in others:
-        assert found.kind == "log" or found.problem
+        assert found.kind in ("log", "text") or found.problem
         assert "\n" not in (found.problem or "")
 
 
@@ -49,7 +50,7 @@ def test_every_text_is_read_into_tables_or_says_what_is_absent(
 ) -> None:
     rows = 0
     for found in files:
-        if found.kind != "nsys_text":
+        if found.format.reports != "text":
             continue
         stats = read_stats_text(Path(found.real_path), shown=found.path)
         for section in stats.sections:

@@ -71,6 +71,33 @@ def test_json_has_the_display_record_of_every_metric() -> None:
     assert document["rows"][1]["problem"].startswith("runs/gone")
 
 
+def divided(*parts: dict[str, float]) -> Catalogue:
+    column = MetricColumn("traffic", "traffic by dimension", "bytes", None, "communication", "…")
+    rows = [
+        Row(f"runs/{number}", {}, {"traffic": Outcome(1000 + number, "ok", parts=one)})
+        for number, one in enumerate(parts)
+    ]
+    return Catalogue((column,), rows)
+
+
+def test_a_value_by_dimension_names_the_dimensions() -> None:
+    catalogue = divided({"tp": 0.75, "dp": 0.25}, {})
+
+    table, markdown, text, document = (
+        WRITERS[form](catalogue).decode() for form in ("table", "markdown", "csv", "json")
+    )
+
+    assert "1000 (tp 75 %, dp 25 %)" in table
+    assert "| 1000 (tp 75 %, dp 25 %) | 1001 |" in markdown
+    first, second = csv.DictReader(io.StringIO(text))
+    assert (first["traffic [bytes]"], first["traffic by part"]) == ("1000", "tp 75 %, dp 25 %")
+    assert (second["traffic [bytes]"], second["traffic by part"]) == ("1001", "")
+    assert json.loads(document)["rows"][0]["results"]["traffic"]["parts"] == {
+        "tp": 0.75,
+        "dp": 0.25,
+    }
+
+
 def test_markdown_has_a_column_a_directory_and_groups_by_category() -> None:
     lines = WRITERS["markdown"](CATALOGUE).decode().splitlines()
 

@@ -10,7 +10,7 @@ import pytest
 from ccltui.metrics.nsys_reports import REPORTS, Filter, make_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables
-from ccltui.report.nsys_writers import write_column, write_csv, write_json
+from ccltui.report.nsys_text.nsys_writers import write_column, write_csv, write_json
 
 UNITS = {"nsec": "ns", "usec": "us", "sec": "sec"}
 OF_BOTH = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum")

@@ -30,7 +30,7 @@ def found() -> Result:
     ("value", "status", "code", "said"),
     [
         (7, "ok", 0, ""),
-        (7, "partial", 0, ""),
+        (7, "partial", 0, "ccltui: coll_call_num is partial: no size\n"),
         (None, "ok", 0, ""),  # there was nothing to report
         (None, "partial", 3, "ccltui: coll_call_num has no value: no size\n"),
         (None, "unavailable", 3, "ccltui: coll_call_num is unavailable: no size\n"),

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import parse_window
 from ccltui.report.gates import judge, parse_gate
 from ccltui.report.json_document import Entry, Report, TraceSummary
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.result_rows import cell_text, rows_of, unit_of
+from ccltui.report.result_rows import cell_text, rows_of
 from ccltui.report.text_layout import EMPTY
 from ccltui.report.writers import WRITERS, write_csv, write_json, write_table
 

@@ -99,3 +99,13 @@ echo "table of rows"'
     [ "$status" -eq 1 ]
     [[ $output == *"no .nsys-rep below empty"* ]]
 }
+
+@test "linked reports are read, each once" {
+    mkdir run elsewhere
+    mv run.nsys-rep elsewhere/a.nsys-rep
+    ln -s ../elsewhere/a.nsys-rep run/
+    ln -s a.nsys-rep run/again.nsys-rep
+    "$STATS" run
+    [ "$(wc -l <record)" -eq 1 ]
+    [ -s run/nsys_stats_a.txt ]
+}

@@ -52,11 +52,41 @@ setup() {
     load_site
     run need_account
     [ "$status" -eq 2 ]
-    [[ $output == *"no account to charge on perlmutter"*"sacctmgr show assoc"* ]]
+    [[ $output == *"no account to charge on perlmutter"*"set NERSC_ALLOCATION in sbatch/perlmutter/common.sh or export it"* ]]
+    [[ $output == *"sacctmgr show assoc"* ]]
     NERSC_ALLOCATION=m1234
     load_site
     need_account
     [ "$SITE_ACCOUNT" = m1234 ]
+}
+
+# scripts_with_allocation: a copy of the scripts in whose common.sh an allocation is set, as guides say.
+scripts_with_allocation() {
+    cp -r "$CCLTUI_SBATCH" "$BATS_TEST_TMPDIR/sbatch"
+    CCLTUI_SBATCH=$BATS_TEST_TMPDIR/sbatch
+    sed -i 's/^export NERSC_ALLOCATION=.*/export NERSC_ALLOCATION="m4321"/' "$CCLTUI_SBATCH/perlmutter/common.sh"
+}
+
+@test "an allocation set in common.sh is that of every script" {
+    scripts_with_allocation
+    CCLTUI_SITE=perlmutter load_site
+    need_account
+    [ "$SITE_ACCOUNT" = m4321 ]
+    run env -u NERSC_ALLOCATION CCLTUI_SITE=perlmutter SCRATCH=/s bash "$CCLTUI_SBATCH/lib/environment.sh"
+    [[ $output == *"export SBATCH_ACCOUNT=m4321"* ]]
+}
+
+@test "an allocation of the environment wins over that of common.sh" {
+    scripts_with_allocation
+    NERSC_ALLOCATION=m1234 CCLTUI_SITE=perlmutter load_site
+    [ "$SITE_ACCOUNT" = m1234 ]
+}
+
+@test "a batch script of one's own has the allocation of common.sh" {
+    scripts_with_allocation
+    run env -u NERSC_ALLOCATION -u CCLTUI_SBATCH bash -euo pipefail -c '
+        source "$1/perlmutter/common.sh"; load_site; echo "$SITE_NAME $SITE_ACCOUNT"' - "$CCLTUI_SBATCH"
+    [ "$output" = "perlmutter m4321" ]
 }
 
 @test "modules are loaded although they use unset variables" {
@@ -98,12 +128,6 @@ cudatoolkit/12.9 " ]
     run set_paths
     [ "$status" -eq 2 ]
     [[ $output == *"set SCRATCH"* ]]
-}
-
-@test "two runs take twice the time" {
-    [ "$(twice 00:30:00)" = 01:00:00 ]
-    [ "$(twice 00:45:08)" = 01:30:16 ]
-    [ "$(twice 20:00:00)" = 40:00:00 ]
 }
 
 @test "the environment of a site is printed as commands" {

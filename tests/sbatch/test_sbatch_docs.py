@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from memory import state_bytes
+from check_workload import model_of
+from memory import Model, peak_bytes, state_bytes
 from sbatch_scripts import SBATCH
 from train_config import read_train_config
-
-from ccltui.parsers.card.workload_card import read_card
 
 ROOT = SBATCH.parent
 GUIDES = [SBATCH / "README.md", SBATCH / "perlmutter" / "README.md", ROOT / "docs" / "collect.md"]
@@ -60,20 +59,22 @@ def test_variables_are_used(guide: Path) -> None:
 
 def test_the_table_says_what_the_files_say() -> None:
     rows = re.findall(
-        r"^\| `([\w.+-]+)` \| (\w+) (\w+) \| .* \| (\d+) \| ([\d.]+) GiB \|$",
+        r"^\| `([\w.+-]+)` \| (\w+) (\w+) \| .* \| (\d+) \| ([\d.]+) GiB \| ([\d.]+) GiB \|$",
         GUIDES[0].read_text(),
         re.MULTILINE,
     )
 
     assert len(rows) == 7
-    for name, model, flavor, ranks, state_gib in rows:
+    for name, model, flavor, ranks, peak_gib, state_gib in rows:
         folder = SBATCH / "workloads" / f"{name}-perlmutter-16"
         config = read_train_config(folder / "train_config.toml")
-        num_params = read_card(folder / "workload_card.yaml").num_params
+        sizes = model_of(folder / "workload_card.yaml")
+        assert isinstance(sizes, Model)
         assert (config.text("model.name"), config.text("model.flavor")) == (model, flavor)
         assert config.ranks() == int(ranks)
-        state = state_bytes(config, num_params or 0, int(ranks)) or 0
-        assert f"{state / 2**30:.1f}" == state_gib
+        state = state_bytes(config, sizes.num_params, int(ranks)) or 0
+        peak = peak_bytes(config, sizes, int(ranks)) or 0
+        assert (f"{state / 2**30:.1f}", f"{peak / 2**30:.1f}") == (state_gib, peak_gib)
 
 
 def test_the_package_holds_no_scripts() -> None:

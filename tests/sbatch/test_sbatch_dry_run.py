@@ -33,7 +33,9 @@ CASES: Mapping[str, tuple[str, ...]] = {
         *("workloads/deepseek-v2-lite-torchtitan-dp+tp-perlmutter-16/run.sh", "--site", "generic"),
         *("--gpus-per-node", "2", "--time", "00:20:00", "--train-program", "my.trainer"),
     ),
-    "run_not_pipelined": ("workloads/qwen3-32b-torchtitan-3d-perlmutter-16/run.sh",),
+    "run_larger_nodes": (
+        *("workloads/qwen3-32b-torchtitan-3d-perlmutter-16/run.sh", "--account", "m1234"),
+    ),
     "submit_all": (
         *("perlmutter/submit_all.sh", "--only", "llama*", "--only", "qwen*dp+pp*"),
         *("--chain", "afterany", "--account", "m1234"),

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text
+from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.runs.run_marks import read_completion
 from gpt2_run import records
+from gpt2_run.stats_tables import read_tables
 from gpt2_run.summary import Summary, top_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "sbatch" / "gpt2_deepspeed"
@@ -83,8 +85,9 @@ def test_other_ranks_write_no_steps(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_longest_ranges_lead_and_nested_shares_are_not_added() -> None:
-    top = top_of(parse_stats_text(STATS))
+def test_the_longest_ranges_lead_and_nested_shares_are_not_added(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(STATS)
+    top = top_of(read_tables(tmp_path / "a.txt"))
     metrics = {"hardware": {"world_size": 8}, "env": None}
 
     told = Summary(Path("run"), {"nsys_stats_node1.txt": top}, [], metrics).document()
@@ -106,10 +109,62 @@ def test_the_longest_ranges_lead_and_nested_shares_are_not_added() -> None:
 
 
 def summarised(run_dir: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script by a Python that finds no package besides its standard library."""
     script = FOLDER / "scripts" / "parse_nsys_stats.py"
-    return subprocess.run(
-        [sys.executable, script, "--run_dir", run_dir], check=False, capture_output=True, text=True
+    command = [sys.executable, "-I", "-S", str(script), "--run_dir", str(run_dir)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "unit", "ns"),
+    [
+        ("12,34,567", "ns", 1234567),
+        ("1\u202f234\u202f567", "ns", 1234567),
+        ("1.234,567", "us", 1234567),
+        ("1,234.567", "us", 1234567),
+        ("0.001", "s", 1000000),
+    ],
+)
+def test_digits_are_grouped_by_any_locale(tmp_path: Path, printed: str, unit: str, ns: int) -> None:
+    text = (
+        f" ** OS Runtime Summary (osrt_sum):\n\n Time (%)  Total Time ({unit})  Name\n"
+        f" --------  ---------------  ----\n     53,9  {printed:>15}  poll now\n\n"
     )
+    (tmp_path / "a.txt").write_text(text)
+
+    (table,) = read_tables(tmp_path / "a.txt").values()
+
+    assert table.times_ns("Total Time") == [ns]
+    assert table.shares("Time") == [53.9]
+    assert table.rows[0][2] == "poll now"
+
+
+def test_the_tables_are_those_of_the_full_reader(shared: Path) -> None:
+    path = shared / "nsys/gpt2-deepspeed/nsys_stats_gn-0011.txt"
+
+    plain, full = read_tables(path), read_stats_text(path)
+
+    assert set(plain) == {section.report for section in full.tables}
+    for section in full.tables:
+        assert plain[section.report].times_ns("Total Time") == list(
+            section.number("Total Time").ns()
+        )
+        assert plain[section.report].shares("Time") == list(section.number("Time").floats())
+
+
+def test_a_text_without_such_tables_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    for host, text in (("a", STATS), ("b", "Time (%),Total Time (ns)\n1,2\n"), ("c", "")):
+        (tmp_path / "profiles" / f"nsys_stats_{host}.txt").write_text(text)
+
+    done = summarised(tmp_path)
+
+    told = json.loads((tmp_path / "profiles" / "profile_summary.json").read_text())
+    assert (done.returncode, told["hosts"]) == (0, ["a"])
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
+        "nsys_stats_b.txt",
+        "nsys_stats_c.txt",
+    ]
 
 
 def test_the_script_summarises_a_real_profile(shared: Path, tmp_path: Path) -> None:
@@ -130,3 +185,18 @@ def test_a_run_without_a_profile_is_one_line(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"parse_nsys_stats: no profiles/nsys_stats_*.txt in {tmp_path}\n"
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_mark_of_completion_names_a_checkpoint_only_where_one_is(
+    tmp_path: Path, saved: bool
+) -> None:
+    checkpoint = tmp_path / "epoch-1" if saved else None
+
+    line = records.complete(tmp_path, 8, 1.5, 2.0, checkpoint)
+
+    path = tmp_path / "RUN_COMPLETE.txt"
+    assert path.read_text() == line + "\n"
+    assert ("checkpoint_path=" in line) == saved
+    known = read_completion(path, shown="RUN_COMPLETE.txt")
+    assert (known.world_size, known.tokens_per_s, known.total_wall_s) == (8, 1.5, 2.0)

@@ -14,6 +14,7 @@ from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, st
 
 from ccltui.parsers.card.workload_card import read_card
 
+REPORT = "NVIDIA Tegra Profiler Report 2025@3@1@90"
 TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
 NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"
 WORKLOAD = SBATCH / "workloads" / NAME
@@ -223,7 +224,8 @@ def test_both_are_two_runs_and_never_share_one(job: Job) -> None:
         job.folder / "bin",
         "nsys",
         'printf "%s\\n" "$*" >>"$RECORD/nsys"\n'
-        'for word in "$@"; do [[ $word != --output=* ]] || printf x >"${word#*=}.nsys-rep"; done\n'
+        'for word in "$@"; do [[ $word != --output=* ]] || '
+        f"printf '%-2000s' '{REPORT}' >\"${{word#*=}}.nsys-rep\"; done\n"
         'while [[ $1 == -* || $1 == profile ]]; do shift; done\nexec "$@"',
     )
 
@@ -339,9 +341,9 @@ def test_a_folder_that_another_job_writes_to_is_refused(job: Job) -> None:
         ({"PROFILE_MODE": "nsys", "PATH": ""}, 1, "needs nsys", "--profile torch"),
         (
             {"PROFILE_MODE": "both", "SITE_DEVICE": "cuda", "NSYS_STEPS": "90-95"},
-            *(2, "this workload would not run", "see above"),
+            *(3, "this workload would not run", "see above"),
         ),
-        ({"SLURM_NNODES": "3"}, 2, "this workload would not run", "see above"),
+        ({"SLURM_NNODES": "3"}, 3, "this workload would not run", "see above"),
         ({"SITE_ACCOUNT_NEEDED": "yes"}, 2, "no account to charge on generic", "--account"),
         ({"CCLTUI_TRAIN_PROGRAM": "/absent.py"}, 1, "no training program", "--train-program"),
     ],
@@ -361,6 +363,116 @@ def test_what_is_missing_is_named_with_its_fix(
     assert told[at + 1].startswith("    fix: ")
     assert fix in told[at + 1]
     assert job.lines("launches") == []
+
+
+def changed(job: Job, *pairs: tuple[str, str]) -> Path:
+    """A copy of the workload, elsewhere, with other text in its configuration."""
+    copy = job.folder / "mine"
+    shutil.copytree(WORKLOAD, copy)
+    text = (copy / "train_config.toml").read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (copy / "train_config.toml").write_text(text)
+    return copy
+
+
+def test_the_card_of_a_run_follows_the_configuration_of_the_run(job: Job) -> None:
+    copy = changed(
+        job, ("steps = 80", "steps = 40"), ("local_batch_size = 2", "local_batch_size = 4")
+    )
+
+    done = job.with_ccltui().run(env={"CCLTUI_WORKLOAD_DIR": str(copy)})
+
+    assert done.status == 0, done.talk
+    assert "note: the card of the run: workload.model.iteration 40, 80 in that of the" in done.talk
+    card = read_card(job.traces / "workload_card.yaml")
+    assert (card.iteration, card.batch_size) == (40, 4)
+
+
+def test_a_configuration_of_another_model_contradicts_the_card(job: Job) -> None:
+    copy = changed(job, ('flavor = "8B"', 'flavor = "70B"'), ('"llama3"', '"qwen3"'))
+
+    done = job.with_ccltui().run(env={"CCLTUI_WORKLOAD_DIR": str(copy)})
+
+    assert "error: the workload card contradicts the configuration" in done.talk
+    assert done.status == 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        r"a\nnodes=a[$(touch {mark})]",
+        r"a\ngpus_per_node=x[$(touch {mark})]\nb",
+        "$(touch {mark})",
+        "`touch {mark}`",
+        r"a\u2028b",
+        r"a\rnodes=2",
+    ],
+)
+def test_a_value_of_the_configuration_is_never_executed(job: Job, value: str) -> None:
+    mark = job.folder / "executed"
+    text = value.format(mark=mark)
+    copy = changed(job, ('"./assets/hf/Llama-3.1-8B"', f'"{text}"'))
+
+    done = job.run(env={"CCLTUI_WORKLOAD_DIR": str(copy)})
+
+    assert not mark.exists()
+    assert done.status in {1, 3}  # no such tokenizer, or a text of more than a line
+    if "\\" in value:
+        assert "model.hf_assets_path is" in done.talk
+        assert "a text of one line without control characters" in done.talk
+
+
+def test_what_counts_ranks_and_ports_is_a_number(job: Job) -> None:
+    mark = job.folder / "executed"
+
+    for name in ("MASTER_PORT", "GPUS_PER_NODE", "SLURM_NNODES"):
+        done = job.run(env={name: f"a[$(touch {mark})]"})
+        assert done.status == 2, done.talk
+        assert "give a whole number from 1 on" in done.talk
+    assert not mark.exists()
+
+
+def test_a_job_on_gpus_that_are_too_small_ends_before_it_trains(job: Job) -> None:
+    stand_in(job.folder / "bin", "nvidia-smi", r"printf '81920\n20480\n'")
+
+    done = job.run(env={"SITE_DEVICE": "cuda", "SITE_LARGE_CONSTRAINT": "big&gpu"})
+
+    assert done.status == 3
+    assert "the job would run out of memory" in done.talk
+    assert "note: the site has larger GPUs: --constraint 'big&gpu'" in done.talk
+    assert "about 25.6 of 20 GiB on every GPU" in done.talk
+
+
+def test_without_an_nsys_the_pytorch_profiler_runs_alone_and_that_is_said(job: Job) -> None:
+    tools = f"{job.folder / 'bin'}:/usr/bin:/bin"
+
+    done = job.run(env={"SITE_DEVICE": "cuda", "PATH": tools})
+
+    assert "warning: no nsys on the PATH of " in done.talk
+    assert {line.split()[0] for line in job.lines("launches")} == {"torch"}
+
+
+def test_by_default_each_profiler_has_a_run(job: Job) -> None:
+    stand_in(job.folder / "bin", "nsys", 'printf "%s\\n" "$*" >>"$RECORD/nsys"')
+
+    job.run(env={"SITE_DEVICE": "cuda"})
+
+    assert [line.split()[0] for line in job.lines("launches")] == ["torch", "torch"]
+    assert len(job.lines("nsys")) == 2  # the stand-in trains nothing
+
+
+def test_a_copy_elsewhere_finds_the_scripts_by_a_file_beside_it(job: Job) -> None:
+    copy = changed(job)
+    (copy / "CCLTUI_SBATCH").write_text(f"{SBATCH}\n")
+    told = f"   Command={copy}/run.sbatch --training.steps 40"
+    stand_in(job.folder / "bin", "scontrol", f"[[ $2 != job ]] && echo nid0 || echo '{told}'")
+
+    done = job.run("--training.steps", "40", env={"SLURM_SUBMIT_DIR": "/"})
+
+    assert done.status == 0, done.talk
+    assert f"workload {copy}, site generic" in done.talk
 
 
 @pytest.mark.parametrize("where", ["workloads", "", "..", f"workloads/{NAME}"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from memory import state_bytes
+from check_workload import check_memory_of, model_of
+from memory import Model, peak_bytes, state_bytes
 from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
@@ -18,11 +20,11 @@ from ccltui.parsers.card.workload_card import read_card
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One row of the table."""
+    """One row of the table: degrees, batches, and GiB a GPU of the state and at the peak."""
 
     model: str
     flavor: str
-    replicas: int
+    shards: int
     tensor: int
     stages: int
     batch: int
@@ -30,20 +32,32 @@ class Expected:
     checkpointing: str
     nodes: int
     state_gib: float
+    peak_gib: float
+    gpu_gib: int
 
 
 WORKLOADS = {
-    "llama3.1-8b-torchtitan-tp": Expected("llama3", "8B", 1, 4, 1, 2, 1, "selective", 1, 15.0),
-    "llama3.1-8b-torchtitan-pp": Expected("llama3", "8B", 1, 1, 4, 4, 1, "selective", 1, 15.0),
+    "llama3.1-8b-torchtitan-tp": Expected(
+        *("llama3", "8B", 1, 4, 1, 2, 1, "selective", 1, 15.0, 25.6, 40)
+    ),
+    "llama3.1-8b-torchtitan-pp": Expected(
+        *("llama3", "8B", 1, 1, 4, 4, 1, "selective", 1, 15.0, 32.5, 40)
+    ),
     "deepseek-v2-lite-torchtitan-dp+tp": Expected(
-        "deepseek_v3", "16B", 2, 2, 1, 2, 2, "full", 1, 73.1
+        *("deepseek_v3", "16B", 2, 2, 1, 2, 2, "full", 1, 29.3, 38.5, 80)
     ),
     "deepseek-v2-lite-torchtitan-dp+pp": Expected(
-        "deepseek_v3", "16B", 2, 1, 2, 4, 1, "full", 1, 73.1
+        *("deepseek_v3", "16B", 2, 1, 2, 4, 1, "full", 1, 29.3, 73.0, 80)
     ),
-    "qwen3-32b-torchtitan-3d": Expected("qwen3", "32B", 2, 2, 2, 4, 1, "full", 2, 76.3),
-    "qwen3-32b-torchtitan-dp+tp": Expected("qwen3", "32B", 2, 2, 1, 2, 2, "full", 1, 152.6),
-    "qwen3-32b-torchtitan-dp+pp": Expected("qwen3", "32B", 2, 1, 2, 4, 1, "full", 1, 152.6),
+    "qwen3-32b-torchtitan-3d": Expected(
+        *("qwen3", "32B", 2, 2, 2, 4, 1, "full", 2, 30.5, 75.1, 80)
+    ),
+    "qwen3-32b-torchtitan-dp+tp": Expected(
+        *("qwen3", "32B", 2, 2, 1, 2, 2, "full", 1, 61.0, 74.5, 80)
+    ),
+    "qwen3-32b-torchtitan-dp+pp": Expected(
+        *("qwen3", "32B", 2, 1, 4, 4, 1, "full", 2, 30.5, 76.0, 80)
+    ),
 }
 EACH = pytest.mark.parametrize(("name", "expected"), WORKLOADS.items(), ids=list(WORKLOADS))
 
@@ -69,8 +83,8 @@ def test_the_configuration_is_that_of_the_table(name: str, expected: Expected) -
 
     assert config.text("model.name") == expected.model
     assert config.text("model.flavor") == expected.flavor
-    assert config.number("parallelism.data_parallel_replicate_degree") == expected.replicas
-    assert config.number("parallelism.data_parallel_shard_degree") == 1
+    assert config.number("parallelism.data_parallel_replicate_degree") == 1
+    assert config.number("parallelism.data_parallel_shard_degree") == expected.shards
     assert config.number("parallelism.tensor_parallel_degree") == expected.tensor
     assert config.number("parallelism.pipeline_parallel_degree") == expected.stages
     micro_batch = config.number("parallelism.pipeline_parallel_microbatch_size")
@@ -120,8 +134,8 @@ def test_the_card_says_what_the_configuration_says(
 
     assert status == 0, capsys.readouterr()
     card = read_card(path)
-    assert card.batch_size == expected.batch * expected.replicas
-    assert card.total_count == expected.replicas * expected.tensor * expected.stages
+    assert card.batch_size == expected.batch * expected.shards
+    assert card.total_count == expected.shards * expected.tensor * expected.stages
 
 
 @EACH
@@ -133,6 +147,24 @@ def test_memory_a_gpu_at_the_least(name: str, expected: Expected) -> None:
     found = state_bytes(config, int(num_params), world_size=config.ranks() or 0)
     assert found is not None
     assert round(found / 2**30, 1) == expected.state_gib
+
+
+@EACH
+def test_a_workload_fits_the_gpus_that_its_card_names(name: str, expected: Expected) -> None:
+    config = read_train_config(folder(name) / "train_config.toml")
+    card = folder(name) / "workload_card.yaml"
+    options = {"device": "cuda", "card": card, "gpu_memory_gib": 40.0, "large_gpu_memory_gib": 80.0}
+    options["larger_nodes"] = ""
+
+    memory = check_memory_of(config, argparse.Namespace(**options), config.ranks() or 0)
+
+    model = model_of(card)
+    assert isinstance(model, Model)
+    peak = peak_bytes(config, model, config.ranks() or 0) or 0
+    assert round(peak / 2**30, 1) == expected.peak_gib
+    assert [problem.level for problem in memory.problems] == ["note"] * memory.large
+    assert memory.large == (expected.gpu_gib == 80)
+    assert (read_card(card).gpu_model or "").endswith(f"{expected.gpu_gib}gb")
 
 
 @EACH
@@ -158,6 +190,10 @@ def test_its_python_needs_the_torchtitan_that_setup_installs(name: str, expected
     (pinned,) = [word for word in project["dependencies"] if word.startswith("torchtitan")]
     assert pinned == "torchtitan==0.2.2"
     assert "TORCHTITAN_VERSION=${TORCHTITAN_VERSION:-0.2.2}" in setup
+    lock = (SBATCH / "workloads" / f"{pinned.replace('==', '-')}.lock").read_text().splitlines()
+    assert pinned in lock
+    assert not [line for line in lock if line.startswith(("torch==", "nvidia", "triton"))]
+    assert all(line.startswith("#") or line.count("==") == 1 for line in lock)
 
 
 def test_all_of_them_are_one_workspace() -> None:

@@ -20,6 +20,8 @@ from torch.distributed.fsdp import FSDPModule
 from torch.profiler import profile
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "sbatch"))
+from titan_small import attend_locally, count_without_integers, shrink_flavors
+
 from gpt.ending import end_process
 
 
@@ -94,6 +96,9 @@ def main() -> None:
     profile_without_a_device()
     wait_for_all()
     divide_after_summing()
+    count_without_integers()
+    attend_locally()
+    shrink_flavors()
     torch.set_num_threads(1)
     sys.argv[0] = "torchtitan.train"
     runpy.run_module("torchtitan.train", run_name="__main__", alter_sys=True)

@@ -5,17 +5,24 @@ Prints, for each, what it took for what, as one line of JSON.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+from pathlib import Path
 
 from torchtitan.config import ConfigManager
 from torchtitan.protocols.train_spec import get_train_spec
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "sbatch" / "torchtitan_models"))
 
 
 def main() -> None:
     """A ValueError of torchtitan ends it with the configuration's name."""
     for path in sys.argv[1:]:
         config = ConfigManager().parse_args(["--job.config_file", path])
+        imported = config.experimental.custom_import
+        if imported:
+            importlib.import_module(imported)
         spec = get_train_spec(config.model.name)
         plan = config.parallelism
         facts = {

@@ -22,6 +22,11 @@ capture() {
     done
 }
 
+# report NAME: what nsys writes, as far as it can be told from outside.
+report() {
+    printf '%-2000s' "NVIDIA Tegra Profiler Report 2025@3@1@90" >"$TRACE_DIR/$1.nsys-rep"
+}
+
 complete_run() {
     capture 20 0 1
     link_traces
@@ -91,10 +96,61 @@ complete_run() {
     complete_run
     run "$VERIFY" --ranks 2 --profile nsys --python bare "$TRACE_DIR"
     [ "$status" -eq 4 ]
-    printf x >"$TRACE_DIR/a.nsys-rep"
+    report a
     rm "$TRACE_DIR"/kineto_trace_*
     run "$VERIFY" --ranks 2 --profile nsys --python bare "$TRACE_DIR"
     [ "$status" -eq 0 ]
+}
+
+@test "a few bytes are no report" {
+    complete_run
+    printf hello >"$TRACE_DIR/a.nsys-rep"
+    run "$VERIFY" --ranks 2 --profile nsys --python bare "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+    [[ $output == *"missing: a report in a.nsys-rep (too small, or not written by nsys)"* ]]
+    head -c 4000 /dev/zero >"$TRACE_DIR/a.nsys-rep"
+    run "$VERIFY" --ranks 2 --profile nsys --python bare "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+}
+
+@test "a second report that is none is not covered by the first" {
+    complete_run
+    report a
+    printf hello >"$TRACE_DIR/b.nsys-rep"
+    run "$VERIFY" --ranks 2 --profile both --python bare "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+    [[ $output == *"a report in b.nsys-rep"* ]]
+}
+
+@test "captures after the last step are of another run" {
+    complete_run
+    capture 40 0 1
+    run "$VERIFY" --ranks 2 --steps 40 --python bare "$TRACE_DIR"
+    [ "$status" -eq 0 ]
+    run "$VERIFY" --ranks 2 --steps 20 --python bare "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+    [[ $output == *"missing: captures of this run: iteration 40 is after its last step, 20"* ]]
+}
+
+@test "steps of nsys after the last step were not recorded" {
+    complete_run
+    report a
+    printf '{"train_config": {"training.steps": 20}, "nsys_steps": "90-95"}' >"$TRACE_DIR/launcher_metadata.json"
+    run "$VERIFY" --ranks 2 --profile both --python bare "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+    [[ $output == *"missing: steps 90-95 of nsys: the run ended at step 20"* ]]
+    run "$VERIFY" --ranks 2 --profile both --nsys-steps 11-15 --python bare "$TRACE_DIR"
+    [ "$status" -eq 0 ]
+}
+
+@test "facts of a run are numbers, whatever its file has" {
+    complete_run
+    report a
+    printf '{"train_config": {"training.steps": "a[$(touch %s)]"}, "nsys_steps": "a[$(touch %s)]-7"}' \
+        "$TRACE_DIR/mark" "$TRACE_DIR/mark" >"$TRACE_DIR/launcher_metadata.json"
+    run "$VERIFY" --ranks 2 --profile both --python bare "$TRACE_DIR"
+    [ "$status" -eq 0 ]
+    [ ! -e "$TRACE_DIR/mark" ]
 }
 
 @test "a directory has to be named" {

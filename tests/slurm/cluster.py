@@ -189,11 +189,13 @@ class Cluster:
         for name in files.QOS:
             self._checked(*add, "qos", name)
         allowed = f"QOS={','.join(files.QOS)}"
-        self._checked(
-            *(*add, "account", files.ACCOUNT, f"Cluster={files.CLUSTER}", allowed),
-            f"DefaultQOS={files.QOS[0]}",
-        )
-        self._checked(*add, "user", "root", f"Account={files.ACCOUNT}")
+        for account in (files.ACCOUNT, files.OTHER_ACCOUNT):
+            self._checked(
+                *(*add, "account", account, f"Cluster={files.CLUSTER}", allowed),
+                f"DefaultQOS={files.QOS[0]}",
+            )
+            # The first is the default account of the user.
+            self._checked(*add, "user", "root", f"Account={account}")
 
     def _all_idle(self) -> bool:
         self._daemons.check_alive()

@@ -8,7 +8,9 @@ from typing import Final
 
 CLUSTER: Final = "ccltest"
 PARTITION: Final = "gpu"
+OTHER_PARTITION: Final = "extra"  # not the default
 ACCOUNT: Final = "m1234"
+OTHER_ACCOUNT: Final = "m5678"
 QOS: Final = ("debug", "regular")
 DATABASE: Final = "slurm_acct"
 
@@ -94,6 +96,7 @@ def slurm_conf(plan: Plan) -> str:
         *(_accounting(plan) if plan.database_ports else []),
         *(_node(plan, node) for node in plan.nodes),
         f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=24:00:00 State=UP",
+        f"PartitionName={OTHER_PARTITION} Nodes=ALL Default=NO MaxTime=24:00:00 State=UP",
     ]
     return "\n".join(lines) + "\n"
 
@@ -115,7 +118,7 @@ def _node(plan: Plan, node: Node) -> str:
     return (
         f"NodeName={node.name} NodeHostname={node.name} NodeAddr={node.address} Port={node.port} "
         f"CPUs={plan.cpus_per_node} RealMemory={plan.memory_mb} "
-        f"Gres=gpu:a100:{plan.gpus_per_node} Feature=gpu State=UNKNOWN"
+        f"Gres=gpu:a100:{plan.gpus_per_node} Feature=gpu,hbm80g State=UNKNOWN"
     )
 
 

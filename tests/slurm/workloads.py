@@ -20,7 +20,7 @@ HERE: Final = Path(__file__).resolve().parent
 
 _NSYS: Final = """\
 #!/usr/bin/env bash
-# Leaves its host and its delay where nsys would leave a report, then runs the command.
+# Leaves what a report begins with, its host and its delay where nsys would, then runs the command.
 [[ $1 == profile ]] && shift
 while [[ $1 == --* ]]; do
     case $1 in
@@ -29,7 +29,8 @@ while [[ $1 == --* ]]; do
     esac
     shift
 done
-echo "$(hostname) after $delay s" >"$report"
+printf 'NVIDIA Tegra Profiler Report %-2000s\\n' 2025@3@1 >"$report"
+echo "$(hostname) after $delay s" >>"$report"
 exec "$@"
 """
 

@@ -79,4 +79,7 @@ def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
         words += ["--span", options.view.span]
     for name, value in options.view.overrides.items():
         words += ["--set", f"{name}={value}"]
+    if options.functions is not None:
+        for source in options.functions.sources:
+            words += ["--metric-file", source.shown]
     return [*words, "--raw-clocks"] if options.view.raw_clocks else words

@@ -22,6 +22,7 @@ from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
+    from ccltui.metrics.registry import Functions
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.state.answers import ViewQuery
@@ -42,8 +43,14 @@ class RemoteAnalyst:
     A job that cannot be sent there, because columns are in no file, is computed in this process.
     """
 
-    def __init__(self, started: StartedServer | None = None) -> None:
-        """Use the server process ``started``; without one the first run starts it."""
+    def __init__(
+        self, started: StartedServer | None = None, functions: Functions | None = None
+    ) -> None:
+        """Use the server process ``started``; without one the first run starts it.
+
+        ``functions`` are those of the process that replaces one that has ended.
+        """
+        self._functions = functions
         self._server: ServerProcess | None = None
         if started is not None:
             self._server = ServerProcess(started, Findings(), self._post_ended)
@@ -148,7 +155,7 @@ class RemoteAnalyst:
         """Return the server process; start one, prepared for queries about ``session``, if none."""
         if self._server is None or not self._server.alive:
             findings = Findings() if self._server is None else self._server.findings
-            self._server = ServerProcess(start_server(), findings, self._post_ended)
+            self._server = ServerProcess(start_server(self._functions), findings, self._post_ended)
             if session is not None and session.job is not None:
                 self._server.send_job(session.job)
                 self._server.send(server_messages.PrepareQueries(replace(session, job=None)))

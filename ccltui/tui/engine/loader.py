@@ -122,13 +122,14 @@ class EarlyProcesses:
         from ccltui.tui.engine.start_server import start_server  # noqa: PLC0415  (imports no metrics)
 
         self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
-        self._server = start_server()
+        self._functions = options.functions
+        self._server = start_server(options.functions)
 
     def analyst(self) -> RemoteAnalyst:
         """Return the analyst that computes in the server process."""
         from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (after the first paint)
 
-        return RemoteAnalyst(self._server)
+        return RemoteAnalyst(self._server, self._functions)
 
     def load(
         self,

@@ -24,6 +24,7 @@ from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.tui.engine.transport import Channel
 
 if TYPE_CHECKING:
+    from ccltui.metrics.registry import Functions
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
     from ccltui.tui.engine import server_messages
@@ -43,10 +44,10 @@ class _RunCancelledError(BaseException):
     """
 
 
-def serve(connection: socket.socket) -> None:
-    """Compute until the explorer ends."""
+def serve(connection: socket.socket, functions: Functions | None) -> None:
+    """Compute until the explorer ends, also the metrics in ``functions``."""
     _detach_from_terminal()
-    _Server(Channel(connection)).run()
+    _Server(Channel(connection), functions).run()
 
 
 def _detach_from_terminal() -> None:
@@ -67,8 +68,9 @@ class _Task:
 
 
 class _Server:
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, functions: Functions | None) -> None:
         self._channel = channel
+        self._functions = functions
         self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._main_thread = threading.get_ident()
         self._requested_run = 0  # the run that the explorer waits for; 0 without one
@@ -86,9 +88,11 @@ class _Server:
         """Perform tasks until the process ends."""
         signal.signal(signal.SIGUSR1, self._raise_if_cancelled)
         threading.Thread(target=self._receive, daemon=True).start()
-        from ccltui.metrics.registry import find  # noqa: PLC0415
+        from ccltui.metrics.registry import find, use_functions  # noqa: PLC0415
         from ccltui.tui.engine.analysis import FIRST_METRIC, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
 
+        if self._functions is not None:
+            use_functions(self._functions)
         find(FIRST_METRIC)
         self._analyst = Analyst()
         while True:

@@ -7,9 +7,13 @@ import multiprocessing
 import socket
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
 
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.tui.engine.server import serve
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +30,15 @@ class StartedServer:
         self.connection.close()
 
 
-def start_server() -> StartedServer:
-    """Start a server process.
+def start_server(functions: Functions | None = None) -> StartedServer:
+    """Start a server process that also computes the metrics in ``functions``.
 
     Raises:
         OSError: No process or no connection can be made.
     """
     ours, theirs = socket.socketpair()
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=serve, args=(theirs,), daemon=True)
+    process = context.Process(target=serve, args=(theirs, functions), daemon=True)
     with theirs, starting():
         process.start()
     return StartedServer(process, ours)

@@ -18,7 +18,7 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.parsers.job import Job
-    from ccltui.report.nsys_overview import OverviewLine
+    from ccltui.report.nsys_text.nsys_overview import OverviewLine
 
 
 NO_REPORTS: Final = (
@@ -34,7 +34,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[OverviewLine]:
         """Return the lines of the overview, made in a separate process."""
-        from ccltui.report.nsys_overview import nsys_overview
+        from ccltui.report.nsys_text.nsys_overview import nsys_overview
         from ccltui.tui.state.side_tables import made_in_process
 
         return made_in_process(partial(nsys_overview, self.path), cancelled)

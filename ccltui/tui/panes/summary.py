@@ -198,7 +198,7 @@ def _row(scene: Scene, metric: Metric) -> _Row:
     sign = " !" if result.status == "partial" else ""
     value = numbers.quantity(result.value) + sign
     steps = spark(trend(result, metric.headline), _TREND)
-    return _Row((title, value, metric.unit, *_ranks(scene, metric, result), steps))
+    return _Row((title, value, result.unit, *_ranks(scene, metric, result), steps))
 
 
 def _ranks(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:

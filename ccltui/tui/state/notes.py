@@ -8,6 +8,9 @@ from typing import Final
 
 from ccltui import slow_path
 from ccltui.draw.palette import Ink
+from ccltui.metrics.reason_text import merged_reasons
+from ccltui.parsers.names import listed
+from ccltui.parsers.note_groups import note_groups
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import chosen_metric
 
@@ -32,6 +35,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "no_gpu_events": "Record with ProfilerActivity.CUDA.",
     "no_process_groups": "Record with a PyTorch that writes process groups (2.2 or later).",
 }
+
+_RANKS_LISTED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,9 @@ def notes(scene: Scene) -> list[NoteRow]:
         found.append(
             NoteRow(f"! {slower}", Ink.WARNING, f"For the faster one {slow_path.remedy()}")
         )
-    for trace in job.ranks:
-        sign = f"{rank_name(trace.label)}: "
-        found += [_of_reader(sign, note.code, note.message) for note in trace.notes]
+    for group in note_groups(job.ranks):
+        names = listed([rank_name(trace.label) for trace in group.traces], _RANKS_LISTED)
+        found.append(_of_reader(f"{names}: ", group.note.code, group.message))
     return found
 
 
@@ -75,7 +80,8 @@ def _remarks(scene: Scene) -> list[NoteRow]:
     result = None if metric is None else scene.findings.results.get(metric.name)
     if metric is None or result is None:
         return []
-    advice_of = {reason.message: _ADVICE.get(reason.code, "") for reason in result.reasons}
+    merged = merged_reasons(result.reasons)
+    advice_of = {message: _ADVICE.get(code, "") for code, message in merged}
     advice_of |= {text: "" for text in result.warnings if text not in advice_of}
     known = [] if scene.session.job is None else scene.session.job.failures
     return [

@@ -148,6 +148,7 @@ class Sums:
     headline="total_bytes",
     aliases=("traffic_distribution_16",),
     label="traffic by dimension",
+    parts="fractions",
 )
 def traffic_distribution(view: View) -> Result:
     """Sum bytes and time by dimension over all ranks present."""

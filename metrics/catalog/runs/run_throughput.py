@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.completeness import completeness
-from ccltui.metrics.runs.key_figures import Throughput, throughput
+from ccltui.metrics.runs.key_figures import Throughput, missing_world, throughput
 from ccltui.metrics.runs.run_files import Run
 from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
 
@@ -42,7 +42,7 @@ _OF_LEADING = (
 )
 def run_throughput(view: View) -> Result:
     """Throughput that each run states; a profiled or incomplete run is marked."""
-    told, (run, rate) = runs_with(view, throughput, "its throughput")
+    told, (run, rate) = runs_with(view, throughput, "its throughput", missing_world)
     done = completeness(run)
     reasons = []
     if done.state == "incomplete":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.card.effective_config import PARALLEL, origin_of
+from ccltui.metrics.card.effective_config import origin_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.config_conflicts import run_conflicts
+from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, incomplete_card, peak_of
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
@@ -222,7 +222,7 @@ def _inference(view: View, model: Model) -> Result:
         details,
         source="annotation",
         basis={"phase": phase, "passes": f"{counts[phase]} of {phase}", **_BASIS},
-        reasons=run_conflicts(view, PARALLEL),
+        reasons=degree_conflicts(view),
         warnings=list(peak.notes),
     )
 

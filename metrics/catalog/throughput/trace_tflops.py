@@ -14,7 +14,7 @@ from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name
-from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of
+from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of, is_product
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import answer
@@ -194,7 +194,11 @@ def _recorded(rank: RankView) -> Made | None:
     events = rank.trace.group("cpu_ops")
     if not len(events.shapes):
         return None
-    rows = np.flatnonzero(events.shapes >= 0)
+    named = np.unique(events.name[events.shapes >= 0])
+    products = [code for code in named.tolist() if is_product(rank.trace.text(code))]
+    if not products:
+        return None
+    rows = np.flatnonzero((events.shapes >= 0) & np.isin(events.name, products))
     rows = rows[rank.contains(events.start_ns[rows])]
     if rank.by_steps:
         rows = rows[_in_steps(rank, rows)]

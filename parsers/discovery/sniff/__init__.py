@@ -11,7 +11,7 @@ from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknow
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
 from ccltui.parsers.names import printable
-from ccltui.parsers.side.unread_files import LOG
+from ccltui.parsers.side.unread_files import LOG, TEXT
 from ccltui.parsers.text.compression import Compression
 from ccltui.parsers.text.file_heads import Head, read_head, read_tail
 from ccltui.parsers.text.file_sample import FileSample
@@ -131,7 +131,7 @@ def _has_open_end(path: str, known: Format, head: Head) -> bool:
 def _link(sample: FileSample, known: Format) -> str | None:
     """The path in a symlink that was stored as text (by a version control system, say)."""
     data, head = sample.data, sample.head
-    could_be = known in (UNKNOWN, LOG)
+    could_be = known in (UNKNOWN, LOG, TEXT)
     if not could_be or not head.whole or head.compression != "none":
         return None
     if sample.text is None or sample.looks_like_json:

@@ -1,4 +1,8 @@
-"""Select the input shapes of matrix products and attention, from which FLOPs are computed."""
+"""Select the input shapes of operators that metrics need.
+
+FLOPs are computed from those of matrix products and attention, the tokens of a step from those of
+look-ups of embeddings.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
 _PRODUCT = re.compile(
     r"aten::(?:mm|addmm|_addmm_activation|bmm|baddbmm|_scaled_mm)"
     r"|aten::_scaled_dot_product_(?:flash|efficient|cudnn|fused)_attention\w*"
+    r"|aten::embedding"
 )
 MAX_SHAPES_BYTES: Final = 400  # bytes; a longer text is not the shapes of a product
 
@@ -24,7 +29,7 @@ def is_product(name: object) -> bool:
 
 
 class ProductShapes:
-    """Text ids of the input shapes of matrix products of a rank."""
+    """Text ids of the input shapes of such operators of a rank."""
 
     def __init__(self, strings: StringPool) -> None:
         self._strings = strings

@@ -31,12 +31,31 @@ _TITLES: Final[Mapping[str, str]] = MappingProxyType(
         "openmp_sum": "OpenMP Summary",
         "openacc_sum": "OpenACC Summary",
         "mpi_event_trace": "MPI Event Trace",
+        "mpi_event_sum": "MPI Event Summary",
+        "mpi_msg_size_sum": "MPI Message Size Summary",
+        "network_congestion": "Network Devices Congestion",
+        "nvvideo_api_sum": "NvVideo API Summary",
+        "syscall_sum": "Syscall Summary",
+        "um_sum": "Unified Memory Analysis Summary",
+        "um_total_sum": "Unified Memory Totals Summary",
+        "um_cpu_page_faults_sum": "Unified Memory CPU Page Faults Summary",
+        "vulkan_api_sum": "Vulkan API Summary",
+        "vulkan_api_trace": "Vulkan API Trace",
+        "vulkan_marker_sum": "Vulkan Range Summary",
+        "vulkan_gpu_marker_sum": "Vulkan GPU Range Summary",
+        "opengl_khr_range_sum": "OpenGL KHR_debug Range Summary",
+        "opengl_khr_gpu_range_sum": "OpenGL KHR_debug GPU Range Summary",
+        "dx11_pix_sum": "DX11 PIX Range Summary",
+        "dx12_pix_sum": "DX12 PIX Range Summary",
+        "dx12_gpu_marker_sum": "DX12 GPU Command List PIX Ranges Summary",
+        "ucx_sum": "UCX Summary",
+        "wddm_queue_sum": "WDDM Queue Utilization Summary",
         "nccl_sum": "NCCL Summary",  # a recipe
     }
 )
 """Display title of each report whose columns are known."""
 
-_OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "gputrace": "cuda_gpu_trace",
         "gpusum": "cuda_gpu_sum",
@@ -58,6 +77,17 @@ _OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "osrtsum": "osrt_sum",
         "openmpevtsum": "openmp_sum",
         "openaccsum": "openacc_sum",
+        "vulkanapisum": "vulkan_api_sum",
+        "vulkanapitrace": "vulkan_api_trace",
+        "vulkanmarkerssum": "vulkan_marker_sum",
+        "vulkangpumarkersum": "vulkan_gpu_marker_sum",
+        "khrdebugsum": "opengl_khr_range_sum",
+        "khrdebuggpusum": "opengl_khr_gpu_range_sum",
+        "dx11pixsum": "dx11_pix_sum",
+        "dx12pixsum": "dx12_pix_sum",
+        "dx12gpumarkersum": "dx12_gpu_marker_sum",
+        "wddmqueuesdetails": "wddm_queue_sum",
+        "nvtxsssum": "nvtx_startend_sum",
         "unifiedmemory": "um_sum",
         "unifiedmemorytotals": "um_total_sum",
         "umcpupagefaults": "um_cpu_page_faults_sum",
@@ -67,6 +97,7 @@ _OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "kernel_sum": "cuda_gpu_kern_sum",
     }
 )
+"""Current name of each report by its names in older versions and in guides."""
 
 _STATISTICS_TITLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("cuda api", "", "cuda_api_sum"),
@@ -175,7 +206,7 @@ def report_name(written: str) -> str:
     Unknown names are returned in lower case with underscores.
     """
     name = re.sub(r"[\s-]+", "_", written.strip().lower()).removesuffix(".py")
-    return _OLD_NAMES.get(name, name)
+    return OLD_NAMES.get(name, name)
 
 
 def report_title(report: str) -> str:
@@ -196,7 +227,7 @@ def report_of_file(name: str) -> str:
     """Return the report in the file name ``<base>_<report>[_<arg>].csv``, "" for other names."""
     stem = name.lower().rpartition("/")[2].rpartition(".")[0] or name.lower()
     best = ""
-    for known in (*_TITLES, *_OLD_NAMES):
+    for known in (*_TITLES, *OLD_NAMES):
         if re.search(rf"(?:^|[_.-]){re.escape(known)}(?:$|[_.])", stem) and len(known) > len(best):
             best = known
     return report_name(best) if best else ""
@@ -213,6 +244,7 @@ def report_of_columns(names: Sequence[str]) -> str:
 
 _BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"GrdX", "CorrId", "Name"}), "cuda_gpu_trace"),
+    (frozenset({"Start", "Duration", "Device", "Name"}), "cuda_gpu_trace"),  # columns left out
     (frozenset({"Category", "Operation"}), "cuda_gpu_sum"),
     (frozenset({"Range", "Style", "Total Proj Time"}), "nvtx_gpu_proj_sum"),
     (frozenset({"Name", "Projected Start"}), "nvtx_gpu_proj_trace"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import os
@@ -174,11 +173,17 @@ def command_line() -> str:
     return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
-def complete(options: argparse.Namespace, world: int, tokens_per_s: float, wall_s: float) -> str:
-    """Write ``RUN_COMPLETE.txt``, the last file of a run; return its line."""
+def complete(
+    folder: Path, world: int, tokens_per_s: float, wall_s: float, checkpoint: Path | None
+) -> str:
+    """Write ``RUN_COMPLETE.txt``, the last file of a run; return its line.
+
+    It names the checkpoint if one was saved.
+    """
+    saved = "" if checkpoint is None else f"checkpoint_path={checkpoint} "
     line = (
-        f"[Rank 0] RUN_COMPLETE checkpoint_path={options.run_dir} world_size={world} "
-        f"tokens_per_sec={tokens_per_s:.2f} total_wall_time_sec={wall_s:.2f} timestamp_utc={now()}"
+        f"[Rank 0] RUN_COMPLETE {saved}world_size={world} tokens_per_sec={tokens_per_s:.2f} "
+        f"total_wall_time_sec={wall_s:.2f} timestamp_utc={now()}"
     )
-    (options.run_dir / "RUN_COMPLETE.txt").write_text(line + "\n", encoding="utf-8")
+    (folder / "RUN_COMPLETE.txt").write_text(line + "\n", encoding="utf-8")
     return line

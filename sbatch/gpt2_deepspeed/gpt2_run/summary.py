@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
+from gpt2_run.stats_tables import Table
 
 _KINDS: Final = {"nvtx_sum": ("nvtx", "Range"), "osrt_sum": ("osrt", "Name")}
 _TOP: Final = 5
@@ -40,28 +40,31 @@ class Entry:
     raw: str
 
 
-def top_of(stats: StatsText) -> dict[str, list[Entry]]:
-    """Return the longest rows of the NVTX and OS runtime tables; [] without a table."""
+def top_of(tables: Mapping[str, Table]) -> dict[str, list[Entry]]:
+    """Return the longest rows of the NVTX and OS runtime tables; [] without a table.
+
+    Raises KeyError or ValueError where a table has no such columns.
+    """
     return {
-        f"{kind}_top5": _top(stats.find(report), kind, name)
+        f"{kind}_top5": _top(tables.get(report), kind, name)
         for report, (kind, name) in _KINDS.items()
     }
 
 
-def _top(section: Section | None, kind: str, name: str) -> list[Entry]:
-    if section is None or not section.columns:
+def _top(table: Table | None, kind: str, name: str) -> list[Entry]:
+    if table is None:
         return []
-    total, share = section.number("Total Time").ns(), section.number("Time").floats()
-    order = (-total).argsort(kind="stable")[:_TOP]
+    total, share, place = table.times_ns("Total Time"), table.shares("Time"), table.place(name)
+    order = sorted(range(len(total)), key=lambda row: -total[row])[:_TOP]
     return [
         Entry(
             kind=kind,
-            name=section.text(name).cell(row),
-            time_percent=float(share[row]),
+            name=table.rows[row][place],
+            time_percent=share[row],
             total_time=f"{total[row]} ns",
-            raw=" ".join(column.cell(row) for column in section.columns),
+            raw=" ".join(table.rows[row]),
         )
-        for row in map(int, order)
+        for row in order
     ]
 
 
@@ -100,10 +103,6 @@ class Summary:
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
-
-
-def _host_of(name: str) -> str:
-    return name.removeprefix("nsys_stats_").removesuffix(".txt")
 
 
 def _bottleneck(gradients: Entry | None) -> dict[str, Any]:

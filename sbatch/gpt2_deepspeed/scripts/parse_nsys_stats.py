@@ -1,8 +1,7 @@
 #!/usr/bin/env python
 """Write profiles/profile_summary.json from the texts of `nsys stats` in a run directory.
 
-The texts are read by ccltui's own reader: any locale, any unit, sections in any order. Shares of
-NVTX ranges nest and are never added.
+It needs Python 3.11 and no package. Shares of NVTX ranges nest and are never added.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(2, str(Path(__file__).resolve().parents[3]))
-from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from gpt2_run.stats_tables import read_tables
 from gpt2_run.summary import Summary, top_of
 
 _TEXTS: Final = "nsys_stats_*.txt"
+_NO_TABLE: Final = "no table of nvtx_sum or osrt_sum in columns (nsys stats --format column)"
 
 
 def main() -> int:
@@ -35,9 +33,14 @@ def main() -> int:
     per_file = {}
     for text in texts:
         try:
-            per_file[text.name] = top_of(read_stats_text(text))
-        except TraceError as error:
-            print(f"parse_nsys_stats: {error}", file=sys.stderr)
+            top = top_of(read_tables(text))
+        except (OSError, KeyError, ValueError) as error:
+            print(f"parse_nsys_stats: {text.name}: {error}", file=sys.stderr)
+            continue
+        if any(top.values()):
+            per_file[text.name] = top
+        else:
+            print(f"parse_nsys_stats: {text.name}: {_NO_TABLE}", file=sys.stderr)
     if not per_file:
         return 1
     summary = Summary(run_dir, per_file, _reports(run_dir), _metrics(run_dir))

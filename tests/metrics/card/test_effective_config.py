@@ -14,11 +14,12 @@ from factories import Coll, allreduce, card, rank_trace, world
 from factories import job as fake_job
 
 from ccltui.demo import Spec, write_job
-from ccltui.metrics.card.effective_config import run_config
+from ccltui.metrics.card.effective_config import run_config, traced_degrees
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.columns import ProcessGroup
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.found_files import Capture, Discovery
 from ccltui.parsers.job import Job, open_job
@@ -26,7 +27,7 @@ from ccltui.parsers.job import Job, open_job
 # 8 ranks: 2 stages, 2 data-parallel ranks, 2 tensor-parallel; a step takes 37.048486 ms and 8
 # sequences of the job, 4 of a data-parallel rank.
 SPEC = Spec(steps=2, layers=2, gpus_per_node=2, stragglers=())
-WORKLOADS = Path(__file__).resolve().parents[2] / "sbatch" / "workloads"
+WORKLOADS = Path(__file__).resolve().parents[3] / "sbatch" / "workloads"
 NOTHING = Capture("", None, (), (), None, complete=False)
 STEP_S = 0.037048486
 AS_STATED = 442231.2965771395
@@ -209,17 +210,27 @@ def test_a_local_batch_size_makes_the_global_one_of_the_card(folder: Path) -> No
     assert (bubble.status, bubble.details["microbatches"]) == ("partial", 2)
 
 
-def test_degrees_that_ran_make_the_data_parallel_ranks(folder: Path) -> None:
+def test_degrees_that_ran_make_the_data_parallel_ranks() -> None:
+    stated = card(dp_replicate=1, dp_shard=2, tp=2, pp=2, cp=1)
+
+    merged = run_config(stated, [arguments(tp=4, pp=2, dp_shard=-1)], 8)
+
+    assert {name: ran.value for name, ran in merged.values.items()} == {"tp": 4, "dp_shard": 1}
+
+
+def test_groups_of_the_traces_have_precedence_over_the_launch(folder: Path) -> None:
     launched(folder, "--parallelism.tensor_parallel_degree", "4")
 
     result = run(folder)
 
-    # 8 ranks in 2 stages of tp 4: one data-parallel rank of 4 sequences.
-    assert (result.status, result.details["batch_size"]) == ("partial", 4)
-    view = View(open_job(folder))
-    assert (view.degrees.tp, view.degrees.dp_shard, view.degrees.pp) == (4, 1, 2)
-    assert run(folder, "traffic_distribution").status == "partial"
-    assert run(folder, "pipeline_bubble").status == "partial"
+    # 8 ranks in 2 stages of tp 2: two data-parallel ranks of 4 sequences.
+    assert (result.status, result.details["batch_size"]) == ("partial", 8)
+    assert messages_of(result) == [
+        "the traces (groups of pp and tp) say tp 2, the launch (launcher_metadata.json) says tp 4: "
+        "2 is taken"
+    ]
+    for name in ("traffic_distribution", "pipeline_bubble", "mfu"):
+        assert run(folder, name).status == "partial"
 
 
 def test_another_rate_in_the_log_makes_the_number_partial(folder: Path) -> None:
@@ -345,7 +356,26 @@ def test_groups_of_the_traces_contradict_a_degree(folder: Path) -> None:
     result = run(folder, "traffic_distribution")
 
     assert result.status == "partial"
-    assert messages_of(result) == ["the card says tp 1, the traces have groups of tp of 2 ranks"]
+    assert messages_of(result)[-1] == (
+        "the card says tp 1 (model_executor.model_plan_parallelization.tp), the traces (groups of "
+        "pp and tp) say tp 2: 2 is taken"
+    )
+    assert View(open_job(folder)).degrees.dp_shard is None
+
+
+def test_groups_of_the_traces_that_show_a_degree() -> None:
+    def sizes(*groups: tuple[str, int]) -> dict[str, int]:
+        made = [
+            ProcessGroup(str(number), description, tuple(range(size)), size, "nccl")
+            for number, (description, size) in enumerate(groups)
+        ]
+        found = traced_degrees([rank_trace(0, groups=made, world_size=64)])
+        return dict(found[0].values) if found else {}
+
+    assert sizes(("mesh_tp", 4), ("mesh_pp", 2)) == {"tp": 4, "pp": 2}
+    assert sizes(("TENSOR_MODEL_PARALLEL_GROUP", 8)) == {"tp": 8}
+    assert sizes(("mesh_tp", 4), ("EXPERT_TENSOR_PARALLEL_GROUP", 2)) == {}
+    assert sizes(("mesh_tp", 1), ("default_pg", 8), ("mesh_dp_shard_cp", 8)) == {}
 
 
 def test_a_stated_batch_of_the_job_counts_accumulated_passes() -> None:

@@ -31,7 +31,9 @@ from ccltui.parsers.errors import NotFoundError
 
 
 def compared(a: Path, b: Path, noise_pct: float = 5.0) -> Comparison:
-    return compare_sides(side(a), side(b), noise_pct=noise_pct)
+    found = compare_sides(side(a), side(b), noise_pct=noise_pct)
+    assert isinstance(found, Comparison)
+    return found
 
 
 def rows(found: Comparison) -> dict[str, Row]:
@@ -207,7 +209,9 @@ def test_a_folder_of_different_runs_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="2 runs that do not repeat one another") as caught:
         side(tmp_path)
     assert "name one: accum2_300 and bucket200_300" in str(caught.value)
-    with pytest.raises(NotFoundError, match="no run and no cluster benchmark here"):
+    with pytest.raises(
+        NotFoundError, match="no run, no cluster benchmark and no text of nsys stats"
+    ):
         side(put_empty(tmp_path))
 
 

@@ -137,7 +137,7 @@ def test_the_window_is_closed_at_its_start_and_open_at_its_end() -> None:
 
     assert len(make_report("cuda_gpu_trace", capture(), at_the_end_of_k1)) == 1
     absent = make_report("cuda_gpu_trace", capture(), after_it).absent
-    assert absent == "the capture does not contain CUDA trace data in the chosen time."
+    assert absent == "the capture does not contain GPU trace data in the chosen time."
     assert len(make_report("cuda_gpu_trace", capture(), Filter.of(Window(None, 201)))) == 2
 
 

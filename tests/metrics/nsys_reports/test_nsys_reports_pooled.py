@@ -65,7 +65,7 @@ def test_a_filter_is_of_each_captures_own_time(nodes: list[Chosen]) -> None:
     assert cells(kernels, "Name", "Instances") == [("other", 2), ("gemm", 1)]
     assert cells(projected, "Total GPU Ops") == [(3,)]  # calls before are still looked up
     nothing = make_pooled_report("cuda_api_sum", [Chosen(nodes[0].tables, Filter(5000, 6000))])
-    assert nothing.absent == "the capture does not contain CUDA API data in the chosen time."
+    assert nothing.absent == "the capture does not contain CUDA trace data in the chosen time."
 
 
 def test_a_trace_is_of_one_capture(nodes: list[Chosen]) -> None:

@@ -313,6 +313,25 @@ def test_a_log_alone_is_a_run(tmp_path: Path) -> None:
     assert completeness(two).sentence == "incomplete: step 4"
 
 
+def test_a_log_of_one_device_takes_the_world_of_the_traces_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "train_7.out").write_text(TITAN + "Training completed\n")
+    without = measure(tmp_path, "run_throughput")
+    head = (
+        '{"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": %d, "world_size": 6}'
+    )
+    (tmp_path / "traces").mkdir()
+    for rank in range(2):
+        text = head % rank + ', "traceEvents": []}'
+        (tmp_path / "traces" / f"rank{rank}_trace.json").write_text(text)
+
+    result = measure(tmp_path, "run_throughput")
+
+    assert (without.status, without.reason) == ("unavailable", "no_side_file")
+    assert "states 3,000 tokens/s of one device" in without.reasons[0].message
+    assert (result.value, result.details["world_size"]) == (3000 * 6, 6)
+
+
 def test_nested_runs_take_their_own_files(tmp_path: Path) -> None:
     put_run(tmp_path, document(BASELINE, COMMIT_A))
     put_run(tmp_path / "inner", document(BASELINE, COMMIT_A))

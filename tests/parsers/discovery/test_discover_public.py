@@ -177,13 +177,13 @@ def test_every_public_trace_is_recognised(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "expected"),
     [
-        ("aristos", {"nsys_text": 2}),
+        ("aristos", {"nsys_text": 1, "nsys_text_trace": 1}),
         ("gpt2-deepspeed", {"nsys_text": 1}),
         ("ddp53", {"nsys_sqlite": 1, "unknown": 1}),  # a licence
         ("nsys-ai", {"nsys_sqlite": 2, "unknown": 1}),
         ("cs336-fsdp/benchmark_results/nsys", {"nsys_text": 6}),
-        ("cs336-fsdp/benchmark_results", {"nsys_text": 7, "log": 9, "unknown": 1}),
-        ("oracle", {"nsys_text": 54, "log": 1}),
+        ("cs336-fsdp/benchmark_results", {"nsys_text": 7, "log": 1, "text": 8, "unknown": 1}),
+        ("oracle", {"nsys_text": 52, "nsys_text_trace": 2, "text": 1}),
         ("paracodex", {"nsys_text": 14, "nsys_report": 4, "nsys_sqlite": 3, "unknown": 1}),
     ],
 )

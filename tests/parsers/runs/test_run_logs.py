@@ -73,6 +73,28 @@ def test_epochs_of_a_plain_program() -> None:
     assert log.tokens_per_s.tolist() == [29971.23]
 
 
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [
+        ("using world size: 16, data-parallel size: 2", 16),
+        ("  world_size ...................... 8", 8),
+        ("WORLD_SIZE=4", 4),
+        ("train: 10,944 parameters on 2 ranks, cpu", 2),
+        (
+            "Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, cp=1, tp=2, "
+            "ep=4, etp=1",
+            16,
+        ),
+        ("Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]", 8),
+        ("Building device mesh with parallelism: pp=1, dp_shard=-1, tp=0", None),
+        ("Building 1-D device mesh with ['dp_shard'], [0]", None),
+        ("trained on many ranks", None),
+    ],
+)
+def test_the_number_of_ranks_that_a_log_states(line: str, size: int | None) -> None:
+    assert read(f"[rank0]:[titan] INFO - {line}\n{TITAN}").world_size == size
+
+
 def test_a_job_that_went_back_keeps_the_later_word() -> None:
     lines = [f"step: {step}  loss: {loss}\n" for step, loss in ((1, 9), (2, 8), (3, 7), (2, 6))]
 

@@ -459,7 +459,7 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
     assert place is not None
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        server = analysis_process._Server(Channel(theirs))
+        server = analysis_process._Server(Channel(theirs), None)
         for number in range(1, 4):
             handed = detach_columns(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None

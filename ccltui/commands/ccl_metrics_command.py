@@ -12,6 +12,7 @@ from typing import Any
 
 from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
+from ccltui.commands.function_files import add_functions, function_names, use_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
 from ccltui.metrics.view.view_options import ViewOptions
@@ -22,7 +23,8 @@ PROG = "ccl-metrics"
 _USAGE = "ccl-metrics --trace DIR --metric NAME [--profile-mode MODE] [--output-json]"
 _DESCRIPTION = """\
 Compute metrics of a trace directory and print them as JSON. One --metric prints its
-dictionary; several print an object that maps each name to its dictionary."""
+dictionary; several print an object that maps each name to its dictionary. --metric-file without
+--metric prints the metrics of that file or folder."""
 
 
 def parser() -> Parser:
@@ -30,6 +32,7 @@ def parser() -> Parser:
     result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
     result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
     add_metric(result, "name or alias of a metric; may be repeated; all: every metric")
+    add_functions(result)
     result.add_argument(
         "--list-metrics", action="store_true", help="print the names of the metrics and exit"
     )
@@ -60,17 +63,19 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
+    functions = use_functions(options)
     if options.list_metrics:
         return list_metrics.run_names()
     if options.trace is None:
         raise GrammarError("--trace DIR is missing: the trace directory")
-    if not options.metric:
+    named = options.metric or function_names(functions)
+    if not named:
         raise GrammarError("--metric NAME is missing; --list-metrics shows the names")
-    metrics = choose_metrics(options.metric)
+    metrics = choose_metrics(named)
     selection = ViewOptions(profile_mode=options.profile_mode)
     loading = LoadOptions(options.trace, profile_mode=options.profile_mode)
     measured = measure(metrics, loading, selection, debug=options.debug)
-    measured = replace(measured, required=required_of(options.metric))
+    measured = replace(measured, required=required_of(named))
     _print(_document(measured, keyed=len(metrics) > 1))
     measured.print_messages(warnings=False)
     return measured.exit_status

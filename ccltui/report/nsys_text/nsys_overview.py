@@ -12,13 +12,13 @@ from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
-from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import Section
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.alltoall_study import studies_of
-from ccltui.report.alltoall_writers import DEFINITION, write_column
-from ccltui.report.nsys_cells import cells, header, is_text
+from ccltui.report.nsys_text.alltoall_study import studies_of
+from ccltui.report.nsys_text.alltoall_writers import DEFINITION, write_column
+from ccltui.report.nsys_text.nsys_cells import cells, header, is_text
 from ccltui.report.text_layout import count_text, table
 
 Role = Literal["heading", "text", "problem"]
@@ -65,7 +65,7 @@ def _studies(path: str) -> Iterator[OverviewLine]:
 
 
 def _reports(path: str) -> Iterator[OverviewLine]:
-    for file in discover(path).files_of(NSYS_TEXT):
+    for file in discover(path).files_of(NSYS_TEXT, NSYS_TEXT_TRACE):
         yield from _of_file(file)
 
 

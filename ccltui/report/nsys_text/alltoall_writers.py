@@ -10,9 +10,9 @@ import numpy as np
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
 from ccltui.metrics.nsys_reports.shares import Share, kind_shares, operation_shares
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.alltoall_study import NodeStudy, Studies
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.nsys_text.alltoall_study import NodeStudy, Studies
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.text_layout import Align, count_text, table, text_bytes
 

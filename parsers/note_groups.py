@@ -1,0 +1,51 @@
+"""Group the readers' notes on ranks: one for all files that it is true of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ccltui.parsers.columns import Note, RankTrace
+
+_NUMBER: Final = re.compile(r"\d[\d,.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class NoteGroup:
+    """A note on the first of several ranks, and all ranks with a note of that kind.
+
+    Notes are of one kind where code and message agree, apart from numbers in the message;
+    ``is_uniform``: these agree too.
+    """
+
+    note: Note
+    traces: tuple[RankTrace, ...]
+    count: int
+    is_uniform: bool
+
+    @property
+    def message(self) -> str:
+        """The message of the first, which may state numbers that differ in the others."""
+        differ = "" if self.is_uniform else " (the first of several; their numbers differ)"
+        return self.note.message + differ
+
+
+def note_groups(traces: Iterable[RankTrace]) -> list[NoteGroup]:
+    """Return the notes on ranks in the order in which their kinds first occur."""
+    found: dict[tuple[str, str], list[tuple[RankTrace, Note]]] = {}
+    for trace in traces:
+        for note in trace.notes:
+            kind = (note.code, _NUMBER.sub("#", note.message))
+            found.setdefault(kind, []).append((trace, note))
+    return [
+        NoteGroup(
+            note=group[0][1],
+            traces=tuple({id(trace): trace for trace, _ in group}.values()),
+            count=sum(note.count for _, note in group),
+            is_uniform=len({note.message for _, note in group}) == 1,
+        )
+        for group in found.values()
+    ]
