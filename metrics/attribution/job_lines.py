@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.attribution.call_table import CallTable, call_table
+from ccltui.metrics.attribution.implied_steps import implied_steps
 from ccltui.metrics.attribution.kernel_labels import kernel_labels
 from ccltui.metrics.attribution.line_operations import Operations, UnitTable, line_operations
 from ccltui.metrics.attribution.shared_positions import Positions, positions
@@ -173,7 +174,11 @@ def _job_lines(view: View) -> JobLines:
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
-    lines = _lines(view, chosen, out)
+    ends = None
+    if not marked:
+        found = implied_steps([one.calls for one in inputs if one.label not in out])
+        ends = None if found is None else dict(zip(here, found, strict=True))
+    lines = _lines(view, chosen, out, ends)
     if marked:
         shared = _shared_steps(lines, out)
         if not shared:
@@ -183,14 +188,20 @@ def _job_lines(view: View) -> JobLines:
     return _assembled(view, lines, out, marked=marked)
 
 
-def _lines(view: View, chosen: Collection[int] | None, out: Mapping[str, str]) -> list[StepLines]:
+def _lines(
+    view: View,
+    chosen: Collection[int] | None,
+    out: Mapping[str, str],
+    ends: Mapping[str, I64] | None = None,
+) -> list[StepLines]:
     found = []
     for item in view.match_inputs:
         if item.label in out:
             found.append(StepLines.empty())
             continue
         facts = view.facts.ranks[item.label]
-        found.append(step_lines(facts, item.calls, kernel_labels(facts), chosen))
+        mine = None if ends is None else ends[item.label]
+        found.append(step_lines(facts, item.calls, kernel_labels(facts), chosen, mine))
         if view.facts.is_large:
             facts.forget_details()
     return found

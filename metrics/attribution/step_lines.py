@@ -81,11 +81,20 @@ class StepLines:
 
 
 def step_lines(
-    facts: RankFacts, calls: Calls, label: I8, chosen: Collection[int] | None
+    facts: RankFacts,
+    calls: Calls,
+    label: I8,
+    chosen: Collection[int] | None,
+    ends: I64 | None = None,
 ) -> StepLines:
-    """Return the lines of the chosen steps of a rank; ``label`` is by row of ``gpu``.
+    """Return the lines of a rank.
 
-    ``chosen`` None, or a rank without step markers, gives one line of everything with step id -1.
+    Args:
+        facts: the rank.
+        calls: its collectives.
+        label: label of each row of ``gpu``.
+        chosen: ids of the marked steps; None gives one line of everything with step id -1.
+        ends: rows of the calls that end the steps where none are marked: the lines lie between.
     """
     rows = _line_rows(facts)
     gpu = facts.trace.group("gpu")
@@ -95,7 +104,10 @@ def step_lines(
     before = np.concatenate((start[:1], reach[:-1]))
     busy = np.maximum(end - np.maximum(start, before), 0)
     gap = np.maximum(start - before, 0)
-    steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+    if ends is None:
+        steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+    else:
+        steps, first, stop, call_line = _between(calls, start, ends)
     kept = np.flatnonzero(call_line >= 0)
     call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
     line = call_line[kept]
@@ -166,6 +178,14 @@ def _divided(
     known = np.append(found[order], -2)[place] == calls.step
     line = np.where(known, np.append(order, -1)[place], -1)
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
+
+
+def _between(calls: Calls, start: I64, ends: I64) -> tuple[I64, I64, I64, I64]:
+    """The same as `_divided` for steps that lie between the ends of calls."""
+    cuts = np.searchsorted(start, calls.end_ns[ends] - ROUNDING_NS, side="left")
+    line = np.searchsorted(ends, np.arange(len(calls)), side="left") - 1
+    line = np.where(line < len(ends) - 1, line, -1)
+    return np.arange(len(ends) - 1), cuts[:-1], cuts[1:], line
 
 
 def _waited(

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from ccltui.metrics.attribution.call_table import CallTable
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.signatures import Signatures, correlation
+from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
@@ -30,6 +32,10 @@ RESAMPLINGS: Final = 200
 MAX_UNLINKED: Final = 0.1
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
+MAX_UNKNOWN_TRANSFERS: Final = 0.01
+_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
+MAX_NEGATIVE: Final = 0.3
+"""A kind of difference may shorten the step by this share of the loss: faults that overlap do."""
 FEW: Final = 0.03
 """Share of the workers that may be slow together and still be named one by one."""
 
@@ -109,6 +115,12 @@ class Rules:
         if share < self.context.materiality:
             return self._immaterial(share)
         shares = costs.mean(axis=1) / ladder.loss_ns
+        if ladder.shares.min() < -MAX_NEGATIVE:
+            return self._inconclusive(
+                "giving differences back one after another makes steps shorter: the replay does "
+                "not follow the schedule of this job",
+                agreement,
+            )
         order = np.argsort(-shares)
         first, second = int(order[0]), float(max(shares[order[1]], 0.0))
         name = CANDIDATES[first]
@@ -152,7 +164,13 @@ class Rules:
         if job.table.unlinked > MAX_UNLINKED:
             return (
                 f"{job.table.unlinked:.0%} of the time in collectives is in calls that are matched "
-                "to none"
+                "to none with confidence"
+            )
+        unknown = _unknown_transfers(job.table)
+        if unknown > MAX_UNKNOWN_TRANSFERS:
+            return (
+                f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
+                "ranks do the same work is not known"
             )
         places = ladder.targets.place[np.unique(job.table.rank)]
         if job.stages.count < 2 and np.bincount(places).max() < 2:
@@ -439,6 +457,17 @@ class Rules:
         if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
             asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")
         return asked
+
+
+def _unknown_transfers(table: CallTable) -> float:
+    """Share of the calls that are sends or receives without a known other side.
+
+    A kernel of sends and receives that three ranks or more share is an all-to-all.
+    """
+    sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
+    members = np.append(sizes, 0)[table.instance]
+    unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
+    return float(unknown.mean()) if len(unknown) else 0.0
 
 
 def _times(factor: float | None) -> str:
