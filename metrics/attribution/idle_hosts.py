@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.collectives.causes.host_work import HostWork
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.findings import MATERIALITY, Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity
-from ccltui.metrics.attribution.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
-from ccltui.metrics.attribution.verdict_rules import MATERIALITY, Context, Finding, Rules, Verdict
+from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
+from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64

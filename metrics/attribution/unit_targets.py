@@ -6,9 +6,9 @@
     step      mean of the worker in the step
     own       as recorded
 
-The centre of a worker is the median over steps of its mean unit, where this differs from the typical
-one of its stage by more than four standard errors; else the latter: a few steps of uneven sequences
-do not make a slow worker.
+The centre of a worker is the median over steps of its mean unit, where this differs from the
+typical one of its stage by more than four standard errors; else the latter: a few steps of uneven
+sequences do not make a slow worker.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lines.pass_units import BETWEEN
 from ccltui.metrics.attribution.lower_median import lower_medians
-from ccltui.metrics.attribution.pass_units import BETWEEN
 from ccltui.parsers.array_types import F64, I64
 
 STANDARD_ERRORS: Final = 4
@@ -77,7 +77,8 @@ class Targets:
         """Mean over the units of one kind of the worker in the step."""
         cell = self._cell[0] * self.job.num_steps + self.job.step
         count = np.bincount(cell)
-        return (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
+        found: F64 = (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
+        return found
 
     @cached_property
     def _cells(self) -> tuple[F64, F64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.metrics.attribution.job_verdict import PARAMETER, details_of, verdict_of
-from ccltui.metrics.attribution.pass_units import WHOLE
+from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.attribution.pass_units import (
+from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.lines.pass_units import (
     PassSizes,
     Transfers,
     Unit,
@@ -22,8 +22,8 @@ from ccltui.metrics.attribution.pass_units import (
     pass_sizes,
     pipeline_units,
 )
-from ccltui.metrics.attribution.shared_positions import QUEUED_NS, Positions, Program
-from ccltui.metrics.attribution.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.attribution.lines.shared_positions import QUEUED_NS, Positions, Program
+from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
@@ -217,7 +217,8 @@ def _templates(
 
     def labels_of(line: int) -> I8:
         one, place = ranks[table.rank[line]], places[line]
-        return one.label[one.first[place] : one.stop[place]]
+        label: I8 = one.label[one.first[place] : one.stop[place]]
+        return label
 
     def transfers_of(line: int) -> Transfers:
         mine = np.arange(table.first_call[line], table.first_call[line + 1])
@@ -256,7 +257,8 @@ def _templates(
         usual = _template(lines, table, found, (size, units, number), sends)
         templates.append(usual)
         for other in program.lines[~program.same].tolist():
-            at = _moved_positions(usual, table, found, line, other, (size, int(sizes[other])))
+            both = (line, size), (other, int(sizes[other]))
+            at = _moved_positions(usual, table, found, *both)
             templates.append(
                 usual._replace(lines=np.array([other], np.int64), at=at, is_usual=False)
             )
@@ -267,25 +269,26 @@ def _moved_positions(
     usual: _Template,
     table: CallTable,
     found: Positions,
-    line: int,
-    other: int,
-    size: tuple[int, int],
+    one: tuple[int, int],
+    other: tuple[int, int],
 ) -> I64:
     """Positions of the operations on a line with another number of kernels.
 
-    They are moved in proportion between the positions at which calls were seen on both.
+    They are moved in proportion between the positions at which calls were seen on both. ``one`` and
+    ``other`` are a usual line and that line with their numbers of kernels.
     """
+    (line, size), (odd, odd_size) = one, other
     here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
-    there = slice(int(table.first_call[other]), int(table.first_call[other + 1]))
+    there = slice(int(table.first_call[odd]), int(table.first_call[odd + 1]))
     exact = table.posted[here] == found.posted[here]
     waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
-    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size[0]]))
-    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, size[1]]))
+    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size]))
+    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, odd_size]))
     places, number = np.unique(known, return_inverse=True)
     mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
     mean = np.maximum.accumulate(mean)
     moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
-    return np.clip(np.maximum.accumulate(moved), 0, size[1])
+    return np.clip(np.maximum.accumulate(moved), 0, odd_size)
 
 
 def _ends(program: Program, num_stages: int) -> dict[str, bool]:
@@ -309,7 +312,7 @@ def _template(
     """Order the operations of lines that have the positions of the first of them.
 
     At one position come the end of a unit, the sends of what was just made, then waits in the order
-    of time with the posts that on every line came after them, and last the waits that few lines saw.
+    of time with the posts that on every line came after them, and last waits that few lines saw.
     """
     size, units, number = program
     begin = int(table.first_call[lines[0]])

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, call_table
-from ccltui.metrics.attribution.implied_steps import implied_steps
-from ccltui.metrics.attribution.kernel_labels import kernel_labels
-from ccltui.metrics.attribution.line_operations import Operations, UnitTable, line_operations
-from ccltui.metrics.attribution.shared_positions import Positions, positions
-from ccltui.metrics.attribution.stage_order import Stages, stages_of
-from ccltui.metrics.attribution.step_lines import StepLines, step_lines
-from ccltui.metrics.attribution.step_replay import StepReplay
+from ccltui.metrics.attribution.lines.call_table import CallTable, call_table
+from ccltui.metrics.attribution.lines.implied_steps import implied_steps
+from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
+from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
+from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
+from ccltui.metrics.attribution.lines.stage_order import Stages, stages_of
+from ccltui.metrics.attribution.lines.step_lines import StepLines, step_lines
+from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
 
@@ -218,7 +218,7 @@ def _assembled(
     inputs, clocks = view.match_inputs, view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
     stages = stages_of(inputs, view.pairs, view.groups, steps)
-    table = call_table(lines, inputs, view.matches, view.pairs, stages, view.groups)
+    table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.attribution.silent_passes import (
+from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.lines.silent_passes import (
     SilentStage,
     kernels_per_pass,
     silent_starts,
 )
-from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
+from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
 from ccltui.parsers.array_types import I8, I64, Bool
 
 QUEUED_NS: Final = 20_000

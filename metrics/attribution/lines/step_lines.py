@@ -42,13 +42,13 @@ IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
 class StepLines:
     """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
 
-    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and idle
-    time before each kernel; one entry more than kernels) and ``label`` are by kernel. ``steps``,
-    ``first``, ``stop`` (kernels of each line) and ``origin_ns`` (end of the step before, of the
-    first its own start) are by line. The other arrays are by call: its row in the rank's `Calls`,
-    its ``line``, its positions on it, whether the device ``waited`` for it, whether its launch is recorded
-    (``launched``), its start, duration and
-    the call before it on its stream (-1 for none in the same step).
+    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and
+    idle time before each kernel; one entry more than kernels) and ``label`` are by kernel.
+    ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
+    the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
+    the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
+    whether its launch is recorded (``launched``), its start, duration and the call before it on its
+    stream (-1 for none in the same step).
     """
 
     start_ns: I64
@@ -116,7 +116,7 @@ def step_lines(
     is_send = calls.kind[kept] == SEND
     waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
     size = stop - first
-    origin, ended = _extents(steps, start, reach, (first, stop), line, call_start, call_end)
+    origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
     before, launched = _launched_before(facts, calls, rows, kept)
     posted = np.minimum(after, before)
     return StepLines(
@@ -235,14 +235,13 @@ def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tu
 
 def _extents(
     steps: I64,
-    start: I64,
-    reach: I64,
+    kernels: tuple[I64, I64],
     ends: tuple[I64, I64],
     line: I64,
-    call_start: I64,
-    call_end: I64,
+    calls: tuple[I64, I64],
 ) -> tuple[I64, I64]:
-    first, stop = ends
+    """Return origin and end of each line."""
+    (start, reach), (first, stop), (call_start, call_end) = kernels, ends, calls
     count = len(first)
     begin = np.full(count, np.iinfo(np.int64).max)
     end = np.full(count, _NEVER)
