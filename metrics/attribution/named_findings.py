@@ -14,7 +14,7 @@ from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
 OWN_SHARE: Final = 0.6
-"""A suspect is named where setting it back gains this share of its rung, and no other half of it."""
+"""A suspect is named where setting it back gains this share of its rung, no other half of it."""
 OTHER_SHARE: Final = 0.5
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
@@ -84,13 +84,15 @@ class Namer:
         found = self.gains.single_workers
         one = self._pick(found, share, lambda s: f"rank {self._labels(s.ranks)[0]}")
         if one is not None:
-            why = f"rank {self._labels(one.ranks)[0]} computes {_times(one.factor)} as long as its like in all steps"
+            name = self._labels(one.ranks)[0]
+            why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
             return Finding("slow_worker", why, one, self._saves(one.gain))
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
-                why = f"ranks {', '.join(self._labels(slow))} compute {_times(few.factor)} as long as their like"
+                names = ", ".join(self._labels(slow))
+                why = f"ranks {names} compute {_times(few.factor)} as long as their like"
                 return Finding("slow_worker", why, few, self._saves(few.gain))
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
@@ -112,7 +114,8 @@ class Namer:
         self.shown[f"host {host}"] = one.gain
         if one.gain < OWN_SHARE * share:
             return None
-        why = f"all {len(slow)} ranks of host {host} compute {_times(one.factor)} as long as their like"
+        times = _times(one.factor)
+        why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
         return Finding("slow_node", why, replace(one, host=host), self._saves(one.gain))
 
     def _varying(self, share: float) -> Finding:

@@ -20,6 +20,14 @@ CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
 
 DOMINANT: Final = 0.5
 MARGIN: Final = 0.15
+CLASSES: Final = (
+    "heavy_stage",
+    "slow_worker",
+    "occasional_worker, uneven_microbatches, uneven_experts, random",
+    "slow_link",
+    "host",
+)
+"""Classes of the candidates."""
 ALSO: Final = 0.15
 RESAMPLINGS: Final = 200
 MAX_UNLINKED: Final = 0.1
@@ -63,6 +71,11 @@ class Rules:
         if shares[first] < DOMINANT or shares[first] - second < MARGIN:
             parts = ", ".join(f"{CANDIDATES[i]} {shares[i]:.0%}" for i in order[:3])
             return self._inconclusive(f"no kind of difference dominates: {parts}", agreement)
+        self.ruled_out += [
+            {"class": CLASSES[i], "why": f"{shares[i]:.1%} of the loss"}
+            for i in range(len(CANDIDATES))
+            if i != first and shares[i] < ALSO
+        ]
         finding = self.namer.named(name, float(shares[first]))
         also = [
             (CANDIDATES[i], self.namer.named(CANDIDATES[i], float(shares[i])))
