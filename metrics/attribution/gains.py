@@ -211,6 +211,11 @@ class Gains:
         idle = idle + np.bincount(
             job.table.rank, weights=np.maximum(job.begin_ns, 0), minlength=len(job.labels)
         )
+        idle = idle + np.bincount(
+            job.table.rank[job.table.line],
+            weights=operations.delay_ns,
+            minlength=len(job.labels),
+        )
         found = []
         for one in np.argsort(-idle)[:MAX_SUSPECTS].tolist():
             if idle[one] <= 0:

@@ -17,6 +17,8 @@ OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
 OTHER_SHARE: Final = 0.5
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
+MAX_JITTER_CV: Final = 0.02
+"""Scatter of whole steps below which no lengths of sequences are behind it."""
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
 MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
 ALIKE: Final = 0.25
@@ -144,7 +146,7 @@ class Namer:
             return self._uneven(cap=1)
         gain = first.gain if first else 0.0
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
-        even = signs.r_fb is None and signs.cv is not None and signs.cv < MIN_CV
+        even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
             return Finding("random", "times vary by chance over ranks and steps", cap=1)
         if first and gain >= MAX_OTHER_GAIN:

@@ -128,23 +128,42 @@ class JobLines:
         return np.where(following, np.concatenate(([0], ends[:-1])), begins)
 
     @cached_property
+    def _together(self) -> list[I64]:
+        """Ranks that collectives and transfers connect to each other."""
+        table = self.table
+        linked = np.flatnonzero(table.instance >= 0)
+        rank, instance = table.rank[table.line[linked]], table.instance[linked]
+        label = np.arange(len(self.labels))
+        while True:
+            lowest = np.full(len(table.transfer_ns), len(label))
+            np.minimum.at(lowest, instance, label[rank])
+            changed = label.copy()
+            np.minimum.at(changed, rank, lowest[instance])
+            if np.array_equal(changed, label):
+                break
+            label = changed
+        here = np.unique(table.rank)
+        return [here[label[here] == one] for one in np.unique(label[here])]
+
+    @cached_property
     def measured_ns(self) -> F64:
         """Length of each step, float64 ns.
 
         From the end of the step before over ranks, of a first step from its first work. Without a
-        common clock the median over ranks of the same on each: ranks that wait for each other in
-        every step have the same in the mean.
+        common clock the median over the ranks of the same on each, the longest of sets of ranks
+        that never wait for each other: those that do have the same in the mean.
         """
         step = self.table.step
         length = (self.end_ns - self.origin_ns).astype(np.float64)
         if not self.has_clock:
             first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
-            return np.array(
-                [
-                    (np.max if first[i] else np.median)(length[step == i])
-                    for i in range(self.num_steps)
-                ]
-            )
+            found = np.zeros(self.num_steps)
+            for ranks in self._together:
+                mine = np.isin(self.table.rank, ranks)
+                for i in range(self.num_steps):
+                    typical = np.max if first[i] else np.median
+                    found[i] = max(found[i], typical(length[mine & (step == i)]))
+            return found
         ends = np.full(self.num_steps, np.iinfo(np.int64).min)
         np.maximum.at(ends, step, self.end_ns)
         return (ends - self._step_origin).astype(np.float64)

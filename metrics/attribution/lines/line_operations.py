@@ -24,6 +24,7 @@ from ccltui.metrics.attribution.lines.pass_units import (
 )
 from ccltui.metrics.attribution.lines.shared_positions import QUEUED_NS, Positions, Program
 from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
@@ -311,8 +312,8 @@ def _template(
 ) -> _Template:
     """Order the operations of lines that have the positions of the first of them.
 
-    At one position come the end of a unit, the sends of what was just made, then waits in the order
-    of time with the posts that on every line came after them, and last waits that few lines saw.
+    At one position come the end of a unit, then waits in the order of time with the posts that on
+    every line came after them, and last waits that few lines saw.
     """
     size, units, number = program
     begin = int(table.first_call[lines[0]])
@@ -325,11 +326,17 @@ def _template(
     at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
     last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
-    in_turn = np.lexsort((ended.mean(axis=0), last, at_wait))
+    is_recv = table.kind[mine] == RECV
+    level = _followed(started, ended, at_wait, last == 0)
+    in_turn = np.lexsort((ended.mean(axis=0), is_recv, level, last, at_wait))
     turn = np.empty(count, np.int64)
     turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
     visible = in_turn[last[in_turn] == 0]
     follows = _waits_before(started, ended, at_post, at_wait, visible)
+    made = visible[~is_recv[visible]]  # a send does not wait for the next receive
+    follows = np.where(
+        is_sent[mine], _waits_before(started, ended, at_post, at_wait, made), follows
+    )
     edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
     at = np.concatenate((at_post, at_wait, edges, [size]))
     kind = np.concatenate(
@@ -338,7 +345,7 @@ def _template(
     call = np.concatenate((np.arange(count), np.arange(count), np.full(len(edges) + 1, -1)))
     place = np.concatenate(
         (
-            np.where(is_sent[mine], -1, 2 * follows),
+            2 * follows,
             2 * turn + 1,
             np.full(len(edges), -2),
             [2 * count + 2],
@@ -351,6 +358,19 @@ def _template(
     unit = np.searchsorted(stops, at, side="left") if len(units) else np.full(len(at), -1)
     unit = np.where(np.diff(at, prepend=0) > 0, unit, -1)
     return _Template(lines, at, kind[order], call[order], unit, units, number)
+
+
+def _followed(started: I64, ended: I64, at_wait: I64, visible: Bool) -> I64:
+    """Number of the waits at its position whose calls each call began after, on every line."""
+    found = np.zeros(len(at_wait), np.int64)
+    order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
+    edges = np.flatnonzero(np.diff(at_wait[order], prepend=-1, append=-1))
+    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        calls = order[begin:stop]
+        if len(calls) > 1:
+            after = started[:, calls, np.newaxis] >= ended[:, np.newaxis, calls] - ROUNDING_NS
+            found[calls] = after.all(axis=0).sum(axis=1)
+    return found
 
 
 def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64) -> I64:

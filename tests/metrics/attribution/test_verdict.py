@@ -156,7 +156,7 @@ def test_the_class_does_not_depend_on_what_else_is_recorded(changes: dict[str, A
 
 
 def test_two_faults_of_one_size_are_inconclusive() -> None:
-    plan = Planted(dp=4, pp=2, slow_ranks={1: 1.25}, slow_group=1, link_factor=4)
+    plan = Planted(dp=4, pp=2, slow_ranks={1: 1.25}, slow_group=1, link_factor=10)
 
     details = verdict_of(plan).details
 
