@@ -77,9 +77,9 @@ class Namer:
     def _worker(self, share: float) -> Finding:
         experts = self._experts()
         if experts:
-            found = self.gains.workers(self._slow_ranks())
-            self.shown["ranks with most tokens"] = found.gain
-            return Finding("uneven_experts", experts, found, self._saves(found.gain))
+            most = self.gains.workers(self._slow_ranks())
+            self.shown["ranks with most tokens"] = most.gain
+            return Finding("uneven_experts", experts, most, self._saves(most.gain))
         node = self._node(share)
         if node is not None:
             return node
