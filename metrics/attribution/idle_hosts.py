@@ -14,7 +14,7 @@ from ccltui.metrics.collectives.causes.host_work import HostWork
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-MAX_RANKS: Final = 8
+MAX_RANKS: Final = 4
 """Ranks whose hosts are looked at where no single one is to blame."""
 SHORT_NS: Final = 10_000
 """Shorter idle times are changeovers of the device."""

@@ -107,7 +107,7 @@ class Targets:
         group = group.reshape(-1)
         middle, error = self._cells
         found = lower_medians(middle, group, int(group.max(initial=-1)) + 1)
-        self.__dict__["_usual_error"] = lower_medians(error, group, len(found))[group]
+        self.__dict__["_usual_error"] = _pooled(error, group)
         return found[group]
 
     @cached_property
@@ -120,7 +120,7 @@ class Targets:
         """Centre of the worker."""
         middle, error = self._cells
         typical = self._typical
-        # Of few steps a single standard error is itself uncertain: at least the usual one.
+        # Of few steps a single standard error is itself uncertain: at least that of its like.
         error = np.maximum(error, self.__dict__["_usual_error"])
         differs = np.abs(middle - typical) > STANDARD_ERRORS * error
         return np.where(differs, middle, typical)[self._cell[0]]
@@ -147,6 +147,12 @@ class Targets:
         if not len(own):
             return own
         return lower_medians(own, table.alike, int(table.alike.max()) + 1)[table.alike]
+
+
+def _pooled(error: F64, group: I64) -> F64:
+    """Root mean square of the errors of each group, by value."""
+    square = np.bincount(group, weights=error**2) / np.maximum(np.bincount(group), 1)
+    return np.asarray(np.sqrt(square)[group])
 
 
 def _standard_error(values: F64) -> float:

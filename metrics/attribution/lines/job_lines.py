@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -220,9 +220,9 @@ def _lines(
             continue
         facts = view.facts.ranks[item.label]
         mine = None if ends is None else ends[item.label]
-        found.append(step_lines(facts, item.calls, kernel_labels(facts), chosen, mine))
+        found.append(step_lines(facts, item.calls, chosen, mine))
         if view.facts.is_large:
-            facts.forget_details()
+            facts.forget_launches()
     return found
 
 
@@ -241,7 +241,10 @@ def _assembled(
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
-    units, operations = line_operations(lines, table, found, stages.count, tolerance)
+    labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
+    units, operations = line_operations(
+        lines, table, found, stages.count, tolerance_ns=tolerance, label_of=labels
+    )
     here = [item.label for item, one in zip(inputs, lines, strict=True) if len(one.steps)]
     has_clock = clocks.comparable(here)
 

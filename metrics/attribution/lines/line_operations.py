@@ -7,7 +7,7 @@ in that time for the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ from ccltui.metrics.attribution.lines.pass_units import (
     pass_sizes,
     pipeline_units,
 )
-from ccltui.metrics.attribution.lines.shared_positions import QUEUED_NS, Positions, Program
-from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.attribution.lines.shared_positions import Positions, Program
+from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS, ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
@@ -85,10 +85,21 @@ def line_operations(
     table: CallTable,
     found: Positions,
     num_stages: int,
+    *,
     tolerance_ns: int,
+    label_of: Callable[[int], I8],
 ) -> tuple[UnitTable, Operations]:
-    """Return the units and the operations of all lines."""
-    templates = _templates(ranks, table, found, num_stages)
+    """Return the units and the operations of all lines.
+
+    Args:
+        ranks: the lines of each rank.
+        table: their calls.
+        found: the positions of the calls.
+        num_stages: number of pipeline stages.
+        tolerance_ns: an operation may begin this long before what it depends on has ended.
+        label_of: returns the label of each row of ``gpu`` of a rank (an index).
+    """
+    templates = _templates(ranks, table, found, num_stages, label_of)
     number_of = np.zeros(table.num_lines + 1, np.int64)
     units_of = np.zeros(table.num_lines + 1, np.int64)
     for one in templates:
@@ -210,7 +221,11 @@ def _host_times(
 
 
 def _templates(
-    ranks: Sequence[StepLines], table: CallTable, found: Positions, num_stages: int
+    ranks: Sequence[StepLines],
+    table: CallTable,
+    found: Positions,
+    num_stages: int,
+    label_of: Callable[[int], I8],
 ) -> list[_Template]:
     sizes = np.concatenate([one.stop - one.first for one in ranks])
     places = np.concatenate([np.arange(len(one.steps)) for one in ranks])
@@ -218,8 +233,8 @@ def _templates(
 
     def labels_of(line: int) -> I8:
         one, place = ranks[table.rank[line]], places[line]
-        label: I8 = one.label[one.first[place] : one.stop[place]]
-        return label
+        mine = one.gpu_row[one.first[place] : one.stop[place]]
+        return label_of(int(table.rank[line])).take(mine)
 
     def transfers_of(line: int) -> Transfers:
         mine = np.arange(table.first_call[line], table.first_call[line + 1])

@@ -16,7 +16,8 @@ from ccltui.metrics.collectives.matching.p2p import SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.metrics.model.rank_steps import launch_rows, launch_times
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,6 +33,8 @@ kernel behind it was launched afterwards: the host waited."""
 ROUNDING_NS: Final = 2_000
 """Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
 files."""
+QUEUED_NS: Final = 20_000
+"""A call that begins this soon after the end of the one before it on its stream was queued."""
 _NEVER: Final = np.iinfo(np.int64).min
 
 IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
@@ -43,19 +46,19 @@ class StepLines:
     """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
 
     ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and
-    idle time before each kernel; one entry more than kernels) and ``label`` are by kernel.
+    idle time before each kernel; one entry more than kernels) and ``gpu_row`` are by kernel.
     ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
     the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
     the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
-    whether its launch is recorded (``launched``), its start, duration and the call before it on its
-    stream (-1 for none in the same step).
+    whether its launch tells its position (``launched``), its start, duration and the call before
+    it on its stream (-1 for none in the same step).
     """
 
     start_ns: I64
     reach_ns: I64
     busy_ns: I64
     gap_ns: I64
-    label: I8
+    gpu_row: I64
     steps: I64
     first: I64
     stop: I64
@@ -76,14 +79,13 @@ class StepLines:
         """No step: a rank that cannot be compared."""
         none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
         one = np.zeros(1, np.int64)
-        columns = (none, none, one, one, np.empty(0, np.int8), *(none,) * 5, *(none,) * 4)
+        columns = (none, none, one, one, *(none,) * 10)
         return cls(*columns, flags, flags, none, none, none)
 
 
 def step_lines(
     facts: RankFacts,
     calls: Calls,
-    label: I8,
     chosen: Collection[int] | None,
     ends: I64 | None = None,
 ) -> StepLines:
@@ -92,7 +94,6 @@ def step_lines(
     Args:
         facts: the rank.
         calls: its collectives.
-        label: label of each row of ``gpu``.
         chosen: ids of the marked steps; None gives one line of everything with step id -1.
         ends: rows of the calls that end the steps where none are marked: the lines lie between.
     """
@@ -117,14 +118,19 @@ def step_lines(
     waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
-    before, launched = _launched_before(facts, calls, rows, kept)
-    posted = np.minimum(after, before)
+    behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
+    kept_by = call_end[behind]
+    queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
+    launched = np.zeros(len(kept), np.bool_)
+    if len(queued):
+        launches, launched[queued] = _launched_before(facts, calls, rows, kept[queued])
+        after[queued] = np.minimum(after[queued], launches)
     return StepLines(
         start_ns=start,
         reach_ns=reach,
         busy_ns=np.concatenate(([0], np.cumsum(busy))),
         gap_ns=np.concatenate(([0], np.cumsum(gap))),
-        label=label.take(rows),
+        gpu_row=rows,
         steps=steps,
         first=first,
         stop=stop,
@@ -132,13 +138,13 @@ def step_lines(
         end_ns=ended,
         row=kept,
         line=line,
-        posted=np.clip(posted - first[line], 0, size[line]),
+        posted=np.clip(after - first[line], 0, size[line]),
         resumed=np.clip(resumed - first[line], 0, size[line]),
         waited=waited,
         launched=launched,
         call_start_ns=call_start,
         call_dur_ns=call_end - call_start,
-        behind=_behind(streams_of(facts.trace, calls)[kept], line, call_start),
+        behind=behind,
     )
 
 
@@ -203,8 +209,7 @@ def _waited(
     until = np.append(start, np.iinfo(np.int64).max)[resumed]
     inside = (resumed < len(start)) & (call_end > idle_from)
     wait = until - call_end
-    launch = np.append(facts.launched_ns.take(rows.take(np.minimum(resumed, len(rows) - 1))), 0)
-    launched = launch[:-1]
+    launched = _launched(facts, rows.take(np.minimum(resumed, len(rows) - 1)))
     length = until - idle_from
     covered = call_end - np.maximum(idle_from, call_start)
     host_waits = (length >= LONG_GAP_NS) & (2 * covered >= length)
@@ -219,6 +224,13 @@ def _waited(
     next_start = np.append(ordered, np.iinfo(np.int64).max)[following]
     chained = inside & ~is_send & (next_start - call_end <= SOON_NS) & (next_start < until)
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
+
+
+def _launched(facts: RankFacts, rows: I64) -> I64:
+    """Launch times of some rows of ``gpu``, the lowest int64 where unknown."""
+    if "launched_ns" in facts.__dict__:
+        return facts.launched_ns.take(rows)
+    return launch_times(facts.trace, launch_rows(facts.trace, rows))
 
 
 def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tuple[I64, Bool]:
