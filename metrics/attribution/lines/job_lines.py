@@ -189,7 +189,7 @@ def _job_lines(view: View) -> JobLines:
             out[item.label] = "its collectives are recorded on the host alone"
     if len(inputs) - len(out) < 2:
         why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
-        raise refuse("no_gpu_events", f"device work of two ranks or more is needed; {why}")
+        raise refuse("no_gpu_events", f"device work of all ranks is needed, of two at least; {why}")
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None

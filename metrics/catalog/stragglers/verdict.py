@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "typical worker and every transfer the typical time of its like; with the class of the "
         "difference that dominates, and who causes it, or why that cannot be told."
     ),
-    needs=("GPU kernels of all ranks", "2 ranks that run the same program, or a pipeline"),
+    needs=("GPU kernels of all ranks", "2 ranks"),
     keys=(
         "verdict",
         "confidence",
