@@ -26,6 +26,9 @@ from ccltui.parsers.array_types import F64, I64
 
 STANDARD_ERRORS: Final = 4
 """Standard errors by which a worker must differ from its stage to have a centre of its own."""
+FEW_STEPS: Final = 2
+"""A standard error from n steps is itself uncertain: it is widened by this over n, which keeps the
+share of chance beyond four of them about the same from three steps on."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,8 @@ class Targets:
             first = np.flatnonzero(np.diff(step[here], prepend=-1))
             means = mean[here][first]
             middle[one] = np.median(means)
-            error[one] = max(_standard_error(own[here]), _standard_error(means))
+            of_steps = _standard_error(means) * (1 + FEW_STEPS / len(means))
+            error[one] = max(_standard_error(own[here]), of_steps)
         return middle, error
 
     @cached_property
