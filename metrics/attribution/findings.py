@@ -40,6 +40,7 @@ class Context:
         left_out: labels of ranks that are recorded and not compared.
         idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
             no host is recorded.
+        has_launches: whether launches are recorded.
         elements: elements of the all-to-alls of each rank in each step; None without any.
     """
 
@@ -50,6 +51,7 @@ class Context:
     left_out: Sequence[str] = ()
     idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
     elements: F64 | None = None
+    has_launches: bool = False
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         names_only=not any(group.ranks and not group.implied for group in view.groups),
         left_out=tuple(job.out),
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
         elements=_expert_elements(view, job),
     )
     return ladder, Rules(ladder, context).verdict()

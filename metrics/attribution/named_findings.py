@@ -10,6 +10,7 @@ import numpy as np
 
 from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
+from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
@@ -220,7 +221,7 @@ class Namer:
         saves = self._saves(one.gain if one else share)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
-        if causes and cause and causes[cause] >= 0.5 * total:
+        if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
             why = f"the device of {whose} idles for the host: {cause.replace('_', ' ')}"
             return Finding("host", why, one, saves, hosts_cause=cause)
         why = f"the device of {whose} idles for the host, cause unknown"

@@ -214,7 +214,13 @@ class Rules:
         if self.context.missing:
             ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
             asked.append(f"the trace of rank {ranks}")
-        if finding is None and self.signatures.r_fb is None:
+        if job.table.unlinked > MAX_UNLINKED or (
+            _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
+        ):
+            asked.append(
+                "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes"
+            )
+        if finding is None and self.signatures.r_fb is None and not self.context.has_launches:
             asked.append("launch records (CPU activity): they tell forward from backward passes")
         if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
             asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")

@@ -278,7 +278,7 @@ class Run:
         if plan.sequence_sigma:
             weight = self._draws["length"][number, replica, k]
             base *= 0.5 + 0.5 * weight if backward else 0.6 + 0.4 * weight
-        return base * self._draws["pass"][number, rank, int(backward), k]
+        return float(base * self._draws["pass"][number, rank, int(backward), k])
 
 
 def _draws(plan: Planted) -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ from ccltui.parsers.array_types import I64
 
 LEAST: Final = 3
 """Occurrences of a call from which their distance is a period: two whole steps lie between."""
+LEAST_SPAN: Final = 0.5
+"""Share of the time of all calls that the steps must span: a burst of equal calls is no period."""
 
 
 def implied_steps(calls: Sequence[Calls]) -> list[I64] | None:
@@ -37,11 +39,14 @@ def _periodic(calls: Calls) -> dict[int, I64]:
     _, token = np.unique(key.astype(np.int64), axis=1, return_inverse=True)
     token = token.reshape(-1)
     found: dict[int, I64] = {}
+    whole = calls.start_ns[-1] - calls.start_ns[0] if len(calls) else 0
     order = np.argsort(token, kind="stable")
     edges = np.flatnonzero(np.diff(token[order], prepend=-1, append=-1))
     for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         rows = order[begin:stop]
         if len(rows) < LEAST or len(set(np.diff(rows).tolist())) > 1:
+            continue
+        if calls.start_ns[rows[-1]] - calls.start_ns[rows[0]] < LEAST_SPAN * whole:
             continue
         known = found.get(len(rows))
         if known is None or rows[0] > known[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +33,8 @@ _ENDS: Final = ("origin_ns", "end_ns")
 class JobLines:
     """The lines of all ranks that can be compared.
 
-    ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
+    ``partly`` are the steps that are left out because some ranks recorded only a part of their
+    calls. ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
     reason. ``origin_ns`` and ``end_ns`` are by line, on the common clock where there is one
     (``has_clock``), else on that of each rank, as ``own_origin_ns`` and ``own_end_ns`` always are.
     """
@@ -54,6 +55,7 @@ class JobLines:
     has_clock: bool
     marked: bool
     tolerance_ns: int
+    partly: tuple[int, ...] = ()
 
     @cached_property
     def replay(self) -> StepReplay:
@@ -193,18 +195,22 @@ def _job_lines(view: View) -> JobLines:
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
-    ends = None
+    ends, partly = None, set[int]()
     if not marked:
         found = implied_steps([one.calls for one in inputs if one.label not in out])
         ends = None if found is None else dict(zip(here, found, strict=True))
     lines = _lines(view, chosen, out, ends)
     if marked:
-        shared = _shared_steps(lines, out)
+        shared = _shared_steps(lines)
         if not shared:
             raise refuse("no_step_markers", "no step that all ranks have")
+        partly = _partly_recorded(lines, shared)
+        partly = partly if shared - partly else set()
+        shared -= partly
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
             lines = _lines(view, shared, out)
-    return _assembled(view, lines, out, marked=marked)
+    job = _assembled(view, lines, out, marked=marked)
+    return replace(job, partly=tuple(sorted(partly))) if partly else job
 
 
 def _lines(
@@ -226,7 +232,22 @@ def _lines(
     return found
 
 
-def _shared_steps(lines: Sequence[StepLines], out: Mapping[str, str]) -> set[int]:
+def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:
+    """Steps in which some ranks, and not all, have fewer calls than in most of their steps."""
+    counted = [
+        dict(zip(one.steps.tolist(), np.bincount(one.line, minlength=len(one.steps)), strict=True))
+        for one in lines
+        if len(one.steps)
+    ]
+    usual = [np.median([count[step] for step in shared]) for count in counted]
+    fewer = {
+        step: [count[step] < most for count, most in zip(counted, usual, strict=True)]
+        for step in shared
+    }
+    return {step for step, ranks in fewer.items() if any(ranks) and not all(ranks)}
+
+
+def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
     steps = [set(one.steps.tolist()) for one in lines]
     return set.intersection(*(one for one in steps if one)) if any(steps) else set()
 

@@ -77,6 +77,10 @@ def verdict(view: View) -> Result:
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
         ],
+        warnings=[
+            f"step {step} is left out: some ranks recorded only a part of its collectives"
+            for step in job.partly
+        ],
     )
 
 

@@ -24,7 +24,7 @@ def ladder(plan: Planted) -> Ladder:
 @pytest.mark.parametrize("prefetch", [True, False])
 @pytest.mark.parametrize("pp", [1, 2, 4])
 def test_the_replay_with_host_delays_is_the_job(schedule: str, prefetch: bool, pp: int) -> None:
-    plan = Planted(dp=2, pp=pp, schedule=schedule, prefetch=prefetch, micro_batches=4, jitter=0.05)  # type: ignore[arg-type]
+    plan = Planted(dp=2, pp=pp, schedule=schedule, prefetch=prefetch, micro_batches=4, jitter=0.05)
 
     found = ladder(plan)
 

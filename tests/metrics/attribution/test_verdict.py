@@ -170,7 +170,7 @@ def test_ranks_of_different_programs_are_not_compared() -> None:
     groups = (world(2),)
     gpu = [
         [kernel("gemm", 100 * i + 10, 40 + 30 * rank, 7) for i in range(3)]
-        + [allreduce(100 * i + 90, 9) for i in range(3 - rank)]
+        + [allreduce(100 * i + 90 - 30 * k, 9) for i in range(3) for k in range(1 + rank)]
         for rank in range(2)
     ]
     marks = [step(i, 100 * i, 100) for i in range(3)]
