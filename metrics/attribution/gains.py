@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
+from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.attribution.unit_targets import STANDARD_ERRORS
 from ccltui.parsers.array_types import F64, Bool
 
@@ -88,7 +88,8 @@ class Gains:
         """Time by which the centre of each rank exceeds its stage's, summed over its units."""
         job, targets = self.ladder.job, self.ladder.targets
         excess = targets.worker - targets.stage
-        return np.bincount(job.worker, weights=excess, minlength=len(job.labels))
+        found = np.bincount(job.worker, weights=excess, minlength=len(job.labels))
+        return found.astype(np.float64)
 
     def workers(self, ranks: Sequence[int]) -> Suspect:
         """Some ranks at once, at the centre of their stage."""
@@ -125,7 +126,8 @@ class Gains:
         size = shape[0] * shape[1]
 
         def summed(values: F64) -> F64:
-            return np.bincount(cell[main], weights=values[main], minlength=size)
+            found = np.bincount(cell[main], weights=values[main], minlength=size)
+            return found.astype(np.float64)
 
         centre = np.maximum(summed(targets.worker), 1e-9)
         ratio = summed(targets.own) / centre
@@ -208,6 +210,11 @@ class Gains:
         idle = np.bincount(rank, weights=operations.host_ns, minlength=len(job.labels))
         idle = idle + np.bincount(
             job.table.rank, weights=np.maximum(job.begin_ns, 0), minlength=len(job.labels)
+        )
+        idle = idle + np.bincount(
+            job.table.rank[job.table.line],
+            weights=operations.delay_ns,
+            minlength=len(job.labels),
         )
         found = []
         for one in np.argsort(-idle)[:MAX_SUSPECTS].tolist():

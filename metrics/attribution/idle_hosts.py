@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.idle_activity import NOTHING
+from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.collectives.causes.host_work import HostWork
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-MAX_RANKS: Final = 8
+MAX_RANKS: Final = 4
 """Ranks whose hosts are looked at where no single one is to blame."""
 SHORT_NS: Final = 10_000
 """Shorter idle times are changeovers of the device."""
-NOTHING: Final = "nothing recorded"
 
 
 def idle_by_activity(

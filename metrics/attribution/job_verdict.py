@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.findings import MATERIALITY, Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity
-from ccltui.metrics.attribution.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
-from ccltui.metrics.attribution.verdict_rules import MATERIALITY, Context, Finding, Rules, Verdict
+from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
+from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64
@@ -69,6 +70,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         names_only=not any(group.ranks and not group.implied for group in view.groups),
         left_out=tuple(job.out),
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
         elements=_expert_elements(view, job),
     )
     return ladder, Rules(ladder, context).verdict()

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64
 
@@ -100,7 +100,7 @@ class Ladder:
     def shares(self) -> F64:
         """Share of each kind of difference in the loss; they add up to 1."""
         whole = self.loss_ns
-        return self.differences.mean(axis=1) / (whole if whole else 1.0)
+        return np.asarray(self.differences.mean(axis=1) / (whole or 1.0))
 
     @cached_property
     def loss_ratio(self) -> float:

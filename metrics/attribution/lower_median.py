@@ -17,7 +17,7 @@ def lower_median(values: F64) -> float:
 
 
 def lower_medians(values: F64, group: I64, count: int) -> F64:
-    """Return the lower median of the values of each group 0 to ``count`` - 1, NaN for empty ones."""
+    """Return the lower median of each group 0 to ``count`` - 1, NaN for empty ones."""
     order = np.lexsort((values, group))
     sizes = np.bincount(group, minlength=count)
     first = np.cumsum(sizes) - sizes

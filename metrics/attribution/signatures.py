@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.job_lines import JobLines
-from ccltui.metrics.attribution.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
+from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.parsers.array_types import F64, I64
 
 MIN_POINTS: Final = 4
@@ -90,7 +90,7 @@ class Signatures:
 
     @cached_property
     def r_stages(self) -> float | None:
-        """Correlation of backward time on the first stage with that on the others, same micro-batch."""
+        """Correlation over micro-batches of backward time on the first and the other stages."""
         if self._tables is None or self.job.stages.count < 2 or self.job.stages.wraps:
             return None
         stage = self.job.stages.stage
@@ -106,7 +106,7 @@ class Signatures:
 
     def _residual(self, table: F64) -> F64:
         axis = (1, 2) if table.shape[2] < 2 else (2,)
-        return table - table.mean(axis=axis, keepdims=True)
+        return np.asarray(table - table.mean(axis=axis, keepdims=True))
 
     def _pipelines(self) -> Sequence[I64]:
         """Ranks that transfers connect to each other."""

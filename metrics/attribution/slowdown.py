@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.pass_units import TYPE_NAMES
+from ccltui.metrics.attribution.lines.pass_units import TYPE_NAMES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 

@@ -6,9 +6,9 @@
     step      mean of the worker in the step
     own       as recorded
 
-The centre of a worker is the median over steps of its mean unit, where this differs from the typical
-one of its stage by more than four standard errors; else the latter: a few steps of uneven sequences
-do not make a slow worker.
+The centre of a worker is the median over steps of its mean unit, where this differs from the
+typical one of its stage by more than four standard errors; else the latter: a few steps of uneven
+sequences do not make a slow worker.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.job_lines import JobLines
+from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lines.pass_units import BETWEEN
 from ccltui.metrics.attribution.lower_median import lower_medians
-from ccltui.metrics.attribution.pass_units import BETWEEN
 from ccltui.parsers.array_types import F64, I64
 
 STANDARD_ERRORS: Final = 4
 """Standard errors by which a worker must differ from its stage to have a centre of its own."""
+FEW_STEPS: Final = 2
+"""A standard error from n steps is itself uncertain: it is widened by this over n, which keeps the
+share of chance beyond four of them about the same from three steps on."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Targets:
         """Mean over the units of one kind of the worker in the step."""
         cell = self._cell[0] * self.job.num_steps + self.job.step
         count = np.bincount(cell)
-        return (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
+        found: F64 = (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
+        return found
 
     @cached_property
     def _cells(self) -> tuple[F64, F64]:
@@ -93,7 +97,8 @@ class Targets:
             first = np.flatnonzero(np.diff(step[here], prepend=-1))
             means = mean[here][first]
             middle[one] = np.median(means)
-            error[one] = max(_standard_error(own[here]), _standard_error(means))
+            of_steps = _standard_error(means) * (1 + FEW_STEPS / len(means))
+            error[one] = max(_standard_error(own[here]), of_steps)
         return middle, error
 
     @cached_property
@@ -106,7 +111,7 @@ class Targets:
         group = group.reshape(-1)
         middle, error = self._cells
         found = lower_medians(middle, group, int(group.max(initial=-1)) + 1)
-        self.__dict__["_usual_error"] = lower_medians(error, group, len(found))[group]
+        self.__dict__["_usual_error"] = _pooled(error, group)
         return found[group]
 
     @cached_property
@@ -119,7 +124,7 @@ class Targets:
         """Centre of the worker."""
         middle, error = self._cells
         typical = self._typical
-        # Of few steps a single standard error is itself uncertain: at least the usual one.
+        # Of few steps a single standard error is itself uncertain: at least that of its like.
         error = np.maximum(error, self.__dict__["_usual_error"])
         differs = np.abs(middle - typical) > STANDARD_ERRORS * error
         return np.where(differs, middle, typical)[self._cell[0]]
@@ -146,6 +151,12 @@ class Targets:
         if not len(own):
             return own
         return lower_medians(own, table.alike, int(table.alike.max()) + 1)[table.alike]
+
+
+def _pooled(error: F64, group: I64) -> F64:
+    """Root mean square of the errors of each group, by value."""
+    square = np.bincount(group, weights=error**2) / np.maximum(np.bincount(group), 1)
+    return np.asarray(np.sqrt(square)[group])
 
 
 def _standard_error(values: F64) -> float:

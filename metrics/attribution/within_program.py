@@ -13,14 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import is_receive
-from ccltui.metrics.attribution.job_lines import JobLines
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.lines.call_table import is_receive
+from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.parsers.array_types import F64, Bool
 
 AHEAD_SHARE: Final = 0.1
-"""Share of the receives that are posted before the pass that needs them, from which passes count."""
+"""Share of the receives posted before the pass that needs them, from which passes count."""
 
 
 def posts_ahead(job: JobLines) -> bool:

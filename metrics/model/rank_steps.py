@@ -137,9 +137,13 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
     return tuple(sorted(longest.values(), key=lambda step: step.start_ns))
 
 
-def launch_rows(trace: RankTrace) -> I32:
-    """Return the row of ``runtime`` that launched each row of ``gpu``, int32, -1 where unknown."""
+def launch_rows(trace: RankTrace, chosen: I64 | None = None) -> I32:
+    """Return the row of ``runtime`` that launched each row of ``gpu``, int32, -1 where unknown.
+
+    ``chosen`` are the rows of ``gpu`` that are asked for; None for all.
+    """
     work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
+    work = work if chosen is None else work.take(chosen)
     known = np.arange(len(keys), dtype=np.int32)
     if len(keys) and keys.min() < 0:
         known = known[keys >= 0]

@@ -278,7 +278,7 @@ class Run:
         if plan.sequence_sigma:
             weight = self._draws["length"][number, replica, k]
             base *= 0.5 + 0.5 * weight if backward else 0.6 + 0.4 * weight
-        return base * self._draws["pass"][number, rank, int(backward), k]
+        return float(base * self._draws["pass"][number, rank, int(backward), k])
 
 
 def _draws(plan: Planted) -> dict[str, np.ndarray]:
@@ -321,7 +321,7 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
                 Event("cudaLaunchKernel", max(begin - 5.0, 0), 1.0, thread, correlation=number)
             )
     for part in run.parts[rank]:
-        index, coll = _collective(plan, part, seqs)
+        coll = _collective(plan, part, seqs)
         name = (
             "ncclDevKernel_SendRecv(x)"
             if part.op in ("send", "recv")
@@ -374,15 +374,15 @@ def _groups(plan: Planted, rank: int) -> Sequence[ProcessGroup]:
     )
 
 
-def _collective(plan: Planted, part: _Part, seqs: dict[int, int]) -> tuple[int, Coll]:
+def _collective(plan: Planted, part: _Part, seqs: dict[int, int]) -> Coll:
     group = {"send": 1, "recv": 1, "reduce": 2}.get(part.op, 3 if part.stream == TP else 0)
     seqs[group] = seqs.get(group, 100) + 1
     size = {1: plan.pp, 2: plan.dp, 3: plan.tp}.get(group, plan.world)
     if part.op in ("send", "recv"):
         _, source, to, *_ = part.call.key
         peer = {"dst": to} if part.op == "send" else {"src": source}
-        return group, Coll(part.op, 4096, 4096, "BFloat16", group, size, seqs[group], **peer)  # type: ignore[arg-type]
+        return Coll(part.op, 4096, 4096, "BFloat16", group, size, seqs[group], **peer)  # type: ignore[arg-type]
     op = "_reduce_scatter_base" if part.op == "reduce" else "allreduce"
     elems = 1 << 20 if part.op == "reduce" else 1 << 10
     out = elems // plan.dp if part.op == "reduce" else elems
-    return group, Coll(op, elems, out, "Float", group, size, seqs[group])
+    return Coll(op, elems, out, "Float", group, size, seqs[group])

@@ -93,6 +93,7 @@ ELSEWHERE: Mapping[str, str] = {
     "straggler_cause": "test_cause_search::test_the_metric_adds_up",
     "token_to_expert_assignment": "test_token_to_expert_assignment::test_a_gate_log",
     "tpot": "test_serving_latency::test_time_per_token_and_gaps",
+    "verdict": "test_verdict::test_the_loss_is_that_of_the_job_without_the_fault",
     "ttft": "test_serving_latency::test_a_distribution_over_requests",
 }
 

@@ -75,6 +75,7 @@ ADDS: Mapping[str, tuple[str, ...]] = {
     "wait_vs_transfer": (
         *("wait_ms", "transfer_ms", "num_collectives", "per_rank.*_ms", "by_dim.*_ms"),
     ),
+    "verdict": ("num_steps",),
     "what_if_no_straggler": ("num_steps",),
 }
 """Keys whose values of two windows that make up the job add up to that of the whole job."""
@@ -157,6 +158,7 @@ DOUBLES: Mapping[str, tuple[str, ...]] = {
     "traffic_distribution": ("tp_bytes", "ep_bytes", "total_bytes", "total_comm_calls"),
     "traffic_window": ("num_windows",),
     "wait_vs_transfer": ("wait_ms", "transfer_ms", "num_collectives"),
+    "verdict": ("num_ranks",),
 }
 """Keys that are twice as large for two copies of a job side by side; all others stay."""
 
@@ -187,6 +189,7 @@ def is_summed(metric: str, path: str) -> bool:
 NOT_DOUBLED: Mapping[str, str] = {
     "blame_chain.root_share": "of two ranks alike one is the root, with half of its share",
     "fix_first": "the three largest losses are of more groups",
+    "what_if_no_straggler.m_w": "3 % of 4 workers and of 8 are one worker",
     "run_compare": "runs of different size are not compared",
     "token_to_expert_assignment.entropy_bits": "one bit more for twice as many experts",
 }

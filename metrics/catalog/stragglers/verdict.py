@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.metrics.attribution.job_verdict import PARAMETER, details_of, verdict_of
-from ccltui.metrics.attribution.pass_units import WHOLE
+from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "typical worker and every transfer the typical time of its like; with the class of the "
         "difference that dominates, and who causes it, or why that cannot be told."
     ),
-    needs=("GPU kernels of all ranks", "2 ranks that run the same program, or a pipeline"),
+    needs=("GPU kernels of all ranks", "2 ranks"),
     keys=(
         "verdict",
         "confidence",
@@ -76,6 +76,10 @@ def verdict(view: View) -> Result:
         reasons=[
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
+        ],
+        warnings=[
+            f"step {step} is left out: some ranks recorded only a part of its collectives"
+            for step in job.partly
         ],
     )
 

@@ -190,8 +190,8 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         basis={
             "step": "from the last end of device work of the step before, over ranks; the first of "
             "several steps is left out, an only one counts from the first device work",
-            "equalised": "every pass takes the mean of its type over workers, stages, micro-batches "
-            "and steps, every transfer the median of its like",
+            "equalised": "every pass takes the mean of its type over workers, stages, "
+            "micro-batches and steps, every transfer the median of its like",
             "repaired": "every pass takes the mean over stages of the typical worker of the stage",
             "ideal": "between two calls every rank takes the median of those that run its program, "
             "the shorter of two in the middle",
@@ -206,7 +206,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
 
 
 def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
-    """Slowdown against passes that are all alike, and its parts; null with a warning if not told."""
+    """Slowdown against passes that are all alike; null with a warning if it is not told."""
     nothing: dict[str, Any] = dict.fromkeys(SLOWDOWN_KEYS)
     try:
         ladder = ladder_of(view)

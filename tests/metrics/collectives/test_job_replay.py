@@ -12,10 +12,11 @@ from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, s
 from ccltui.metrics.catalog.stragglers.what_if_no_straggler import (
     _per_step,
     _saved,
+    _why_not_physical,
     what_if_no_straggler,
 )
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
-from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
+from ccltui.metrics.collectives.replay.what_if import WhatIf
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -146,13 +147,18 @@ def prefetching(posted_us: Sequence[Sequence[float]], late_us: float = 0) -> Vie
     return View(job(*ranks))
 
 
-def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
-    # the middle of each of three stretches is 100 us, but no rank has more than 240 us of them
+def test_a_job_whose_posts_say_nothing_is_replayed_by_its_passes() -> None:
+    # the middle of each of three stretches is 100 us, but no rank has more than 240 us of them;
+    # all compute the same 300 us a step
     result = what_if_no_straggler.run(prefetching(POSTED_US))
 
-    assert (result.status, result.value, result.reason) == ("unavailable", None, "not_physical")
-    assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in result.reasons[0].message
-    assert result.details["without_rank"] is None
+    assert (result.status, result.value) == ("ok", pytest.approx(1.0, abs=1e-3))
+
+
+def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
+    text = _why_not_physical(np.array([1e6, 1e6]), np.array([1.06e6, 1.06e6]))
+
+    assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in text
 
 
 def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
@@ -173,7 +179,7 @@ def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
 def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> None:
     was, ideal = np.array([1e6, 1e6, 1e6]), np.array([9e5, 1e6 + 0.9, 1e6 + 1.1])
 
-    rows = _per_step(StepEnds((0, 1, 2, 3), was, 0), np.ones(3, np.bool_), was, ideal)
+    rows = _per_step([1, 2, 3], was, ideal)
 
     assert [row["slowdown"] for row in rows] == [pytest.approx(1 / 0.9), 1.0, None]
     assert [row["ideal_ms"] for row in rows] == [0.9, 1.0, None]

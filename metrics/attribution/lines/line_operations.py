@@ -7,14 +7,15 @@ in that time for the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.attribution.pass_units import (
+from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.lines.line_times import LineTimes
+from ccltui.metrics.attribution.lines.pass_units import (
     PassSizes,
     Transfers,
     Unit,
@@ -22,8 +23,9 @@ from ccltui.metrics.attribution.pass_units import (
     pass_sizes,
     pipeline_units,
 )
-from ccltui.metrics.attribution.shared_positions import QUEUED_NS, Positions, Program
-from ccltui.metrics.attribution.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.attribution.lines.shared_positions import Positions, Program
+from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS, ROUNDING_NS, StepLines
+from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
@@ -84,10 +86,21 @@ def line_operations(
     table: CallTable,
     found: Positions,
     num_stages: int,
+    *,
     tolerance_ns: int,
+    label_of: Callable[[int], I8],
 ) -> tuple[UnitTable, Operations]:
-    """Return the units and the operations of all lines."""
-    templates = _templates(ranks, table, found, num_stages)
+    """Return the units and the operations of all lines.
+
+    Args:
+        ranks: the lines of each rank.
+        table: their calls.
+        found: the positions of the calls.
+        num_stages: number of pipeline stages.
+        tolerance_ns: an operation may begin this long before what it depends on has ended.
+        label_of: returns the label of each row of ``gpu`` of a rank (an index).
+    """
+    templates = _templates(ranks, table, found, num_stages, label_of)
     number_of = np.zeros(table.num_lines + 1, np.int64)
     units_of = np.zeros(table.num_lines + 1, np.int64)
     for one in templates:
@@ -99,7 +112,7 @@ def line_operations(
     call, unit = np.empty(total, np.int64), np.empty(total, np.int64)
     compute, profile = np.empty(total), np.empty(total)
     units = np.empty((3, int(first_unit[-1])), np.int64)
-    own = _LineTimes(ranks, table)
+    own = LineTimes(ranks, table)
     typical: dict[int, F64] = {}
     for one in templates:
         place = first[one.lines][:, np.newaxis] + np.arange(len(one.at))
@@ -127,52 +140,8 @@ def line_operations(
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
 
 
-class _LineTimes:
-    """Times along the lines of all ranks, by line and position."""
-
-    def __init__(self, ranks: Sequence[StepLines], table: CallTable) -> None:
-        self.ranks, self.rank = ranks, table.rank
-        sizes = [len(one.steps) for one in ranks]
-        self.place = np.concatenate([np.arange(count) for count in sizes])
-        self.first = np.concatenate([one.first for one in ranks])
-        self.size = np.concatenate([one.stop - one.first for one in ranks])
-        self.origin = np.concatenate([one.origin_ns for one in ranks])
-
-    def busy(self, lines: I64, at: I64) -> F64:
-        """Busy time from the begin of each line to each position, [lines, positions]."""
-        found = np.empty((len(lines), len(at)))
-        for row, line in enumerate(lines.tolist()):
-            busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
-            found[row] = busy[first + at] - busy[first]
-        return found
-
-    def along(self, line: I64, at: I64) -> tuple[I64, I64, I64, I64]:
-        """By operation: end of the work before it, start of the kernel at it, idle sums.
-
-        Times are from the origin of the line; the sums are of idle time before the kernel and
-        through it. Where no kernel follows, its start is the largest int64.
-        """
-        before, start = np.zeros(len(at), np.int64), np.full(len(at), np.iinfo(np.int64).max)
-        idle, through = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
-        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1))
-        for index, one in enumerate(self.ranks):
-            here = slice(int(edges[index]), int(edges[index + 1]))
-            lines = line[here]
-            place, origin = self.first[lines] + at[here], self.origin[lines]
-            if not len(one.start_ns):
-                continue
-            inner = at[here] > 0
-            before[here] = np.where(inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0)
-            held = at[here] < self.size[lines]
-            next_start = one.start_ns[np.minimum(place, len(one.start_ns) - 1)] - origin
-            start[here] = np.where(held, next_start, start[here])
-            idle[here] = one.gap_ns[place]
-            through[here] = one.gap_ns[np.minimum(place + 1, len(one.gap_ns) - 1)]
-        return before, start, idle, through
-
-
 def _host_times(
-    own: _LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
+    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
 ) -> tuple[F64, I64, I64, int, int]:
     """Return idle time for the host by segment, and delays of calls, and what began too early."""
     first, kind, at, call = operations
@@ -209,7 +178,11 @@ def _host_times(
 
 
 def _templates(
-    ranks: Sequence[StepLines], table: CallTable, found: Positions, num_stages: int
+    ranks: Sequence[StepLines],
+    table: CallTable,
+    found: Positions,
+    num_stages: int,
+    label_of: Callable[[int], I8],
 ) -> list[_Template]:
     sizes = np.concatenate([one.stop - one.first for one in ranks])
     places = np.concatenate([np.arange(len(one.steps)) for one in ranks])
@@ -217,7 +190,9 @@ def _templates(
 
     def labels_of(line: int) -> I8:
         one, place = ranks[table.rank[line]], places[line]
-        return one.label[one.first[place] : one.stop[place]]
+        mine = one.gpu_row[one.first[place] : one.stop[place]]
+        labels: I8 = label_of(int(table.rank[line])).take(mine)
+        return labels
 
     def transfers_of(line: int) -> Transfers:
         mine = np.arange(table.first_call[line], table.first_call[line + 1])
@@ -256,7 +231,8 @@ def _templates(
         usual = _template(lines, table, found, (size, units, number), sends)
         templates.append(usual)
         for other in program.lines[~program.same].tolist():
-            at = _moved_positions(usual, table, found, line, other, (size, int(sizes[other])))
+            both = (line, size), (other, int(sizes[other]))
+            at = _moved_positions(usual, table, found, *both)
             templates.append(
                 usual._replace(lines=np.array([other], np.int64), at=at, is_usual=False)
             )
@@ -267,25 +243,26 @@ def _moved_positions(
     usual: _Template,
     table: CallTable,
     found: Positions,
-    line: int,
-    other: int,
-    size: tuple[int, int],
+    one: tuple[int, int],
+    other: tuple[int, int],
 ) -> I64:
     """Positions of the operations on a line with another number of kernels.
 
-    They are moved in proportion between the positions at which calls were seen on both.
+    They are moved in proportion between the positions at which calls were seen on both. ``one`` and
+    ``other`` are a usual line and that line with their numbers of kernels.
     """
+    (line, size), (odd, odd_size) = one, other
     here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
-    there = slice(int(table.first_call[other]), int(table.first_call[other + 1]))
+    there = slice(int(table.first_call[odd]), int(table.first_call[odd + 1]))
     exact = table.posted[here] == found.posted[here]
     waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
-    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size[0]]))
-    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, size[1]]))
+    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size]))
+    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, odd_size]))
     places, number = np.unique(known, return_inverse=True)
     mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
     mean = np.maximum.accumulate(mean)
     moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
-    return np.clip(np.maximum.accumulate(moved), 0, size[1])
+    return np.clip(np.maximum.accumulate(moved), 0, odd_size)
 
 
 def _ends(program: Program, num_stages: int) -> dict[str, bool]:
@@ -308,8 +285,8 @@ def _template(
 ) -> _Template:
     """Order the operations of lines that have the positions of the first of them.
 
-    At one position come the end of a unit, the sends of what was just made, then waits in the order
-    of time with the posts that on every line came after them, and last the waits that few lines saw.
+    At one position come the end of a unit, then waits in the order of time with the posts that on
+    every line came after them, and last waits that few lines saw.
     """
     size, units, number = program
     begin = int(table.first_call[lines[0]])
@@ -322,11 +299,17 @@ def _template(
     at_wait = np.where(never, size, np.clip(found.resumed[mine], 0, size))
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
     last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
-    in_turn = np.lexsort((ended.mean(axis=0), last, at_wait))
+    is_recv = table.kind[mine] == RECV
+    level = _followed(started, ended, at_wait, last == 0)
+    in_turn = np.lexsort((ended.mean(axis=0), is_recv, level, last, at_wait))
     turn = np.empty(count, np.int64)
     turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
     visible = in_turn[last[in_turn] == 0]
     follows = _waits_before(started, ended, at_post, at_wait, visible)
+    made = visible[~is_recv[visible]]  # a send does not wait for the next receive
+    follows = np.where(
+        is_sent[mine], _waits_before(started, ended, at_post, at_wait, made), follows
+    )
     edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
     at = np.concatenate((at_post, at_wait, edges, [size]))
     kind = np.concatenate(
@@ -335,7 +318,7 @@ def _template(
     call = np.concatenate((np.arange(count), np.arange(count), np.full(len(edges) + 1, -1)))
     place = np.concatenate(
         (
-            np.where(is_sent[mine], -1, 2 * follows),
+            2 * follows,
             2 * turn + 1,
             np.full(len(edges), -2),
             [2 * count + 2],
@@ -348,6 +331,19 @@ def _template(
     unit = np.searchsorted(stops, at, side="left") if len(units) else np.full(len(at), -1)
     unit = np.where(np.diff(at, prepend=0) > 0, unit, -1)
     return _Template(lines, at, kind[order], call[order], unit, units, number)
+
+
+def _followed(started: I64, ended: I64, at_wait: I64, visible: Bool) -> I64:
+    """Number of the waits at its position whose calls each call began after, on every line."""
+    found = np.zeros(len(at_wait), np.int64)
+    order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
+    edges = np.flatnonzero(np.diff(at_wait[order], prepend=-1, append=-1))
+    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        calls = order[begin:stop]
+        if len(calls) > 1:
+            after = started[:, calls, np.newaxis] >= ended[:, np.newaxis, calls] - ROUNDING_NS
+            found[calls] = after.all(axis=0).sum(axis=1)
+    return found
 
 
 def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64) -> I64:

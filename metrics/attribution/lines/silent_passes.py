@@ -21,14 +21,14 @@ class SilentStage(NamedTuple):
 
     Attributes:
         cuts: positions of the sends, ascending: ends of the passes of the one direction.
-        count: number of receives of the other direction.
+        receives: number of receives of the other direction.
         size: number of kernels of the line.
         is_first: whether it is the first stage, where backward passes are silent.
         seen: positions of receives that were waited for, by their number.
     """
 
     cuts: Sequence[int]
-    count: int
+    receives: int
     size: int
     is_first: bool
     seen: dict[int, int]
@@ -51,8 +51,8 @@ def kernels_per_pass(stage: SilentStage) -> tuple[int, int] | None:
         return (least, Counter(other).most_common(1)[0][0]) if other else None
     usual = Counter(sizes.tolist()).most_common(1)[0][0]
     rest = stage.cuts[0] - usual  # forward passes before the first backward one, but for GPipe one
-    each = rest // stage.count
-    return (each, usual) if each > 0 and rest >= stage.count and rest > usual else None
+    each = rest // stage.receives
+    return (each, usual) if each > 0 and rest >= stage.receives and rest > usual else None
 
 
 def silent_starts(stage: SilentStage, ratio: float | None) -> I64 | None:
@@ -61,7 +61,7 @@ def silent_starts(stage: SilentStage, ratio: float | None) -> I64 | None:
     ``ratio`` is kernels of a backward pass over those of a forward pass on the other stages.
     """
     found = _backward(stage, ratio) if stage.is_first else _forward(stage)
-    if found is None or len(found) != stage.count:
+    if found is None or len(found) != stage.receives:
         return None
     starts = np.array(found, np.int64)
     agrees = all(starts[number] == place for number, place in stage.seen.items())
@@ -72,13 +72,13 @@ def _forward(stage: SilentStage) -> list[int] | None:
     """The last stage: forward passes before the backward pass that a send ends."""
     sizes = np.diff(stage.cuts)
     told = kernels_per_pass(stage)
-    if len(stage.cuts) == stage.count and (told is None or _is_even(stage)):
+    if len(stage.cuts) == stage.receives and (told is None or _is_even(stage)):
         return [0, *stage.cuts[:-1]]
     if told is None or not len(sizes):
         return None
     each, usual = told
-    begin = stage.cuts[0] - usual - each * stage.count
-    return [begin + each * number for number in range(stage.count)] if begin >= 0 else None
+    begin = stage.cuts[0] - usual - each * stage.receives
+    return [begin + each * number for number in range(stage.receives)] if begin >= 0 else None
 
 
 def _is_even(stage: SilentStage) -> bool:
@@ -98,5 +98,5 @@ def _backward(stage: SilentStage, ratio: float | None) -> list[int] | None:
     if each < 1:
         return None
     starts = [cut for cut, size in zip(stage.cuts[:-1], sizes, strict=True) if size > least]
-    left = stage.count - len(starts)
+    left = stage.receives - len(starts)
     return [*starts, *(stage.cuts[-1] + each * number for number in range(left))]

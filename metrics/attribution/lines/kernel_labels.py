@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.step_lines import IN_BACKWARD, IN_FORWARD, IN_OPTIMIZER
+from ccltui.metrics.attribution.lines.step_lines import IN_BACKWARD, IN_FORWARD, IN_OPTIMIZER
 from ccltui.metrics.model.classify import COMM, distinct, per_name
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I8
 
 LEAST_SHARE: Final = 0.05
-"""Share of the kernels that a second thread launches, from which it is that of the backward pass."""
+"""Share of the kernels that a second thread launches, from which it is the backward thread."""
 
 _FORWARD = re.compile(r"(?i)(?:^|[_:<\W])(?:fwd|fprop|forward)(?:[_:<\W\d]|$)")
 _BACKWARD = re.compile(r"(?i)(?:^|[_:<\W])(?:bwd|dgrad|wgrad|backward)(?:[_:<\W\d]|$)")

@@ -16,7 +16,8 @@ from ccltui.metrics.collectives.matching.p2p import SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.metrics.model.rank_steps import launch_rows, launch_times
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,6 +33,8 @@ kernel behind it was launched afterwards: the host waited."""
 ROUNDING_NS: Final = 2_000
 """Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
 files."""
+QUEUED_NS: Final = 20_000
+"""A call that begins this soon after the end of the one before it on its stream was queued."""
 _NEVER: Final = np.iinfo(np.int64).min
 
 IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
@@ -42,20 +45,20 @@ IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
 class StepLines:
     """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
 
-    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and idle
-    time before each kernel; one entry more than kernels) and ``label`` are by kernel. ``steps``,
-    ``first``, ``stop`` (kernels of each line) and ``origin_ns`` (end of the step before, of the
-    first its own start) are by line. The other arrays are by call: its row in the rank's `Calls`,
-    its ``line``, its positions on it, whether the device ``waited`` for it, whether its launch is recorded
-    (``launched``), its start, duration and
-    the call before it on its stream (-1 for none in the same step).
+    ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and
+    idle time before each kernel; one entry more than kernels) and ``gpu_row`` are by kernel.
+    ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
+    the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
+    the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
+    whether its launch tells its position (``launched``), its start, duration and the call before
+    it on its stream (-1 for none in the same step).
     """
 
     start_ns: I64
     reach_ns: I64
     busy_ns: I64
     gap_ns: I64
-    label: I8
+    gpu_row: I64
     steps: I64
     first: I64
     stop: I64
@@ -76,16 +79,23 @@ class StepLines:
         """No step: a rank that cannot be compared."""
         none, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
         one = np.zeros(1, np.int64)
-        columns = (none, none, one, one, np.empty(0, np.int8), *(none,) * 5, *(none,) * 4)
+        columns = (none, none, one, one, *(none,) * 10)
         return cls(*columns, flags, flags, none, none, none)
 
 
 def step_lines(
-    facts: RankFacts, calls: Calls, label: I8, chosen: Collection[int] | None
+    facts: RankFacts,
+    calls: Calls,
+    chosen: Collection[int] | None,
+    ends: I64 | None = None,
 ) -> StepLines:
-    """Return the lines of the chosen steps of a rank; ``label`` is by row of ``gpu``.
+    """Return the lines of a rank.
 
-    ``chosen`` None, or a rank without step markers, gives one line of everything with step id -1.
+    Args:
+        facts: the rank.
+        calls: its collectives.
+        chosen: ids of the marked steps; None gives one line of everything with step id -1.
+        ends: rows of the calls that end the steps where none are marked: the lines lie between.
     """
     rows = _line_rows(facts)
     gpu = facts.trace.group("gpu")
@@ -95,7 +105,10 @@ def step_lines(
     before = np.concatenate((start[:1], reach[:-1]))
     busy = np.maximum(end - np.maximum(start, before), 0)
     gap = np.maximum(start - before, 0)
-    steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+    if ends is None:
+        steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
+    else:
+        steps, first, stop, call_line = _between(calls, start, ends)
     kept = np.flatnonzero(call_line >= 0)
     call_start, call_end = calls.start_ns[kept], calls.end_ns[kept]
     line = call_line[kept]
@@ -104,15 +117,20 @@ def step_lines(
     is_send = calls.kind[kept] == SEND
     waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
     size = stop - first
-    origin, ended = _extents(steps, start, reach, (first, stop), line, call_start, call_end)
-    before, launched = _launched_before(facts, calls, rows, kept)
-    posted = np.minimum(after, before)
+    origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
+    behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
+    kept_by = call_end[behind]
+    queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
+    launched = np.zeros(len(kept), np.bool_)
+    if len(queued):
+        launches, launched[queued] = _launched_before(facts, calls, rows, kept[queued])
+        after[queued] = np.minimum(after[queued], launches)
     return StepLines(
         start_ns=start,
         reach_ns=reach,
         busy_ns=np.concatenate(([0], np.cumsum(busy))),
         gap_ns=np.concatenate(([0], np.cumsum(gap))),
-        label=label.take(rows),
+        gpu_row=rows,
         steps=steps,
         first=first,
         stop=stop,
@@ -120,13 +138,13 @@ def step_lines(
         end_ns=ended,
         row=kept,
         line=line,
-        posted=np.clip(posted - first[line], 0, size[line]),
+        posted=np.clip(after - first[line], 0, size[line]),
         resumed=np.clip(resumed - first[line], 0, size[line]),
         waited=waited,
         launched=launched,
         call_start_ns=call_start,
         call_dur_ns=call_end - call_start,
-        behind=_behind(streams_of(facts.trace, calls)[kept], line, call_start),
+        behind=behind,
     )
 
 
@@ -168,6 +186,14 @@ def _divided(
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
 
 
+def _between(calls: Calls, start: I64, ends: I64) -> tuple[I64, I64, I64, I64]:
+    """The same as `_divided` for steps that lie between the ends of calls."""
+    cuts = np.searchsorted(start, calls.end_ns[ends] - ROUNDING_NS, side="left")
+    line = np.searchsorted(ends, np.arange(len(calls)), side="left") - 1
+    line = np.where(line < len(ends) - 1, line, -1)
+    return np.arange(len(ends) - 1), cuts[:-1], cuts[1:], line
+
+
 def _waited(
     facts: RankFacts,
     rows: I64,
@@ -183,8 +209,7 @@ def _waited(
     until = np.append(start, np.iinfo(np.int64).max)[resumed]
     inside = (resumed < len(start)) & (call_end > idle_from)
     wait = until - call_end
-    launch = np.append(facts.launched_ns.take(rows.take(np.minimum(resumed, len(rows) - 1))), 0)
-    launched = launch[:-1]
+    launched = _launched(facts, rows.take(np.minimum(resumed, len(rows) - 1)))
     length = until - idle_from
     covered = call_end - np.maximum(idle_from, call_start)
     host_waits = (length >= LONG_GAP_NS) & (2 * covered >= length)
@@ -201,6 +226,13 @@ def _waited(
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
 
 
+def _launched(facts: RankFacts, rows: I64) -> I64:
+    """Launch times of some rows of ``gpu``, the lowest int64 where unknown."""
+    if "launched_ns" in facts.__dict__:
+        return facts.launched_ns.take(rows)
+    return launch_times(facts.trace, launch_rows(facts.trace, rows))
+
+
 def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tuple[I64, Bool]:
     """Number of kernels launched before each call, the most that it can depend on, and if known."""
     launched = facts.launched_ns
@@ -215,14 +247,13 @@ def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tu
 
 def _extents(
     steps: I64,
-    start: I64,
-    reach: I64,
+    kernels: tuple[I64, I64],
     ends: tuple[I64, I64],
     line: I64,
-    call_start: I64,
-    call_end: I64,
+    calls: tuple[I64, I64],
 ) -> tuple[I64, I64]:
-    first, stop = ends
+    """Return origin and end of each line."""
+    (start, reach), (first, stop), (call_start, call_end) = kernels, ends, calls
     count = len(first)
     begin = np.full(count, np.iinfo(np.int64).max)
     end = np.full(count, _NEVER)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import unique_inverse
-from ccltui.metrics.attribution.stage_order import Stages
-from ccltui.metrics.attribution.step_lines import StepLines
+from ccltui.metrics.attribution.lines.stage_order import Stages
+from ccltui.metrics.attribution.lines.step_lines import StepLines
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
 from ccltui.parsers.array_types import I8, I64, Bool
@@ -71,12 +71,12 @@ class CallTable:
 def call_table(
     lines: Sequence[StepLines],
     inputs: Sequence[MatchInput],
-    matches: Matches,
-    pairs: Pairs,
+    linked: tuple[Matches, Pairs],
     stages: Stages,
     groups: Sequence[CommGroup],
 ) -> CallTable:
     """Collect the calls of all ranks and number their instances."""
+    matches, pairs = linked
     step_ids = np.unique(np.concatenate([one.steps for one in lines]))
     offset = np.concatenate(([0], np.cumsum([len(one.steps) for one in lines])))
     direction = [np.zeros(len(item.calls), np.int8) for item in inputs]
@@ -105,11 +105,11 @@ def call_table(
         found[i][one.row] = place[first[i] : first[i + 1]]
     step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
     dur = np.concatenate([one.call_dur_ns for one in lines])[order]
-    linked = _Instances(found, step[line[order]], inputs, _ordinals(line[order], token[order]))
-    linked.add_matches(matches)
-    linked.add_pairs(pairs, stages)
-    instance = linked.instance
-    transfer = np.full(linked.count, np.iinfo(np.int64).max)
+    members = _Instances(found, step[line[order]], inputs, _ordinals(line[order], token[order]))
+    members.add_matches(matches)
+    members.add_pairs(pairs, stages)
+    instance = members.instance
+    transfer = np.full(members.count, np.iinfo(np.int64).max)
     part = instance >= 0
     np.minimum.at(transfer, instance[part], dur[part])
     total = max(int(dur.sum()), 1)
@@ -131,10 +131,10 @@ def call_table(
         behind=behind[order],
         instance=instance,
         transfer_ns=transfer,
-        group=linked.groups(),
-        pair=linked.pairs(),
-        alike=linked.alike(),
-        doubtful=float(dur[linked.is_low].sum()) / total,
+        group=members.groups(),
+        pair=members.pairs(),
+        alike=members.alike(),
+        doubtful=float(dur[members.is_low].sum()) / total,
         unlinked=float(dur[~part].sum()) / total,
     )
 

@@ -104,7 +104,7 @@ def _of_transfers(inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I6
 def _first_senders(
     inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I64]
 ) -> dict[tuple[int, int], int]:
-    """By pair of inputs, steps in which the lower one sends first less those in which it does not."""
+    """By pair of inputs, steps in which the lower sends first less those in which it does not."""
     low = np.minimum(pairs.sender, pairs.receiver)
     high = np.maximum(pairs.sender, pairs.receiver)
     upward = pairs.sender == low

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable
-from ccltui.metrics.attribution.line_operations import Operations
+from ccltui.metrics.attribution.lines.call_table import CallTable
+from ccltui.metrics.attribution.lines.line_operations import Operations
 from ccltui.metrics.collectives.replay.call_links import Links
 from ccltui.metrics.collectives.replay.job_replay import replay_marks
 from ccltui.metrics.collectives.replay.rank_timeline import MARK
@@ -97,4 +97,5 @@ class StepReplay:
         marks = np.empty(int(self._is_mark.sum()))
         number = np.cumsum(self._is_mark) - 1
         marks[number[self._marks]] = replay_marks(schedule, begin, advance)
-        return marks[self._last_mark]
+        ends: F64 = marks[self._last_mark]
+        return ends

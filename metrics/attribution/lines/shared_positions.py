@@ -13,17 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.attribution.silent_passes import (
+from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.lines.silent_passes import (
     SilentStage,
     kernels_per_pass,
     silent_starts,
 )
-from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
+from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
+from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
 from ccltui.parsers.array_types import I8, I64, Bool
 
-QUEUED_NS: Final = 20_000
-"""A call that begins this soon after the end of the one before it on its stream was queued."""
 WAITED_SHARE: Final = 0.05
 """Share of the lines in which the device waits for a call, from which its program waits for it: in
 single lines a call may end in an idle time that has another reason."""

@@ -1,4 +1,4 @@
-"""Divide the line of a step into units of work: forward and backward passes, and what is beside them.
+"""Divide the line of a step into units of work: forward and backward passes, and the rest.
 
 On a stage of a pipeline a send ends the pass that made its content, and a receive begins one. The
 first stage sends no gradients and the last no activations: there one direction is known by its
@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
-from ccltui.metrics.attribution.step_lines import IN_BACKWARD, IN_FORWARD
+from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
+from ccltui.metrics.attribution.lines.step_lines import IN_BACKWARD, IN_FORWARD
 from ccltui.parsers.array_types import I8, I64
 
 HEAD, FORWARD_PASS, BACKWARD_PASS, TAIL, WHOLE, BETWEEN = range(6)
@@ -29,7 +29,7 @@ _LABEL: Final = {FORWARD_PASS: IN_FORWARD, BACKWARD_PASS: IN_BACKWARD}
 
 
 class Unit(NamedTuple):
-    """Kernels ``first`` to ``stop`` of a line: one pass (the ``number``-th of its type) or a rest."""
+    """Kernels ``first`` to ``stop`` of a line: the ``number``-th unit of its type."""
 
     first: int
     stop: int

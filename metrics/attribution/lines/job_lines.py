@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.call_table import CallTable, call_table
-from ccltui.metrics.attribution.kernel_labels import kernel_labels
-from ccltui.metrics.attribution.line_operations import Operations, UnitTable, line_operations
-from ccltui.metrics.attribution.shared_positions import Positions, positions
-from ccltui.metrics.attribution.stage_order import Stages, stages_of
-from ccltui.metrics.attribution.step_lines import StepLines, step_lines
-from ccltui.metrics.attribution.step_replay import StepReplay
+from ccltui.metrics.attribution.lines.call_table import CallTable, call_table
+from ccltui.metrics.attribution.lines.implied_steps import implied_steps
+from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
+from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
+from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
+from ccltui.metrics.attribution.lines.stage_order import Stages, stages_of
+from ccltui.metrics.attribution.lines.step_lines import StepLines, step_lines
+from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
 
@@ -32,7 +33,8 @@ _ENDS: Final = ("origin_ns", "end_ns")
 class JobLines:
     """The lines of all ranks that can be compared.
 
-    ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
+    ``partly`` are the steps that are left out because some ranks recorded only a part of their
+    calls. ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
     reason. ``origin_ns`` and ``end_ns`` are by line, on the common clock where there is one
     (``has_clock``), else on that of each rank, as ``own_origin_ns`` and ``own_end_ns`` always are.
     """
@@ -53,6 +55,7 @@ class JobLines:
     has_clock: bool
     marked: bool
     tolerance_ns: int
+    partly: tuple[int, ...] = ()
 
     @cached_property
     def replay(self) -> StepReplay:
@@ -127,23 +130,42 @@ class JobLines:
         return np.where(following, np.concatenate(([0], ends[:-1])), begins)
 
     @cached_property
+    def _together(self) -> list[I64]:
+        """Ranks that collectives and transfers connect to each other."""
+        table = self.table
+        linked = np.flatnonzero(table.instance >= 0)
+        rank, instance = table.rank[table.line[linked]], table.instance[linked]
+        label = np.arange(len(self.labels))
+        while True:
+            lowest = np.full(len(table.transfer_ns), len(label))
+            np.minimum.at(lowest, instance, label[rank])
+            changed = label.copy()
+            np.minimum.at(changed, rank, lowest[instance])
+            if np.array_equal(changed, label):
+                break
+            label = changed
+        here = np.unique(table.rank)
+        return [here[label[here] == one] for one in np.unique(label[here])]
+
+    @cached_property
     def measured_ns(self) -> F64:
         """Length of each step, float64 ns.
 
         From the end of the step before over ranks, of a first step from its first work. Without a
-        common clock the median over ranks of the same on each: ranks that wait for each other in
-        every step have the same in the mean.
+        common clock the median over the ranks of the same on each, the longest of sets of ranks
+        that never wait for each other: those that do have the same in the mean.
         """
         step = self.table.step
         length = (self.end_ns - self.origin_ns).astype(np.float64)
         if not self.has_clock:
             first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
-            return np.array(
-                [
-                    (np.max if first[i] else np.median)(length[step == i])
-                    for i in range(self.num_steps)
-                ]
-            )
+            found = np.zeros(self.num_steps)
+            for ranks in self._together:
+                mine = np.isin(self.table.rank, ranks)
+                for i in range(self.num_steps):
+                    typical = np.max if first[i] else np.median
+                    found[i] = max(found[i], typical(length[mine & (step == i)]))
+            return found
         ends = np.full(self.num_steps, np.iinfo(np.int64).min)
         np.maximum.at(ends, step, self.end_ns)
         return (ends - self._step_origin).astype(np.float64)
@@ -169,34 +191,63 @@ def _job_lines(view: View) -> JobLines:
             out[item.label] = "its collectives are recorded on the host alone"
     if len(inputs) - len(out) < 2:
         why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
-        raise refuse("no_gpu_events", f"device work of two ranks or more is needed; {why}")
+        raise refuse("no_gpu_events", f"device work of all ranks is needed, of two at least; {why}")
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
-    lines = _lines(view, chosen, out)
+    ends, partly = None, set[int]()
+    if not marked:
+        found = implied_steps([one.calls for one in inputs if one.label not in out])
+        ends = None if found is None else dict(zip(here, found, strict=True))
+    lines = _lines(view, chosen, out, ends)
     if marked:
-        shared = _shared_steps(lines, out)
+        shared = _shared_steps(lines)
         if not shared:
             raise refuse("no_step_markers", "no step that all ranks have")
+        partly = _partly_recorded(lines, shared)
+        partly = partly if shared - partly else set()
+        shared -= partly
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
             lines = _lines(view, shared, out)
-    return _assembled(view, lines, out, marked=marked)
+    job = _assembled(view, lines, out, marked=marked)
+    return replace(job, partly=tuple(sorted(partly))) if partly else job
 
 
-def _lines(view: View, chosen: Collection[int] | None, out: Mapping[str, str]) -> list[StepLines]:
+def _lines(
+    view: View,
+    chosen: Collection[int] | None,
+    out: Mapping[str, str],
+    ends: Mapping[str, I64] | None = None,
+) -> list[StepLines]:
     found = []
     for item in view.match_inputs:
         if item.label in out:
             found.append(StepLines.empty())
             continue
         facts = view.facts.ranks[item.label]
-        found.append(step_lines(facts, item.calls, kernel_labels(facts), chosen))
+        mine = None if ends is None else ends[item.label]
+        found.append(step_lines(facts, item.calls, chosen, mine))
         if view.facts.is_large:
-            facts.forget_details()
+            facts.forget_launches()
     return found
 
 
-def _shared_steps(lines: Sequence[StepLines], out: Mapping[str, str]) -> set[int]:
+def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:
+    """Steps in which some ranks, and not all, have fewer calls than in most of their steps."""
+    counted = [
+        dict(zip(one.steps.tolist(), np.bincount(one.line, minlength=len(one.steps)), strict=True))
+        for one in lines
+        if len(one.steps)
+    ]
+    usual = [np.median([count[step] for step in shared]) for count in counted]
+    fewer = {
+        step: [count[step] < most for count, most in zip(counted, usual, strict=True)]
+        for step in shared
+    }
+    return {step for step, ranks in fewer.items() if any(ranks) and not all(ranks)}
+
+
+def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
     steps = [set(one.steps.tolist()) for one in lines]
     return set.intersection(*(one for one in steps if one)) if any(steps) else set()
 
@@ -207,11 +258,14 @@ def _assembled(
     inputs, clocks = view.match_inputs, view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
     stages = stages_of(inputs, view.pairs, view.groups, steps)
-    table = call_table(lines, inputs, view.matches, view.pairs, stages, view.groups)
+    table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
-    units, operations = line_operations(lines, table, found, stages.count, tolerance)
+    labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
+    units, operations = line_operations(
+        lines, table, found, stages.count, tolerance_ns=tolerance, label_of=labels
+    )
     here = [item.label for item, one in zip(inputs, lines, strict=True) if len(one.steps)]
     has_clock = clocks.comparable(here)
 

@@ -1,0 +1,67 @@
+"""What a verdict is made of, and what the rules need to know besides the ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ccltui.metrics.attribution.gains import Suspect
+from ccltui.parsers.array_types import F64
+
+MATERIALITY = 0.01
+"""Share of a step below which nobody is a straggler."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
+
+    ``saves_ns`` is what setting it back saves, ``cap`` the highest confidence that it may have.
+    """
+
+    verdict: str
+    why: str
+    suspect: Suspect | None = None
+    saves_ns: float | None = None
+    cap: int = 2
+    hosts_cause: str | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the rules need besides the ladder.
+
+    Attributes:
+        materiality: share of the step below which nobody is a straggler.
+        missing: ranks of the job that are in no file.
+        missing_of: ranks without a file in a group (index), or in the groups of ranks (indices).
+        names_only: whether matches rest on names and order alone.
+        left_out: labels of ranks that are recorded and not compared.
+        idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
+            no host is recorded.
+        has_launches: whether launches are recorded.
+        elements: elements of the all-to-alls of each rank in each step; None without any.
+    """
+
+    materiality: float = MATERIALITY
+    missing: Sequence[int] = ()
+    missing_of: Callable[[Suspect], Sequence[int]] = lambda _: ()
+    names_only: bool = False
+    left_out: Sequence[str] = ()
+    idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
+    elements: F64 | None = None
+    has_launches: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a job; ``confidence`` is None where nothing is concluded."""
+
+    finding: Finding
+    confidence: str | None
+    agreement: float | None
+    also: Sequence[tuple[str, Finding]] = ()
+    ruled_out: Sequence[dict[str, str]] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+    next: Sequence[str] = ()

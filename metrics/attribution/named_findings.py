@@ -1,0 +1,232 @@
+"""Class and culprit within one kind of difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.findings import Context, Finding
+from ccltui.metrics.attribution.gains import Gains, Suspect
+from ccltui.metrics.attribution.idle_activity import NOTHING
+from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.signatures import Signatures, correlation
+
+OWN_SHARE: Final = 0.6
+"""A suspect is named where setting it back gains this share of its rung, no other half of it."""
+OTHER_SHARE: Final = 0.5
+MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
+MAX_JITTER_CV: Final = 0.02
+"""Scatter of whole steps below which no lengths of sequences are behind it."""
+MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
+MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
+ALIKE: Final = 0.25
+"""Ranks with this share of the largest excess count among the slow ones of a host."""
+FEW: Final = 0.03
+"""Share of the workers that may be slow together and still be named one by one."""
+
+
+class Namer:
+    """Names what causes one kind of difference; ``gains`` shown so far are in ``shown``."""
+
+    def __init__(self, ladder: Ladder, context: Context, signatures: Signatures) -> None:
+        self.ladder, self.context, self.signatures = ladder, context, signatures
+        self.gains = Gains(ladder)
+        self.shown: dict[str, float] = {}
+
+    def named(self, name: str, share: float) -> Finding:
+        """Return the finding of one of the candidates; ``share`` is its share of the loss."""
+        rules = {
+            "stage": self._stage,
+            "worker": self._worker,
+            "varying": self._varying,
+            "communication": self._communication,
+            "host": self._host,
+        }
+        return rules[name](share)
+
+    def _pick(
+        self, found: Sequence[Suspect], share: float, label: Callable[[Suspect], str]
+    ) -> Suspect | None:
+        """The one suspect that explains its rung, if there is one."""
+        for one in found:
+            self.shown[label(one)] = one.gain
+        if not found or found[0].gain < OWN_SHARE * share:
+            return None
+        if len(found) > 1 and found[1].gain > OTHER_SHARE * found[0].gain:
+            return None
+        return found[0]
+
+    def _saves(self, gain: float) -> float:
+        return gain * self.ladder.loss_ns
+
+    def _labels(self, ranks: Sequence[int]) -> list[str]:
+        return [self.ladder.job.labels[rank] for rank in ranks]
+
+    def _stage(self, share: float) -> Finding:
+        one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")
+        if one is None:
+            return Finding("", "stages differ, and no single one of them explains it")
+        why = f"stage {one.stage} computes {_times(one.factor)} the time of the other stages"
+        alone = len(one.ranks) == 1
+        if alone:
+            why += "; it is one rank, so that a slow device would look the same"
+        return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
+
+    def _worker(self, share: float) -> Finding:
+        experts = self._experts()
+        if experts:
+            most = self.gains.workers(self._slow_ranks())
+            self.shown["ranks with most tokens"] = most.gain
+            return Finding("uneven_experts", experts, most, self._saves(most.gain))
+        node = self._node(share)
+        if node is not None:
+            return node
+        found = self.gains.single_workers
+        one = self._pick(found, share, lambda s: f"rank {self._labels(s.ranks)[0]}")
+        if one is not None:
+            name = self._labels(one.ranks)[0]
+            why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
+            return Finding("slow_worker", why, one, self._saves(one.gain))
+        slow = self._slow_ranks()
+        if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
+            few = self.gains.workers(slow)
+            if few.gain >= OWN_SHARE * share:
+                names = ", ".join(self._labels(slow))
+                why = f"ranks {names} compute {_times(few.factor)} as long as their like"
+                return Finding("slow_worker", why, few, self._saves(few.gain))
+        listed = ", ".join(self._labels(slow[:8]))
+        return Finding("", f"{len(slow)} slow workers: ranks {listed}")
+
+    def _slow_ranks(self) -> list[int]:
+        excess = self.gains.worker_excess
+        return np.flatnonzero(excess > max(ALIKE * float(excess.max(initial=0)), 0)).tolist()
+
+    def _node(self, share: float) -> Finding | None:
+        hosts = self.ladder.job.hosts
+        slow = self._slow_ranks()
+        named = {hosts[rank] for rank in slow}
+        if len(slow) < 2 or len(named) != 1 or not (host := named.pop()):
+            return None
+        members = [rank for rank in np.unique(self.ladder.job.table.rank) if hosts[rank] == host]
+        if set(members) != set(slow) or len(set(hosts)) < 2:
+            return None
+        one = self.gains.workers(slow)
+        self.shown[f"host {host}"] = one.gain
+        if one.gain < OWN_SHARE * share:
+            return None
+        times = _times(one.factor)
+        why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
+        return Finding("slow_node", why, replace(one, host=host), self._saves(one.gain))
+
+    def _varying(self, share: float) -> Finding:
+        signs = self.signatures
+        by_batch = signs.num_micro_batches >= 2
+        is_work = self._is_work()
+        if is_work and by_batch:
+            return self._uneven(cap=2)
+        experts = self._experts()
+        if experts:
+            saves = float((self.ladder.differences[2] + self.ladder.differences[3]).mean())
+            return Finding("uneven_experts", experts, None, saves)
+        found = self.gains.occasional
+        for one in found:
+            self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
+        first = found[0] if found else None
+        other = found[1].gain if len(found) > 1 else 0.0
+        if first and first.gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
+            steps = ", ".join(str(step) for step in (first.steps or ())[:8])
+            why = (
+                f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
+                f"usual in step {steps}"
+            )
+            return Finding("occasional_worker", why, first, self._saves(first.gain))
+        if is_work:
+            return self._uneven(cap=1)
+        gain = first.gain if first else 0.0
+        unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
+        even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
+        if (unrelated or even) and gain < MAX_OTHER_GAIN:
+            return Finding("random", "times vary by chance over ranks and steps", cap=1)
+        if first and gain >= MAX_OTHER_GAIN:
+            return Finding(
+                "", "several ranks are slow in some steps, and no single one explains it"
+            )
+        return Finding(
+            "", "work varies from step to step, and passes do not tell whether by its amount"
+        )
+
+    def _experts(self) -> str | None:
+        """Why uneven experts explain the times of the ranks, None where they do not."""
+        elements = self.context.elements
+        if elements is None:
+            return None
+        main = self.gains.main_ns
+        known = (elements > 0) & (main > 0)
+        mean = elements[known].mean() if known.any() else 0.0
+        if not mean or elements[known].std() < MIN_SPREAD * mean:
+            return None
+        r = correlation(main[known], elements[known])
+        if r is None or r < MIN_R_EXPERTS:
+            return None
+        return f"compute times follow the elements of each rank's all-to-alls (r = {r:.2f})"
+
+    def _is_work(self) -> bool:
+        signs = self.signatures
+        if signs.r_fb is None or signs.cv is None:
+            return False
+        through = self.ladder.job.stages.count < 2 or (
+            signs.r_stages is not None and signs.r_stages >= MIN_R_STAGES
+        )
+        return signs.r_fb >= MIN_R_FB and signs.cv >= MIN_CV and through
+
+    def _uneven(self, cap: int) -> Finding:
+        signs = self.signatures
+        differences = self.ladder.differences
+        saves = float((differences[2] + differences[3]).mean())
+        why = (
+            f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
+            f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"
+        )
+        return Finding("uneven_microbatches", why, None, saves, cap=cap)
+
+    def _communication(self, share: float) -> Finding:
+        found = self.gains.links
+        one = self._pick(found, share, self._link_label)
+        if one is None:
+            return Finding("", "transfers are slow, and no single pair or group explains it")
+        missing = self.context.missing_of(one)
+        if missing:
+            ranks = ", ".join(str(rank) for rank in missing[:8])
+            return Finding(
+                "",
+                f"a group waits together, and rank {ranks} of it is not recorded: it may be late",
+            )
+        why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
+        return Finding("slow_link", why, one, self._saves(one.gain))
+
+    def _link_label(self, one: Suspect) -> str:
+        labels = self._labels(one.ranks)
+        if one.pair is not None:
+            return f"pair {labels[0]}-{labels[1]}"
+        return f"group of ranks {', '.join(labels[:8])}"
+
+    def _host(self, share: float) -> Finding:
+        found = self.gains.hosts_idle
+        one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
+        causes = self.context.idle_causes(one.ranks if one else None)
+        whose = f"rank {self._labels(one.ranks)[0]}" if one else "all ranks"
+        saves = self._saves(one.gain if one else share)
+        total = sum((causes or {}).values())
+        cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
+        if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
+            why = f"the device of {whose} idles for the host: {cause.replace('_', ' ')}"
+            return Finding("host", why, one, saves, hosts_cause=cause)
+        why = f"the device of {whose} idles for the host, cause unknown"
+        return Finding("host", why, one, saves, cap=1)
+
+
+def _times(factor: float | None) -> str:
+    return "some" if factor is None else f"{factor:.2f} times"

@@ -1,0 +1,188 @@
+"""The verdict on planted jobs: class, culprit, cost, and when nobody is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from factories import allreduce, job, kernel, rank_trace, step, world
+from planted_jobs import Planted, Run, planted_job
+
+from ccltui.metrics.registry import find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View, ViewOptions
+
+FAULTS: dict[str, tuple[Planted, str, dict[str, Any]]] = {
+    "a slow worker of a pipeline": (
+        Planted(dp=4, pp=4, micro_batches=16, slow_ranks={11: 2.2}),
+        "slow_worker",
+        {"ranks": ["11"]},
+    ),
+    "a slow worker without a pipeline": (
+        Planted(dp=4, micro_batches=2, slow_ranks={2: 1.5}),
+        "slow_worker",
+        {"ranks": ["2"]},
+    ),
+    "a slow rank of a tensor-parallel group": (
+        Planted(dp=2, pp=2, tp=2, micro_batches=4, slow_ranks={5: 1.5}),
+        "slow_worker",
+        {"ranks": ["5"]},
+    ),
+    "a worker that is slow in two steps": (
+        Planted(dp=4, pp=2, slow_ranks={6: 1.8}, slow_steps=(1, 4)),
+        "occasional_worker",
+        {"ranks": ["6"], "steps": [1, 4]},
+    ),
+    "a heavy last stage": (
+        Planted(dp=2, pp=4, micro_batches=4, stage_weights={3: (2.0, 1.6)}),
+        "heavy_stage",
+        {"stage": 3, "ranks": ["6", "7"]},
+    ),
+    "a heavy stage of a GPipe schedule": (
+        Planted(dp=2, pp=4, schedule="gpipe", stage_weights={1: (1.6, 1.6)}),
+        "heavy_stage",
+        {"stage": 1, "ranks": ["2", "3"]},
+    ),
+    "a slow pair": (
+        Planted(dp=4, pp=4, slow_pair=(0, 4), link_factor=30),
+        "slow_link",
+        {"pair": ["0", "4"]},
+    ),
+    "a slow group": (
+        Planted(dp=4, pp=2, slow_group=0, link_factor=10),
+        "slow_link",
+        {"ranks": ["0", "1", "2", "3"], "group": "dp 0-3"},
+    ),
+    "a slow node": (
+        Planted(dp=8, micro_batches=2, slow_ranks=dict.fromkeys(range(4, 8), 1.4)),
+        "slow_node",
+        {"host": "node-1", "ranks": ["4", "5", "6", "7"]},
+    ),
+    "pauses of one host": (
+        Planted(dp=4, pp=2, pauses_us={(3, 1): 20_000, (3, 3): 15_000, (3, 4): 20_000}),
+        "host",
+        {"ranks": ["3"]},
+    ),
+    "transfers alone": (
+        Planted(dp=2, pp=4, slow_ranks={3: 1.6}, world_norm=False, reduces=False),
+        "slow_worker",
+        {"ranks": ["3"]},
+    ),
+}
+
+
+def verdict_of(plan: Planted, **overrides: object) -> Result:
+    return find("verdict").run(View(planted_job(plan), ViewOptions(overrides=overrides)))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_class_and_the_culprit_of_a_planted_fault(name: str) -> None:
+    plan, kind, culprit = FAULTS[name]
+
+    found = verdict_of(plan)
+
+    details = found.details
+    assert found.status == "ok"
+    assert details["verdict"] == kind
+    assert {key: details["culprit"][key] for key in culprit} == culprit
+    assert sum(details["shares"].values()) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if "stage" not in name])
+def test_the_loss_is_that_of_the_job_without_the_fault(name: str) -> None:
+    plan, _, _ = FAULTS[name]
+
+    details = verdict_of(plan).details
+
+    planted = (Run(plan).step_us.mean() - Run(plan.without()).step_us.mean()) / 1000
+    assert details["loss_ms"] == pytest.approx(planted, rel=0.1)
+    assert details["ladder_ms"][6] - details["ladder_ms"][0] == pytest.approx(details["loss_ms"])
+
+
+def test_a_heavy_stage_costs_what_sharing_its_work_out_saves() -> None:
+    plan, _, _ = FAULTS["a heavy last stage"]
+    shared = replace(plan, stage_weights=dict.fromkeys(range(4), (1.25, 1.15)))
+
+    details = verdict_of(plan).details
+
+    planted = (Run(plan).step_us.mean() - Run(shared).step_us.mean()) / 1000
+    assert details["loss_ms"] == pytest.approx(planted, rel=0.1)
+
+
+def test_sequences_of_different_length_are_nobodys_fault() -> None:
+    details = verdict_of(Planted(dp=8, pp=2, sequence_sigma=0.5)).details
+
+    assert (details["verdict"], details["confidence"]) == ("uneven_microbatches", "high")
+    assert details["culprit"] is None
+    assert details["evidence"]["r_FB"] > 0.9
+    assert details["evidence"]["r_stages"] > 0.9
+
+
+@pytest.mark.parametrize("jitter", [0.01, 0.08])
+@pytest.mark.parametrize("pp", [1, 2])
+def test_jitter_names_nobody(jitter: float, pp: int) -> None:
+    details = verdict_of(Planted(dp=4, pp=pp, jitter=jitter, seed=3)).details
+
+    assert details["culprit"] is None
+    assert details["verdict"] in ("no_straggler", "random")
+    assert details["verdict"] == "no_straggler" or details["confidence"] != "high"
+
+
+def test_the_threshold_of_materiality_is_an_option() -> None:
+    plan = Planted(dp=4, micro_batches=2, slow_ranks={2: 1.5})
+
+    assert verdict_of(plan, materiality=0.5).details["verdict"] == "no_straggler"
+    assert verdict_of(plan, materiality="0.02").details["verdict"] == "slow_worker"
+    assert verdict_of(plan, materiality="much").reason == "card_invalid"
+
+
+def test_one_step_is_never_more_than_low() -> None:
+    details = verdict_of(Planted(dp=4, steps=1, micro_batches=2, slow_ranks={2: 2.0})).details
+
+    assert details["verdict"] != "inconclusive"
+    assert details["confidence"] == "low"
+    assert any("more steps" in text for text in details["next"])
+
+
+@pytest.mark.parametrize("changes", [{"host_rows": True}, {"named": True}, {"marked": False}])
+def test_the_class_does_not_depend_on_what_else_is_recorded(changes: dict[str, Any]) -> None:
+    plan = replace(Planted(dp=4, micro_batches=4, slow_ranks={2: 1.6}), **changes)
+
+    details = verdict_of(plan).details
+
+    assert details["verdict"] == "slow_worker"
+    assert details["culprit"]["ranks"] == ["2"]
+
+
+def test_two_faults_of_one_size_are_inconclusive() -> None:
+    plan = Planted(dp=4, pp=2, slow_ranks={1: 1.25}, slow_group=1, link_factor=10)
+
+    details = verdict_of(plan).details
+
+    assert details["verdict"] == "inconclusive"
+    assert details["confidence"] is None
+    assert "communication" in details["why"]
+    assert "worker" in details["why"]
+
+
+def test_ranks_of_different_programs_are_not_compared() -> None:
+    groups = (world(2),)
+    gpu = [
+        [kernel("gemm", 100 * i + 10, 40 + 30 * rank, 7) for i in range(3)]
+        + [allreduce(100 * i + 90 - 30 * k, 9) for i in range(3) for k in range(1 + rank)]
+        for rank in range(2)
+    ]
+    marks = [step(i, 100 * i, 100) for i in range(3)]
+    traces = [rank_trace(r, gpu=gpu[r], annotations=marks, groups=groups) for r in range(2)]
+
+    details = find("verdict").run(View(job(*traces))).details
+
+    assert details["verdict"] in (None, "inconclusive")
+    assert details["culprit"] is None
+
+
+def test_a_single_rank_is_refused() -> None:
+    trace = rank_trace(0, gpu=[kernel("gemm", 0, 10)], annotations=[step(1, 0, 10)])
+
+    assert find("verdict").run(View(job(trace))).reason == "single_rank"
