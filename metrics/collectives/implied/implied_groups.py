@@ -20,7 +20,7 @@ from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
-from ccltui.parsers.array_types import F64, I32, I64
+from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 RESOLUTION_NS: Final = 1_000
@@ -29,6 +29,8 @@ CLOCKS_NS: Final = 20_000
 """Largest error of the clock difference of two hosts that is removed from distances of ends."""
 SAMPLES: Final = 256
 """Number of calls of a stream that are compared, evenly spread."""
+FAR: Final = 8
+"""A call whose nearest like call ends this many times the median further away may be missing."""
 ALIKE: Final = 1.4
 """Ends of a further member may be this many times as far apart as those of known members."""
 CHANCE: Final = 2.0
@@ -118,9 +120,10 @@ def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
 def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
 
-    Over the calls inside the time of both; a call without counterpart counts as ``ONE_CLOCK_NS``.
-    Infinite where a smaller share than ``USUAL`` has one. Between hosts, whose clock difference is
-    less precise, a constant difference of all ends by up to ``CLOCKS_NS`` is removed.
+    Over the calls inside the time of both. A call without counterpart counts as ``ONE_CLOCK_NS``,
+    and not at all where the other stream lacks the record of it. Infinite where a smaller share
+    than ``USUAL`` has a counterpart. Between hosts, whose clock difference is less precise, a
+    constant difference of all ends by up to ``CLOCKS_NS`` is removed.
     """
     count = len(queues)
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
@@ -132,16 +135,37 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     found = np.full((count, count), _NEVER)
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
         chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
-        nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
+        nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
         near = (inside & np.isfinite(nearest)).sum(axis=0)
         usual = (number >= FEWEST) & (near >= USUAL * number) & (base == base[index])
         for other in np.flatnonzero(usual).tolist():
-            apart = nearest[inside[:, other], other]
+            rows = np.flatnonzero(inside[:, other])
+            apart = nearest[rows, other]
             apart = apart if ahead[other] == ahead[index] else _without_clocks(apart)
+            far = np.abs(apart) > FAR * max(float(median_along(np.abs(apart))), RESOLUTION_NS)
+            if far.any():
+                lacking = _lacks_record(chosen[rows[far]], time, times[other])
+                apart = np.delete(apart, np.flatnonzero(far)[lacking])
             found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
     return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _lacks_record(rows: I64, times: I64, other: I64) -> Bool:
+    """Whether another stream has fewer calls than this one around each of some calls, bool [n].
+
+    ``rows`` index ``times``, the ends of this stream; ``other`` are the ends of the other one.
+    Around a call is the time from the end before it to the end after it. Streams of two
+    communicators have a call each there, at other times.
+    """
+    begin = times[np.maximum(rows - 1, 0)] - ONE_CLOCK_NS
+    end = times[np.minimum(rows + 1, len(times) - 1)] + ONE_CLOCK_NS
+    own, there = (
+        np.searchsorted(one, end, side="right") - np.searchsorted(one, begin)
+        for one in (times, other)
+    )
+    return np.asarray(there < own)
 
 
 def _without_clocks(apart: F64) -> F64:
@@ -153,7 +177,7 @@ def _without_clocks(apart: F64) -> F64:
 def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
     """Return by type the ends of the calls of all streams, ascending, and the stream of each."""
     every = np.concatenate([*times, np.empty(0, np.int64)])
-    what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
+    what = np.concatenate([*(queue.kind for queue in queues), np.empty(0, np.int64)])
     whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
     tables = {}
     for kind in distinct_values(what).tolist():
