@@ -26,6 +26,7 @@ from ccltui.metrics.view.collective_selection import (
     require_ranks,
     source_of_times,
 )
+from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
 from ccltui.metrics.view.provenance import answer
 
@@ -53,6 +54,7 @@ MAX_SHOWN: Final = 10
         "root_share",
         "root_why",
         "unknown_share",
+        "coverage",
         "num_blamed",
         "num_followed",
         "num_handed_on",
@@ -82,6 +84,7 @@ def blame_chain(view: View) -> Result:
     details: dict[str, Any] = {
         "handed_on_ratio": ratio(sum(handed), sum(waits)),
         **_named(roots),
+        "coverage": coverage_of(view).text,
         "num_blamed": total,
         "num_followed": len(chains),
         "num_handed_on": len(handed),

@@ -36,6 +36,7 @@ from ccltui.metrics.view.collective_selection import (
     require_ranks,
     source_of_times,
 )
+from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
 from ccltui.metrics.view.provenance import answer
 
@@ -64,6 +65,7 @@ _NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "m
         "main_cause",
         "main_confidence",
         "main_why",
+        "coverage",
         "num_blamed",
         "num_examined",
         "num_unknown",
@@ -100,6 +102,7 @@ def straggler_cause(view: View) -> Result:
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
         **_main(view, blamed),
+        "coverage": coverage_of(view).text,
         "num_blamed": total,
         "num_examined": examined,
         "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),

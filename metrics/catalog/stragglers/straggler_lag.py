@@ -20,6 +20,7 @@ from ccltui.metrics.view.collective_selection import (
     source_of_times,
     step_times,
 )
+from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
 from ccltui.metrics.view.provenance import answer
 
@@ -48,6 +49,7 @@ _EVIDENCE: Final = {
         "p95_lag_us",
         "max_lag_us",
         "num_collectives",
+        "coverage",
         "num_ranks",
         "min_lag_us",
         "normalized_lag",
@@ -88,6 +90,7 @@ def straggler_lag(view: View) -> Result:
     details = {
         **{key: overall[key] for key in _HEADLINES},
         "num_collectives": len(lag),
+        "coverage": coverage_of(view).text,
         **_wait_and_blame(view, chosen, labels),
         **_against_steps(view, chosen, labels, overall["mean_lag_us"]),
         "lag_clock_free": overall,

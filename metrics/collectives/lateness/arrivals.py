@@ -110,6 +110,11 @@ class GroupArrivals(Struct, frozen=True):
         return np.where(self.eligible, self.clock_free.last, NO_RANK).astype(np.int32)
 
     @property
+    def awaited(self) -> Bool:
+        """Instances of a type in which every rank waits for every other, complete or not [n]."""
+        return _awaits_all(self.match)
+
+    @property
     def first_start_ns(self) -> I64:
         """Earliest start of the members present, int64 ns [n]."""
         never = np.iinfo(np.int64).max
