@@ -9,7 +9,14 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.lateness.blame import Chosen, is_persistent, patterns, tally
+from ccltui.metrics.collectives.lateness.blame import (
+    Chosen,
+    is_persistent,
+    patterns,
+    stragglers,
+    summed,
+    tally,
+)
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
@@ -19,6 +26,13 @@ from ccltui.metrics.view.collective_selection import (
     require_ranks,
     source_of_times,
     step_times,
+)
+from ccltui.metrics.view.exposed_waits import (
+    MATERIALITY,
+    MATERIALITY_TEXT,
+    exposed_waits,
+    material_ns,
+    rank_time_ns,
 )
 from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
@@ -60,6 +74,7 @@ _EVIDENCE: Final = {
         "blame",
         "wait_us",
         "worst_straggler",
+        "worst_share_of_time",
         "stragglers",
         "persistent",
         "patterns",
@@ -74,6 +89,7 @@ _EVIDENCE: Final = {
     headline="mean_lag_us",
     aliases=("straggler_lag_16",),
     label="straggler lag",
+    parameters={MATERIALITY: MATERIALITY_TEXT},
     higher_is_better=False,
 )
 def straggler_lag(view: View) -> Result:
@@ -105,7 +121,8 @@ def straggler_lag(view: View) -> Result:
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
         "matching": _EVIDENCE[match["level"]],
-        "stragglers": "blamed_share above 1.5 / ranks, 3 times at least",
+        "stragglers": "due_wait_us above 1.5 / ranks of that of all, and material",
+        "due_wait_us": "waiting, while nothing computes, beyond the next latest rank",
         "selection": "a collective belongs where its first arrival does",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }
@@ -121,17 +138,21 @@ def straggler_lag(view: View) -> Result:
 
 
 def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any]:
-    found = tally(chosen, len(labels))
+    found, count = tally(chosen, len(labels)), len(labels)
+    beyond = [one.beyond_ns for one in exposed_waits(view)]
+    due = summed(chosen, beyond, count)
     present = sorted({int(member) for one in chosen for member in one.members})
-    stragglers = found.stragglers()
+    worst = stragglers(due, len(present), material_ns(view))
+    time = rank_time_ns(view)
     return {
         "num_ranks": len(present),
-        "worst_straggler": view.ranks[stragglers[0]].rank if stragglers else None,
-        "stragglers": [view.ranks[index].rank for index in stragglers],
-        "persistent": bool(stragglers) and is_persistent(chosen, stragglers[0]),
-        "patterns": {labels[i]: name for i, name in patterns(chosen, len(labels)).items()},
+        "worst_straggler": view.ranks[worst[0]].rank if worst else None,
+        "worst_share_of_time": ratio(int(due[worst[0]]), time) if worst and time else None,
+        "stragglers": [view.ranks[index].rank for index in worst],
+        "persistent": bool(worst) and is_persistent(chosen, beyond, count, worst[0]),
+        "patterns": {labels[i]: name for i, name in patterns(chosen, beyond, count).items()},
         "ties": sum(int((one.lateness.last < 0).sum()) for one in chosen),
-        "blame": lag_tables.blame(found, labels, present),
+        "blame": lag_tables.blame(found, due, labels, present),
         "wait_us": {labels[i]: microseconds(int(found.wait_ns[i])) for i in present},
         "per_rank_end_times_us": lag_tables.end_times(chosen, labels),
     }
