@@ -105,7 +105,7 @@ def straggler_cause(view: View) -> Result:
     chains_of(view.facts.causes, worst)  # computed together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
-        **_main(view, root_waiting(view, blamed)),
+        **_main(view, root_waiting(view)),
         "coverage": coverage_of(view).text,
         "num_blamed": total,
         "num_examined": examined,
@@ -204,8 +204,11 @@ def _main(view: View, found: RootWaiting) -> dict[str, Any]:
     named = found.roots.named
     if named is None or stated["main_why"] is not None:
         return stated
+    root = (named.label, named.cause)
     ends = [(one.chain[-1].label, one.chain[-1].cause) for one in found.behind]
-    worst = found.places[ends.index((named.label, named.cause))]
+    here = [place for place, end in enumerate(ends) if end == root]
+    own = [place for place in here if len(found.behind[place].chain) == 1]
+    worst = found.places[(own or here)[0]]  # the evidence is where the rank itself was late
     return {**stated, "main_why": describe(view, *worst).why}
 
 

@@ -88,21 +88,6 @@ class Tally(Struct, frozen=True):
         return np.asarray(self.last_count / max(int(self.last_count.sum()), 1))
 
 
-def stragglers(caused_ns: I64, num_ranks: int, least_ns: float) -> list[int]:
-    """Return the labels that alone caused more waiting than chance, the most first.
-
-        caused > 1.5 * (caused by all) / num_ranks, and caused >= least_ns
-
-    Args:
-        caused_ns: Waiting due to each label alone, beyond the next latest rank, int64 ns.
-        num_ranks: Number of labels that are compared.
-        least_ns: Waiting that is material.
-    """
-    more = caused_ns > TIMES_EVEN_SHARE * caused_ns.sum() / max(num_ranks, 1)
-    found = np.flatnonzero(more & (caused_ns >= least_ns) & (caused_ns > 0))
-    return [int(label) for label in found[np.argsort(-caused_ns[found], kind="stable")]]
-
-
 def summed(chosen: Sequence[Chosen], amounts_ns: Sequence[I64], num_labels: int) -> I64:
     """Return the sum of an amount of each instance by the label that was last, int64 ns."""
     total = np.zeros(num_labels, np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
-from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, chains_of
+from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, chains_of
 from ccltui.metrics.collectives.causes.root_rule import (
     Behind,
     Named,
@@ -21,9 +21,11 @@ from ccltui.metrics.collectives.causes.root_rule import (
     choose_root,
     roots_of,
 )
+from ccltui.metrics.collectives.lateness.blame import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
-from ccltui.metrics.collectives.reports.late_arrivals import LateArrivals, most_waiting
+from ccltui.metrics.collectives.reports.late_arrivals import late_arrivals_of, most_waiting
+from ccltui.metrics.view.collective_selection import parts_of
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits, material_ns, rank_time_ns
 from ccltui.metrics.view.match_quality import confidence_limit
 
@@ -42,7 +44,8 @@ class RootWaiting(Struct, frozen=True):
 
     ``behind`` are the followed chains with their waiting, ``places`` the matched group and instance
     of each, the worst first. ``whole_ns`` is all exposed waiting, followed or not, with that for
-    absent ranks; ``rank_time_ns`` the measured time of all ranks.
+    absent ranks; ``rank_time_ns`` the measured time of all ranks; ``least_ns`` the followed waiting
+    from which on a rank is named.
     """
 
     behind: tuple[Behind, ...]
@@ -50,6 +53,7 @@ class RootWaiting(Struct, frozen=True):
     roots: Roots
     whole_ns: int
     rank_time_ns: int
+    least_ns: float
 
     @property
     def followed_ns(self) -> int:
@@ -66,9 +70,13 @@ class RootWaiting(Struct, frozen=True):
         return wait_ns / self.followed_ns * self.whole_ns / self.rank_time_ns
 
 
-def root_waiting(view: View, blamed: Sequence[LateArrivals]) -> RootWaiting:
-    """Follow the worst of the late arrivals of a view and choose the rank to name."""
-    worst = most_waiting(blamed, MAX_FOLLOWED)
+def root_waiting(view: View) -> RootWaiting:
+    """Follow the worst late arrivals of a view to their roots and choose the rank to name."""
+    return view.remember(root_waiting, lambda: _root_waiting(view))
+
+
+def _root_waiting(view: View) -> RootWaiting:
+    worst = most_waiting(late_arrivals_of(view, parts_of(view), MAX_FOLLOWED), MAX_FOLLOWED)
     chains = chains_of(view.facts.causes, worst)
     waited = {one.part.number: one for one in exposed_waits(view)}
     behind = tuple(
@@ -83,9 +91,24 @@ def root_waiting(view: View, blamed: Sequence[LateArrivals]) -> RootWaiting:
     whole = sum(int(one.caused_ns[one.chosen.lateness.last >= 0].sum()) for one in waited.values())
     whole += sum(root.wait_ns for root in absent)
     time = rank_time_ns(view)
+    # what is followed stands for all of the waiting, and is compared with as much less
     least = material_ns(view) * (followed / whole if whole else 1.0)
     roots = choose_root(every, least_ns=least, limit=confidence_limit(view))
-    return RootWaiting(behind, tuple(worst), roots, whole, time)
+    return RootWaiting(behind, tuple(worst), roots, whole, time, least)
+
+
+def material_ranks(found: RootWaiting, num_ranks: int) -> list[str]:
+    """Return the ranks that cause more waiting than chance, and material waiting; most first.
+
+    waiting > 1.5 * (waiting behind all ranks) / num_ranks
+    """
+    total: dict[str, int] = {}
+    for root in found.roots.every:
+        if root.label and root.cause != PIPELINE:
+            total[root.label] = total.get(root.label, 0) + root.wait_ns
+    least = max(TIMES_EVEN_SHARE * sum(total.values()) / max(num_ranks, 1), found.least_ns)
+    ordered = sorted(total, key=lambda label: -total[label])
+    return [label for label in ordered if total[label] >= least and total[label]]
 
 
 def root_statement(found: RootWaiting, prefix: str = "root") -> dict[str, Any]:
