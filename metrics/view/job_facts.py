@@ -87,19 +87,30 @@ class JobFacts:
 
     @cached_property
     def _named_calls(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
-        """Collectives and communicators; where files name none, those inferred from streams."""
+        """Collectives and communicators; where a file names none, those inferred from streams."""
         inputs = tuple(
             MatchInput(label, facts.trace.rank, facts.trace.host, self._recorded_calls[label])
             for label, facts in self.ranks.items()
         )
         known = np.array([bool(group.ranks) for group in self._stated_groups] + [False])
-        if any(known[item.calls.group].any() for item in inputs):
-            return self._with_foreign_groups(inputs)
+        names_none = [item for item in inputs if not known[item.calls.group].any()]
+        nameless = {
+            item.label: streams_of(self.ranks[item.label].trace, item.calls)
+            for item in names_none
+            if len(item.calls)
+        }
+        if len(names_none) < len(inputs):
+            if not nameless:
+                return self._with_foreign_groups(inputs)
+            from ccltui.metrics.collectives.implied.nameless_ranks import (  # noqa: PLC0415 - rare
+                with_groups_of_others,
+            )
+
+            completed = with_groups_of_others(inputs, nameless, self._stated_groups)
+            return self._with_foreign_groups(tuple(completed))
         from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
 
-        streams = {
-            item.label: streams_of(self.ranks[item.label].trace, item.calls) for item in inputs
-        }
+        streams = {item.label: nameless.get(item.label, np.empty(0, np.int64)) for item in inputs}
         implied = implied_groups(inputs, streams, self.world_size)
         if implied is None:
             return inputs, self._stated_groups

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.collectives.matching.match import disagreements
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, disagreements
 from ccltui.metrics.result import Reason
-from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.collective_selection import chosen_of, parts_of
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.metrics.view.match_coverage import coverage_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -58,47 +59,32 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
                 + tested,
             )
         )
-    shown = [rank.label for rank in view.ranks]
-    for rank in view.ranks:
-        if not len(rank.calls):
-            text = f"rank {rank.label} has no collective"
-            reasons.append(Reason("no_collectives", text, rank=rank.label))
-    for label, why in view.matches.skipped.items():
-        if label in shown and " is claimed by " not in why:
+    found = coverage_of(view)
+    empty = {rank.label for rank in view.ranks if not len(rank.calls)}
+    for label, why in found.left_out.items():
+        if " is claimed by " in why:  # a reason of every metric of the job
+            continue
+        if label in empty and label not in view.matches.skipped:
+            text = f"rank {label} has no collective"
+            reasons.append(Reason("no_collectives", text, rank=label))
+        else:
             text = f"rank {label} takes no part: {why}"
             reasons.append(Reason("unmatched_collectives", text, rank=label))
-    return [*reasons, *_unmatched_ranks(view, {reason.rank for reason in reasons})]
+    if found.is_small:
+        reasons.append(Reason("unmatched_collectives", f"only a part is compared: {found.text}"))
+    return reasons
 
 
-def _unmatched_ranks(view: View, explained: Container[str | None]) -> list[Reason]:
-    """Reasons for ranks without a collective among those that are measured.
+def confidence_limit(view: View) -> int:
+    """Return the highest confidence that a statement on the cause of waiting may have.
 
-    ``explained`` contains the labels of the ranks that have a reason already.
+    LOW where a recorded rank or most of the collectives are left out: the cause may be there.
+    MEDIUM where a rank of the job is not recorded.
     """
-    try:
-        chosen = chosen_of(view)
-    except Refusal:
-        return []
-    measured = {int(member) for one in chosen for member in one.members}
-    left_out = [rank.label for index, rank in enumerate(view.ranks) if index not in measured]
-    return [
-        Reason(
-            "unmatched_collectives", f"rank {label} takes no part: {_why(view, label)}", rank=label
-        )
-        for label in left_out
-        if label not in explained
-    ]
-
-
-def _why(view: View, label: str) -> str:
-    shared = [part for part in parts_of(view) if label in part.labels]
-    if not shared:
-        return "it is in no group with another of the ranks that are here"
-    if not any(part.rows.any() for part in shared):
-        return "none of its collectives lies in the selection"
-    if not any(len(part.usable) for part in shared):
-        return "none of its collectives is there, and the same, on all ranks of its group"
-    return "its groups have no collective that all ranks wait for"
+    found = coverage_of(view)
+    if found.left_out or found.is_small:
+        return LOW
+    return MEDIUM if missing_ranks(view) else HIGH
 
 
 def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:

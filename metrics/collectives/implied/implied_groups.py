@@ -20,7 +20,7 @@ from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
-from ccltui.parsers.array_types import F64, I32, I64
+from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 RESOLUTION_NS: Final = 1_000
@@ -29,6 +29,8 @@ CLOCKS_NS: Final = 20_000
 """Largest error of the clock difference of two hosts that is removed from distances of ends."""
 SAMPLES: Final = 256
 """Number of calls of a stream that are compared, evenly spread."""
+FAR: Final = 8
+"""A call whose nearest like call ends this many times the median further away may be missing."""
 ALIKE: Final = 1.4
 """Ends of a further member may be this many times as far apart as those of known members."""
 CHANCE: Final = 2.0
@@ -93,14 +95,14 @@ def implied_groups(
         also_single: Whether a single group of every call of every rank is returned too.
 
     Returns:
-        None where no group is found, or only one that contains every call of every rank.
+        None where no group is found, or only one that every call of every rank may be of.
     """
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
     found = _components(queues, _distances(queues, clocks))
     members = [part for one in found for part in _transfers(one)]
-    has_all = len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues)
-    if has_all and not also_single:
+    is_single = len(members) == 1 and _is_of_all(members[0], queues, len(taking_part(inputs)))
+    if is_single and not also_single:
         return None
     index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
     whole = _all_there(inputs, world_size)
@@ -114,6 +116,15 @@ def implied_groups(
     return Implied(tuple(groups), index) if groups else None
 
 
+def _is_of_all(part: Sequence[Queue], queues: Sequence[Queue], num_ranks: int) -> bool:
+    """Whether the only group found may be that of all ranks, each of which has a single stream.
+
+    A stream whose ends do not meet those of most ranks is left out of the group where a file lacks
+    much, or where ends of all-to-alls scatter; the order of the calls can still match them.
+    """
+    return len(queues) == len({queue.owner for queue in queues}) == num_ranks < 2 * len(part)
+
+
 def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
     """Whether no rank of the job is missing, by its size and the highest rank."""
     ranks = {inputs[index].rank for index in taking_part(inputs)}
@@ -124,9 +135,10 @@ def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
 def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
 
-    Over the calls inside the time of both; a call without counterpart counts as ``ONE_CLOCK_NS``.
-    Infinite where a smaller share than ``USUAL`` has one. Between hosts, whose clock difference is
-    less precise, a constant difference of all ends by up to ``CLOCKS_NS`` is removed.
+    Over the calls inside the time of both. A call without counterpart counts as ``ONE_CLOCK_NS``,
+    and not at all where the other stream lacks the record of it. Infinite where a smaller share
+    than ``USUAL`` has a counterpart. Between hosts, whose clock difference is less precise, a
+    constant difference of all ends by up to ``CLOCKS_NS`` is removed.
     """
     count = len(queues)
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
@@ -138,16 +150,37 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     found = np.full((count, count), _NEVER)
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
         chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
-        nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
+        nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
         near = (inside & np.isfinite(nearest)).sum(axis=0)
         usual = (number >= FEWEST) & (near >= USUAL * number) & (base == base[index])
         for other in np.flatnonzero(usual).tolist():
-            apart = nearest[inside[:, other], other]
+            rows = np.flatnonzero(inside[:, other])
+            apart = nearest[rows, other]
             apart = apart if ahead[other] == ahead[index] else _without_clocks(apart)
+            far = np.abs(apart) > FAR * max(float(median_along(np.abs(apart))), RESOLUTION_NS)
+            if far.any():
+                lacking = _lacks_record(chosen[rows[far]], time, times[other])
+                apart = np.delete(apart, np.flatnonzero(far)[lacking])
             found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
     return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _lacks_record(rows: I64, times: I64, other: I64) -> Bool:
+    """Whether another stream has fewer calls than this one around each of some calls, bool [n].
+
+    ``rows`` index ``times``, the ends of this stream; ``other`` are the ends of the other one.
+    Around a call is the time from the end before it to the end after it. Streams of two
+    communicators have a call each there, at other times.
+    """
+    begin = times[np.maximum(rows - 1, 0)] - ONE_CLOCK_NS
+    end = times[np.minimum(rows + 1, len(times) - 1)] + ONE_CLOCK_NS
+    own, there = (
+        np.searchsorted(one, end, side="right") - np.searchsorted(one, begin)
+        for one in (times, other)
+    )
+    return np.asarray(there < own)
 
 
 def _without_clocks(apart: F64) -> F64:
@@ -159,7 +192,7 @@ def _without_clocks(apart: F64) -> F64:
 def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
     """Return by type the ends of the calls of all streams, ascending, and the stream of each."""
     every = np.concatenate([*times, np.empty(0, np.int64)])
-    what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
+    what = np.concatenate([*(queue.kind for queue in queues), np.empty(0, np.int64)])
     whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
     tables = {}
     for kind in distinct_values(what).tolist():

@@ -219,12 +219,17 @@ def _uneven_lines(
     every = [np.flatnonzero(np.isin(code, uneven)) for code in codes]
     whole = _merged(
         members,
-        [subset[rows] for subset, rows in zip(subsets, every, strict=True)],
+        _taken(subsets, every),
         ahead,
-        [code[rows] for code, rows in zip(codes, every, strict=True)],
+        _taken(codes, every),
     )
+    parts = _taken(subsets, every)
+    if any(
+        len(found) < len(uneven) for found in (distinct_values(c) for c in _taken(codes, every))
+    ):
+        whole = _across_segments(members, parts, ahead, whole)
     if whole.by_time or len(uneven) == 1:
-        return [_line_of(whole, [s[rows] for s, rows in zip(subsets, every, strict=True)])]
+        return [_line_of(whole, parts)]
     found = []
     for index in range(len(uneven)):
         parts = [
@@ -234,6 +239,38 @@ def _uneven_lines(
         alike = [np.zeros(len(part), np.int64) for part in parts]
         found.append(_line_of(_merged(members, parts, ahead, alike), parts))
     return found
+
+
+def _taken(values: Sequence[I64], rows: Sequence[I64]) -> list[I64]:
+    return [one[here] for one, here in zip(values, rows, strict=True)]
+
+
+def _across_segments(
+    members: Sequence[Member],
+    parts: Sequence[I64],
+    ahead: Sequence[ClockDifference] | None,
+    whole: Merged,
+) -> Merged:
+    """Line up calls by their ends alone, where a member lacks the marker of a segment.
+
+    A file that begins or ends inside a step has calls of it and no marker. The clocks that this
+    needs are ``ahead``, else from ``whole``, where the calls of equal segments are lined up.
+    """
+    if ahead is None:
+        complete = whole.places[row_all(whole.places >= 0)]
+        if len(complete) < FEWEST:
+            return whole
+        ends = np.stack(
+            [
+                m.end_ns[part[complete[:, i]]]
+                for i, (m, part) in enumerate(zip(members, parts, strict=True))
+            ]
+        ).T
+        ahead = fit_all(ends[evenly(np.arange(len(ends)))], ends[evenly(np.arange(len(ends))), 0])
+    alike = [np.zeros(len(part), np.int64) for part in parts]
+    loose = _merged(members, parts, ahead, alike)
+    fewer = int(row_all(loose.places >= 0).sum()) < int(row_all(whole.places >= 0).sum())
+    return loose if loose.by_time and not fewer else whole
 
 
 def _merged(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I64, Bool
 
-NOBODY_LATE: Final = "nobody came later than the floor: there is nothing to explain"
+NOBODY_LATE: Final = "no lag exceeds the floor: no rank is late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +88,5 @@ def _most(one: LateArrivals, count: int) -> tuple[Bool, I64, I64]:
 
 def _rows(part: Part) -> I64:
     """Return the blamed instances of a part whose last member is selected."""
-    last = part.arrived.last
+    last = part.arrived.delaying
     return np.flatnonzero(part.rows & (last >= 0) & np.isin(last, part.columns))

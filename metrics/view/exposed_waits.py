@@ -1,0 +1,106 @@
+"""Measure the waiting at collectives during which nothing computes, and whom it is due to.
+
+    exposed wait  = time from the arrival of a rank to that of the last one, without computation
+    beyond        = the part of it after the arrival of the last but one rank
+
+Computation hides waiting: it costs the step nothing. Before the last but one rank arrives, another
+rank is as late, and the last one alone is not the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.collectives.lateness.arrivals import clock_free
+from ccltui.metrics.view.collective_selection import Part, parts_of
+from ccltui.metrics.workload.hardware import positive_number
+from ccltui.parsers.array_types import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+MATERIALITY: Final = "materiality_pct"
+"""Name of the parameter: share of the time of all ranks below which waiting is not material."""
+DEFAULT_MATERIALITY_PCT: Final = 1.0
+MATERIALITY_TEXT: Final = (
+    "percentage of the time of all ranks below which no rank is named; 1 unless given"
+)
+
+
+class ExposedWaits(Struct, frozen=True):
+    """Exposed waiting at the selected instances of one group at which ranks wait for one of them.
+
+    ``rows`` [n] are the instances of ``part.arrived``, broadcasts among them; ``is_late`` marks
+    those with a lag above the floor, ``eligible`` those that `chosen_of` has too.
+    ``wait_ns`` is int64 [n, m] over the selected members, ``beyond_ns`` [n] the sum over members of
+    the part that is due to the last one alone, ``second`` [n] the last but one member.
+    """
+
+    part: Part
+    rows: I64
+    is_late: Bool
+    eligible: Bool
+    wait_ns: I64
+    beyond_ns: I64
+    second: I64
+
+    @property
+    def caused_ns(self) -> I64:
+        """Waiting of all members at each instance, int64 ns [n]."""
+        return np.asarray(self.wait_ns.sum(axis=1))
+
+
+def exposed_waits(view: View) -> list[ExposedWaits]:
+    """Return the exposed waits of each group with selected instances."""
+    return view.remember(exposed_waits, lambda: _exposed_waits(view))
+
+
+def rank_time_ns(view: View) -> int:
+    """Return the measured time of all ranks together, in ns."""
+    return sum(rank.window_ns for rank in view.ranks)
+
+
+def material_ns(view: View) -> float:
+    """Return the waiting below which no rank is named, in ns.
+
+    Raises:
+        Refusal: the parameter is no positive number.
+    """
+    given = positive_number(view, MATERIALITY)
+    return rank_time_ns(view) * (DEFAULT_MATERIALITY_PCT if given is None else given) / 100
+
+
+def _exposed_waits(view: View) -> list[ExposedWaits]:
+    ranks = {rank.label: rank for rank in view.ranks}
+    floor_ns = view.arrivals.floor_ns
+    return [_of_part(part, ranks, floor_ns) for part in parts_of(view) if _rows(part).any()]
+
+
+def _rows(part: Part) -> Bool:
+    return part.rows & part.arrived.delays
+
+
+def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> ExposedWaits:
+    mask = _rows(part)
+    rows = np.flatnonzero(mask)
+    lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], floor_ns)
+    wait = lateness.wait_ns
+    two = np.argpartition(wait, 1, axis=1)[:, :2]
+    second = np.where(two[:, 0] == wait.argmin(axis=1), two[:, 1], two[:, 0])
+    gap = wait[np.arange(len(wait)), second]
+    exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
+    for place, column in enumerate(part.columns.tolist()):
+        rank = ranks[part.arrived.labels[column]]
+        start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]
+        end = start + wait[:, place]
+        computed = rank.comp.before(end)
+        exposed[:, place] = wait[:, place] - (computed - rank.comp.before(start))
+        alone = np.minimum(gap, wait[:, place])
+        beyond += alone - (computed - rank.comp.before(end - alone))
+    late = lateness.last >= 0
+    return ExposedWaits(part, rows, late, part.arrived.eligible[rows], exposed, beyond, second)
