@@ -31,7 +31,8 @@ MAX_EARLY: Final = 0.01
 """Share of operations that may begin before what they depend on, from which the dependencies are
 wrong."""
 MAX_DELAYED_ERROR: Final = 0.01
-"""Share of a step by which the replay with host delays may miss it."""
+"""Share of a step by which the replay with host delays may miss it, mean over steps; up to
+`MAX_ERROR` the verdict is at most medium, beyond it there is none."""
 MAX_ERROR: Final = 0.05
 """Share of a step by which the replay without host delays may be longer than it."""
 MAX_BASE: Final = 1.005
@@ -113,6 +114,11 @@ class Ladder:
         return float(np.abs(self.delayed / self.rungs[6] - 1).max())
 
     @cached_property
+    def mean_error(self) -> float:
+        """Mean over steps of the share by which the replay with host delays misses them."""
+        return float(np.abs(self.delayed / self.rungs[6] - 1).mean())
+
+    @cached_property
     def early_share(self) -> float:
         """Share of operations that began before what they depend on had ended."""
         return self.job.operations.early / max(self.job.operations.checked, 1)
@@ -130,4 +136,6 @@ class Ladder:
         excess = float((self.rungs[5] / self.rungs[6] - 1).mean())
         if excess > MAX_ERROR:
             return f"the replay waits where the job did not: its steps are {excess:.1%} longer"
+        if self.mean_error > MAX_ERROR:
+            return f"replayed as recorded, the steps are {self.mean_error:.1%} off their length"
         return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
-from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
 from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.signatures import Signatures
@@ -140,7 +140,8 @@ class Rules:
             level = min(level, 1 if steps >= 10 else 0)
         suspect = finding.suspect
         missing = self.context.missing_of(suspect) if suspect else self.context.missing
-        if missing or self.context.names_only:
+        inexact = self.ladder.mean_error > MAX_DELAYED_ERROR
+        if missing or inexact or self.context.names_only:
             level = min(level, 1)
         if self.ladder.job.table.doubtful > MAX_UNLINKED:
             level = 0
