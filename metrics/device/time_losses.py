@@ -7,7 +7,7 @@ are disjoint on each rank.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -15,7 +15,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.collectives.causes.root_rule import root_by_rank
 from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives.reports.root_waiting import root_waiting
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
 from ccltui.metrics.device.idle_split import CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.model.classify import TYPES
@@ -57,7 +59,8 @@ class Loss:
 
     Attributes:
         kind: kind of the cause.
-        what: label of a straggler, name of a collective, or name of a cause of idle time.
+        what: label of a straggler, or of the rank that delayed it; name of a collective, or of a
+            cause of idle time.
         group: index of the communicator of a collective, else -1.
         by_rank: ns lost by rank label.
         place: the largest instance.
@@ -132,7 +135,14 @@ class _Waits:
                 if longest > worst.get(straggler, -1):
                     worst[straggler] = longest
                     self._places[straggler] = self._place(part, row, straggler)
-        order = sorted(caused, key=lambda label: (-caused[label], label))
+        self._roots = _roots(view) if self._parts else {}
+        behind: defaultdict[str, int] = defaultdict(int)
+        for label, wait in caused.items():
+            root = self._roots.get(label, label)
+            behind[root] += wait
+            if root != label and (root not in worst or worst[label] > worst[root]):
+                worst[root], self._places[root] = worst[label], self._places[label]
+        order = sorted(behind, key=lambda label: (-behind[label], label))
         self.stragglers = order[:MAX_STRAGGLERS]
 
     def _place(self, part: Part, row: int, straggler: str) -> Place:
@@ -159,13 +169,19 @@ class _Waits:
             end = start + arrived.wait_ns[rows, column]
             last = arrived.last[rows]
             for member in distinct_values(last).tolist():
-                chosen, straggler = last == member, arrived.labels[member]
+                chosen = last == member
+                straggler = self._roots.get(arrived.labels[member], arrived.labels[member])
                 name = straggler if straggler in self.stragglers else OTHERS
                 by_straggler[name].append((start[chosen], end[chosen]))
         for name in (*self.stragglers, OTHERS):
             if name in by_straggler:
                 starts, ends = zip(*by_straggler[name], strict=True)
                 yield name, union(np.concatenate(starts), np.concatenate(ends))
+
+
+def _roots(view: View) -> Mapping[str, str]:
+    """Return the rank that delayed each late rank, where most of its lag ends at another one."""
+    return root_by_rank(root_waiting(view).behind)
 
 
 def _reliable_parts(view: View) -> list[Part]:

@@ -145,7 +145,7 @@ def test_the_turn_of_a_pipeline_is_no_cause(tmp_path: Path) -> None:
     found = recover(tmp_path, quick(tp=1, pp=4, dp_shard=1, layers=4, micro_batches=6))
 
     roots = found.metric("blame_chain").details
-    assert roots["handed_on_ratio"] == 0.0
+    assert roots["inherited_lag_ratio"] == 0.0
     assert {row["cause"] for row in roots["roots"]} <= {PIPELINE, "unknown"}
     assert {row["confidence"] for row in roots["roots"]} <= {"low"}
 

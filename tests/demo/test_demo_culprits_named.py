@@ -38,8 +38,8 @@ def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_p
     assert outcome(tmp_path / "job", late, spec) == Outcome(seen=True, named=True, wrong=())
 
 
-def test_where_the_file_of_the_culprit_is_missing_no_bystander_is_the_root(tmp_path: Path) -> None:
-    # what is left to explain is jitter: a few per cent of the waiting, with high confidence
+def test_where_the_file_of_the_culprit_is_missing_that_rank_is_the_root(tmp_path: Path) -> None:
+    # what differs between the other ranks is jitter: a few per cent of the waiting
     late, spec = random_job(6)
     write_job(tmp_path, spec)
     (tmp_path / f"kineto_trace_{late.rank}.json.gz").unlink()
@@ -48,14 +48,17 @@ def test_where_the_file_of_the_culprit_is_missing_no_bystander_is_the_root(tmp_p
     found = find("blame_chain").run(view)
 
     details = found.details
-    assert details["unknown_share"] > 0.9
-    assert "high" in {row["confidence"] for row in details["roots"]}
-    named = [details[f"root_{key}"] for key in ("rank", "cause", "confidence", "share")]
-    assert named == [None, "unknown", None, None]
-    assert details["root_why"].startswith("unknown: the cause of ")
-    assert f"the root is {details['root_why']}" in found.warnings
-    why = find("straggler_cause").run(view).details["main_why"]
-    assert why.endswith("longer, and the trace does not tell who was late there")
+    assert found.status == "partial"
+    named = [details[f"root_{key}"] for key in ("rank", "cause")]
+    assert named == [str(late.rank), "not_recorded"]
+    assert details["root_confidence"] != "high"
+    assert details["root_share"] > 0.9
+    assert details["root_why"].startswith(f"rank {late.rank} is not here; the others wait ")
+    cause = find("straggler_cause").run(view).details
+    assert [cause[f"main_{key}"] for key in ("rank", "cause", "why")] == [
+        *named,
+        details["root_why"],
+    ]
 
 
 def test_a_job_is_drawn_from_its_seed() -> None:
@@ -74,9 +77,7 @@ def test_the_straggler_of_the_demo_is_named_and_not_the_order_of_its_pipeline(
     root = find("blame_chain").run(view).details
 
     assert cause["main_why"].startswith("rank 1: 2.3 ms more computation")
-    assert (cause["main_rank"], cause["main_cause"], cause["main_confidence"]) == (
-        *("1", "compute", "high"),
-    )
-    assert (root["root_rank"], root["root_cause"], root["root_confidence"]) == (
-        *("1", "compute", "high"),
-    )
+    # another rank has a sixth of the waiting: it is not sure that all is told with rank 1
+    named = ("1", "compute", "medium")
+    assert (cause["main_rank"], cause["main_cause"], cause["main_confidence"]) == named
+    assert (root["root_rank"], root["root_cause"], root["root_confidence"]) == named

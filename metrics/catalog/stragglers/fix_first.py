@@ -80,7 +80,8 @@ def fix_first(view: View) -> Result:
         basis={
             "lost": "no kernel computes; the losses add up to it, in this order where they meet: "
             "waiting, communication, copies, idle",
-            "waiting": "exposed time before the last rank of a collective arrived, by that rank",
+            "waiting": "exposed time before the last rank of a collective arrived, by that rank or "
+            "the one that delayed it",
             "aggregate": "ms are means over ranks, shares come from sums",
         },
         reasons=without_device(view),
@@ -95,15 +96,17 @@ def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, An
         "what": loss.what,
         "lost_ms": lost_ms,
         "share": share,
-        "sentence": f"{lost_ms:.4g} ms per rank{part}: {_words(loss)}",
+        "sentence": f"{lost_ms:.4g} ms per rank{part}: {_words(view, loss)}",
         "evidence": _evidence(view, loss),
     }
 
 
-def _words(loss: Loss) -> str:
+def _words(view: View, loss: Loss) -> str:
     if loss.kind == "straggler":
         if loss.what == OTHERS:
             return "ranks wait for others that come late now and then"
+        if all(rank.label != loss.what for rank in view.job.ranks):
+            return f"the others wait for rank {loss.what}, whose file is not here"
         return f"the others wait for rank {loss.what}, which comes late"
     if loss.kind == "communication":
         name = "communication" if loss.what == UNKNOWN else loss.what

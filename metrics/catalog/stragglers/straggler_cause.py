@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,13 +11,10 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.causes.chain import chains_of
-from ccltui.metrics.collectives.causes.root_rule import why_unknown
 from ccltui.metrics.collectives.causes.verdicts import (
     CAUSES,
     MEANINGS,
     UNKNOWN,
-    majority_confidence,
-    may_name,
 )
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, Instance, describe
@@ -26,6 +23,11 @@ from ccltui.metrics.collectives.reports.late_arrivals import (
     LateArrivals,
     late_arrivals_of,
     most_waiting,
+)
+from ccltui.metrics.collectives.reports.root_waiting import (
+    RootWaiting,
+    root_statement,
+    root_waiting,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -36,19 +38,18 @@ from ccltui.metrics.view.collective_selection import (
     require_ranks,
     source_of_times,
 )
+from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.array_types import I64, Bool
 
 MAX_EXAMINED: Final = 20_000
 MAX_SHOWN: Final = 10
 
 _UNKNOWN = CAUSES.index(UNKNOWN)
-_NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
 
 
 @metric(
@@ -64,6 +65,8 @@ _NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "m
         "main_rank",
         "main_cause",
         "main_confidence",
+        "main_share",
+        "main_share_of_time",
         "main_why",
         "coverage",
         "num_blamed",
@@ -83,6 +86,7 @@ _NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "m
     headline="explained_ratio",
     lists_measured=False,
     label="explained lag",
+    parameters={MATERIALITY: MATERIALITY_TEXT},
 )
 def straggler_cause(view: View) -> Result:
     """Causes of the selected late arrivals, with the evidence of the worst of them."""
@@ -101,7 +105,7 @@ def straggler_cause(view: View) -> Result:
     chains_of(view.facts.causes, worst)  # computed together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
-        **_main(view, blamed),
+        **_main(view, root_waiting(view)),
         "coverage": coverage_of(view).text,
         "num_blamed": total,
         "num_examined": examined,
@@ -133,9 +137,8 @@ def straggler_cause(view: View) -> Result:
             "peers": "median of the ranks less late than half of the lag",
             "since": "the last time the ranks waited for each other",
             "named": "the cause that explains at least half of the lateness",
-            "main": "of lag against ranks of the same stage, where there is any; else of all; "
-            "unknown where the cause of more than half of the lag is, and that rank's is less than "
-            "a fifth",
+            "main": "the rank behind most waiting, at the end of the blame chains",
+            "main_confidence": "of the whole statement: rank, cause and share",
             "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
             "work: the order of stages may bring it; blame_chain follows it",
         },
@@ -195,57 +198,18 @@ def _per_rank(blamed: Sequence[LateArrivals]) -> dict[str, dict[str, float]]:
     return {label: _lag_by_cause(*joined[label]) for label in ordered}
 
 
-def _main(view: View, blamed: Sequence[LateArrivals]) -> dict[str, Any]:
-    """The rank with the most lag, the cause of most of it, its confidence, and why in words.
-
-    Lags against other stages of a pipeline alone, which follow from its order, count only where
-    there are no others; those at the start of the recording count last. A bystander is not named.
-    """
-    later = [~one.verdicts.starts_recording for one in blamed]
-    alike = [one.verdicts.has_stage_peer & rows for one, rows in zip(blamed, later, strict=True)]
-    every = [np.ones(len(rows), np.bool_) for rows in later]
-    chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
-    if not any(rows.any() for rows in chosen):
-        return _NOBODY
-    names = sorted({label for one in blamed for label in one.part.arrived.labels})
-    places = {label: place for place, label in enumerate(names)}
-    parts = (_columns(one, rows, places) for one, rows in zip(blamed, chosen, strict=True))
-    label, cause, confidence, lag, number, row = np.concatenate(list(parts), axis=1)
-    # float64 counts whole nanoseconds exactly up to 104 days
-    per_rank = np.bincount(label, lag)
-    main = int(np.flatnonzero(per_rank == per_rank[label].max())[-1])
-    reason = int(np.bincount(cause[label == main], lag[label == main]).argmax())
-    here = np.flatnonzero((label == main) & (cause == reason))
-    own = int(lag[here].sum())
-    whole, unknown = _whole(blamed, later if any(rows.any() for rows in later) else every)
-    if not may_name(own / whole, unknown / whole):
-        why = why_unknown("lag", whole, unknown, (names[main], CAUSES[reason], own))
-        return {**_NOBODY, "main_cause": UNKNOWN, "main_why": why}
-    worst = here[np.lexsort((row[here], number[here], lag[here]))[-1]]
-    return {
-        "main_rank": names[main],
-        "main_cause": CAUSES[reason],
-        "main_confidence": CONFIDENCES[majority_confidence(lag[here], confidence[here])],
-        "main_why": describe(view, int(number[worst]), int(row[worst])).why,
-    }
-
-
-def _whole(blamed: Sequence[LateArrivals], rows: Sequence[Bool]) -> tuple[int, int]:
-    """Lag of some late arrivals, and the part of it with an unknown cause, in ns."""
-    lag = np.concatenate([one.lag_ns[mine] for one, mine in zip(blamed, rows, strict=True)])
-    cause = np.concatenate(
-        [one.verdicts.cause[mine] for one, mine in zip(blamed, rows, strict=True)]
-    )
-    return int(lag.sum()), int(lag[cause == _UNKNOWN].sum())
-
-
-def _columns(one: LateArrivals, rows: Bool, places: Mapping[str, int]) -> I64:
-    """Late rank (its place), cause, confidence, lag, group and instance, int64 [6, n]."""
-    place = np.array([places[label] for label in one.part.arrived.labels], np.int64)
-    found = one.verdicts
-    number = np.full(len(found), one.part.number, np.int64)
-    given = (found.cause, found.confidence, one.lag_ns, number, one.rows)
-    return np.stack([column[rows] for column in (place[found.targets.late], *given)])
+def _main(view: View, found: RootWaiting) -> dict[str, Any]:
+    """The rank behind most waiting, its cause, the confidence of both, and why in words."""
+    stated = root_statement(found, "main")
+    named = found.roots.named
+    if named is None or stated["main_why"] is not None:
+        return stated
+    root = (named.label, named.cause)
+    ends = [(one.chain[-1].label, one.chain[-1].cause) for one in found.behind]
+    here = [place for place, end in enumerate(ends) if end == root]
+    own = [place for place in here if len(found.behind[place].chain) == 1]
+    worst = found.places[(own or here)[0]]  # the evidence is where the rank itself was late
+    return {**stated, "main_why": describe(view, *worst).why}
 
 
 def _by_group(view: View, blamed: Sequence[LateArrivals]) -> list[dict[str, Any]]:

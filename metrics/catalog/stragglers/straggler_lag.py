@@ -9,7 +9,15 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.lateness.blame import Chosen, is_persistent, patterns, tally
+from ccltui.metrics.collectives.lateness.blame import (
+    TIMES_EVEN_SHARE,
+    Chosen,
+    is_persistent,
+    patterns,
+    summed,
+    tally,
+)
+from ccltui.metrics.collectives.reports.root_waiting import material_ranks, root_waiting
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
@@ -20,12 +28,20 @@ from ccltui.metrics.view.collective_selection import (
     source_of_times,
     step_times,
 )
+from ccltui.metrics.view.exposed_waits import (
+    MATERIALITY,
+    MATERIALITY_TEXT,
+    exposed_waits,
+    material_ns,
+    rank_time_ns,
+)
 from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.array_types import I64
 
 _EVIDENCE: Final = {
     1: "communicator and sequence number",
@@ -60,6 +76,7 @@ _EVIDENCE: Final = {
         "blame",
         "wait_us",
         "worst_straggler",
+        "worst_share_of_time",
         "stragglers",
         "persistent",
         "patterns",
@@ -74,6 +91,7 @@ _EVIDENCE: Final = {
     headline="mean_lag_us",
     aliases=("straggler_lag_16",),
     label="straggler lag",
+    parameters={MATERIALITY: MATERIALITY_TEXT},
     higher_is_better=False,
 )
 def straggler_lag(view: View) -> Result:
@@ -105,7 +123,9 @@ def straggler_lag(view: View) -> Result:
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
         "matching": _EVIDENCE[match["level"]],
-        "stragglers": "blamed_share above 1.5 / ranks, 3 times at least",
+        "stragglers": "waiting above 1.5 / ranks of all, and material, at the end of the chains of "
+        "blame_chain",
+        "due_wait_us": "waiting, while nothing computes, beyond the next latest rank",
         "selection": "a collective belongs where its first arrival does",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }
@@ -121,20 +141,46 @@ def straggler_lag(view: View) -> Result:
 
 
 def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any]:
-    found = tally(chosen, len(labels))
+    found, count = tally(chosen, len(labels)), len(labels)
+    beyond = [one.beyond_ns for one in exposed_waits(view)]
+    due = summed(chosen, beyond, count)
     present = sorted({int(member) for one in chosen for member in one.members})
-    stragglers = found.stragglers()
+    late, share = _late_ranks(view, due, labels, len(present))
+    first = late[0] if late else None
     return {
         "num_ranks": len(present),
-        "worst_straggler": view.ranks[stragglers[0]].rank if stragglers else None,
-        "stragglers": [view.ranks[index].rank for index in stragglers],
-        "persistent": bool(stragglers) and is_persistent(chosen, stragglers[0]),
-        "patterns": {labels[i]: name for i, name in patterns(chosen, len(labels)).items()},
+        "worst_straggler": None if first is None else view.ranks[first].rank,
+        "worst_share_of_time": share,
+        "stragglers": [view.ranks[index].rank for index in late],
+        "persistent": first is not None and is_persistent(chosen, beyond, count, first),
+        "patterns": {labels[i]: name for i, name in patterns(chosen, beyond, count).items()},
         "ties": sum(int((one.lateness.last < 0).sum()) for one in chosen),
-        "blame": lag_tables.blame(found, labels, present),
+        "blame": lag_tables.blame(found, due, labels, present),
         "wait_us": {labels[i]: microseconds(int(found.wait_ns[i])) for i in present},
         "per_rank_end_times_us": lag_tables.end_times(chosen, labels),
     }
+
+
+def _late_ranks(
+    view: View, due: I64, labels: Sequence[str], num_ranks: int
+) -> tuple[list[int], float | None]:
+    """Indices of the ranks that cause material waiting, most first, and the first one's share.
+
+    Those at the end of the blame chains; of selected ranks, which others may delay, those that come
+    last among them.
+    """
+    if view.options.ranks is None:
+        found = root_waiting(view)
+        places = {label: place for place, label in enumerate(labels)}
+        named = found.roots.named
+        late = [places[label] for label in material_ranks(found, num_ranks) if label in places]
+        if not late or named is None:
+            return late, None
+        return late, found.of_time(named.wait_ns)
+    time = rank_time_ns(view)
+    least = max(TIMES_EVEN_SHARE * int(due.sum()) / num_ranks, material_ns(view), 1)
+    late = [i for i in np.argsort(-due, kind="stable").tolist() if due[i] >= least]
+    return late, ratio(int(due[late[0]]), time) if late and time else None
 
 
 def _against_steps(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ccltui.metrics.collectives.causes.blame_link import Link
-from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER
+from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, SLOW_TRANSFER
 from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
 from ccltui.metrics.collectives.causes.time_splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 from ccltui.metrics.collectives.causes.verdicts import (
@@ -23,6 +23,14 @@ from ccltui.metrics.model.classify import TYPES
 
 GroupLabel = Callable[[int], str]
 
+CHAIN_WORDS: Final = {
+    OTHER_COLLECTIVE: "delayed by a collective of another group",
+    SLOW_TRANSFER: "its transfers take longer than those of its peers",
+    PIPELINE: "as late as its peers: the order of the pipeline",
+    NOT_RECORDED: "its file is not in the directory",
+}
+"""Causes that only chains have."""
+
 HOST_WORDS: Final = {
     "data_loading": "waits for data",
     "checkpoint": "saves a checkpoint",
@@ -30,7 +38,7 @@ HOST_WORDS: Final = {
     "compilation": "compiles or loads code",
     "allocation": "allocates or frees memory",
     "synchronisation": "waits in a synchronisation",
-    "host_blocked": "stands still in one operation",
+    "host_blocked": "is inside one long operation",
     "host_work": "runs operators",
     "host_stall": "has nothing recorded",
 }
@@ -53,11 +61,7 @@ def link_sentence(link: Link, group_label: GroupLabel) -> str:
     """Return one sentence on a link of a blame chain."""
     where = f"{group_label(link.group)} {TYPES[link.kind]}"
     times = f" ×{link.count}" if link.count > 1 else ""
-    reason = {
-        OTHER_COLLECTIVE: "kept by another group",
-        SLOW_TRANSFER: "its transfers take longer than those of its peers",
-        PIPELINE: "its turn in the pipeline comes no earlier",
-    }.get(link.cause) or MEANINGS[link.cause]
+    reason = CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause]
     return f"rank {link.label} at {where}{times}, {duration(link.lag_ns)}: {reason}"
 
 
@@ -76,7 +80,7 @@ def _own_cause(cause: str, evidence: Evidence) -> str:
     if cause == COPIES:
         return f"copies take {duration(part)} longer"
     if cause == EARLIER_LAG:
-        return "it was late before, at a collective that its peers did not stop for"
+        return MEANINGS[EARLIER_LAG]
     if cause == HOST_LATE:
         return "its device idles while the host does several things"
     names = [one for one in evidence.host if one.cause == cause]
@@ -105,12 +109,15 @@ def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLa
     first, part = chain[0], duration(evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0))
     if len(chain) < 2:
         slow = ": its transfers take longer" if first.cause == SLOW_TRANSFER else ""
-        return f"rank {first.label} was kept {part} longer by collectives of other groups{slow}"
+        return f"rank {first.label} was delayed {part} by collectives of other groups{slow}"
     after = chain[1]
     where = f"{group_label(after.group)} {TYPES[after.kind]}"
-    text = (
-        f"rank {first.label} was kept {part} longer at {where}, where rank {after.label} was late"
-    )
+    text = f"rank {first.label} was delayed {part} at {where}, where rank {after.label} was late"
+    if after.cause == NOT_RECORDED:
+        return (
+            f"rank {first.label} was delayed {part} at {where}, with rank {after.label}, "
+            "whose file is not in the directory"
+        )
     root = chain[-1]
     if root.cause == UNKNOWN:
         return f"{text}; the root is unknown: {_why_unknown(first, root)}"
@@ -123,27 +130,23 @@ def _why_unknown(first: Link, root: Link) -> str:
     share = root.lag_ns / max(first.lag_ns, 1)
     if share < MIN_ROOT_SHARE:
         return f"rank {root.label} accounts for {share:.1%} of the lag"
-    return f"the trace does not tell why rank {root.label} was late"
+    return f"the trace does not show why rank {root.label} was late"
 
 
 def _reason(link: Link) -> str:
-    if link.cause == PIPELINE:
-        return "its turn in the pipeline comes no earlier"
-    if link.cause == SLOW_TRANSFER:
-        return "its transfers take longer than those of its peers"
-    return MEANINGS[link.cause]
+    return CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause]
 
 
 def _unknown(evidence: Evidence) -> str:
     if evidence.since is None:
-        return "unknown: the recording begins here, the ranks are not seen to meet before"
+        return "unknown: the recording begins here, without an earlier collective of these ranks"
     if not evidence.parts_ns:
         return "unknown: nothing that is recorded differs from the peers"
-    kept_ns = evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0)
-    if kept_ns >= NAMED_SHARE * evidence.excess_ns:
+    delayed_ns = evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0)
+    if delayed_ns >= NAMED_SHARE * evidence.excess_ns:
         return (
-            f"unknown: collectives of other groups kept it {duration(kept_ns)} longer, and the "
-            "trace does not tell who was late there"
+            f"unknown: collectives of other groups delayed it by {duration(delayed_ns)}, and the "
+            "trace does not show who was late there"
         )
     names = {part: HOST_WORDS[part] for part in IDLE}
     parts = [

@@ -25,11 +25,14 @@ from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, combined, may_name
 from ccltui.metrics.collectives.causes.waits import Waits, waits_of
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
+from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
 PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"
+NOT_RECORDED: Final = "not_recorded"
+"""Cause at the end of a chain whose last rank has no file."""
 
 MAX_LINKS: Final = 256
 """Longest chain: lateness passes through a pipeline once per stage in each direction."""
@@ -124,7 +127,7 @@ def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Search[_Step
         return _ChainEnd(UNKNOWN, LOW)
     if waits.waited_ns < MIN_WAITED_SHARE * waits.excess_ns:
         if waits.waited_ns + waits.unmatched_ns >= MIN_WAITED_SHARE * waits.excess_ns:
-            return _ChainEnd(UNKNOWN, LOW)
+            return _link_to_absent(causes, link.label, waits) or _ChainEnd(UNKNOWN, LOW)
         return _ChainEnd(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)
     if waits.number >= 0:
         return (yield from _link_to_last(causes, waits))
@@ -150,6 +153,37 @@ def _link_to_last(causes: Causes, waits: Waits) -> Search[_Step]:
         count=len(rows),
     )
     return arrived.labels, link
+
+
+def _link_to_absent(causes: Causes, label: str, waits: Waits) -> _Step | None:
+    """Return the link to the only rank without a file among those that the rank waited with."""
+    calls, recorded = causes.inputs[label].calls, {item.rank for item in causes.inputs.values()}
+    rows = waits.unmatched
+    others = [_others(causes, calls, int(row)) - recorded for row in rows]
+    absent = set.intersection(*others) if others else set()
+    if len(absent) != 1:
+        return None
+    row = int(rows[0])
+    link = Link(
+        label=str(absent.pop()),
+        number=MISSING,
+        row=row,
+        kind=int(calls.kind[row]),
+        group=int(calls.group[row]),
+        count=len(rows),
+        lag_ns=min(waits.unmatched_ns, waits.excess_ns),
+        cause=NOT_RECORDED,
+        share=1.0,
+        confidence=MEDIUM if waits.is_sure else LOW,
+    )
+    return (link.label,), link
+
+
+def _others(causes: Causes, calls: Calls, row: int) -> set[int | None]:
+    """Return the global ranks that take part in a call: of a transfer two, else its group."""
+    sides = {int(calls.src[row]), int(calls.dst[row])} - {MISSING}
+    group = int(calls.group[row])
+    return set(sides or (causes.groups[group].ranks if group >= 0 else ()))
 
 
 def _link_to_partner(causes: Causes, waits: Waits) -> Search[_Step]:

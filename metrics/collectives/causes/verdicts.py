@@ -42,27 +42,27 @@ CAUSES: Final = (
     COPIES,
     *IDLE,  # the device idled while the host did this
     HOST_LATE,  # the same, of which no kind makes up half
-    EARLIER_LAG,  # it was late before, and never stopped to be waited for
+    EARLIER_LAG,  # it was late at an earlier collective, at which nobody waited for it
     UNKNOWN,
 )
 MEANINGS: Final[Mapping[str, str]] = {
     COMPUTE: "its kernels take longer",
     MORE_KERNELS: "it runs more kernels",
     UNEQUAL_WORK: "it has more work: larger messages in its all-to-alls",
-    OTHER_COLLECTIVE: "a collective of another group kept it",
-    COPIES: "copies and fills that nothing hides",
+    OTHER_COLLECTIVE: "a collective of another group delayed it",
+    COPIES: "copies and fills while nothing computes",
     "data_loading": "its device idles while the host waits for data",
     "checkpoint": "its device idles while the host saves a checkpoint",
     "garbage_collection": "its device idles while Python collects garbage",
     "compilation": "its device idles while the host compiles or loads code",
     "allocation": "its device idles while the host allocates or frees memory",
     "synchronisation": "its device idles while the host waits in a synchronisation",
-    "host_blocked": "its device idles while one operation on the host lasts and lasts",
+    "host_blocked": "its device idles during one long operation on the host",
     "host_work": "its device idles while the host runs operators",
     "host_stall": "its device idles and nothing is recorded on the host",
     HOST_LATE: "its device idles while the host does several things",
-    EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
-    UNKNOWN: "the trace does not tell",
+    EARLIER_LAG: "it was late at an earlier collective, at which the others did not wait for it",
+    UNKNOWN: "nothing that is recorded explains it",
 }
 
 OWN_WORK: Final = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class Waits:
     ``peer_partners`` holds the labels and call rows [k, m] of the ranks that were to the peers
     what ``partner`` (the first) was to the late rank. ``unmatched_ns`` is the time in calls whose
     other ranks are not known. ``is_sure`` is False where any match lacks a sequence number: of
-    calls lined up otherwise, members may be missing.
+    calls lined up otherwise, members may be missing. ``unmatched`` are the rows of the calls of the
+    late rank that ``unmatched_ns`` counts, the longest half of that time.
     """
 
     partner: str
@@ -42,6 +43,7 @@ class Waits:
     peer_partners: tuple[tuple[str, ...], I64] | None = None
     unmatched_ns: int = 0
     is_sure: bool = True
+    unmatched: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,11 @@ def _longest_wait(
     for key, waited in zip(keys, mine.waited_ns.tolist(), strict=True):
         if key[0] not in ("", label):
             total[key] = total.get(key, 0) + waited
-    unmatched_ns = int(mine.exposed_ns[(number < 0) & (across < 0)].sum())
+    loose = np.flatnonzero((number < 0) & (across < 0))
+    unmatched_ns = int(mine.exposed_ns[loose].sum())
+    loose = loose[np.argsort(-mine.exposed_ns[loose], kind="stable")]
+    most = np.searchsorted(np.cumsum(mine.exposed_ns[loose]), unmatched_ns / 2) + 1
+    unmatched = mine.row[loose[:most]]
     sure = all(
         causes.arrivals.groups[n].match.level[i] < STEP
         for n, i in zip(number.tolist(), instance.tolist(), strict=True)
@@ -158,7 +164,15 @@ def _longest_wait(
     )
     if not total:
         return Waits(
-            "", MISSING, mine.row, 0, 0, excess_ns, unmatched_ns=unmatched_ns, is_sure=sure
+            "",
+            MISSING,
+            mine.row,
+            0,
+            0,
+            excess_ns,
+            unmatched_ns=unmatched_ns,
+            is_sure=sure,
+            unmatched=unmatched,
         )
     best = max(total, key=lambda key: total[key])
     chosen = np.flatnonzero([key == best for key in keys])
@@ -175,13 +189,24 @@ def _longest_wait(
             excess_ns,
             unmatched_ns=unmatched_ns,
             is_sure=sure,
+            unmatched=unmatched,
         )
     long_enough = chosen[waited >= MIN_WAIT_SHARE * waited.max()]
     rows = partners.other_row[mine.row[long_enough]]
     worst = int(mine.waited_ns[long_enough].argmax())
     places = long_enough - len(mine.row)  # from the end, where windows close together
     peer_partners = _peer_partners(causes, best[0], rows, places, theirs)
-    return Waits(best[0], MISSING, rows, worst, total[best], excess_ns, peer_partners, unmatched_ns)
+    return Waits(
+        best[0],
+        MISSING,
+        rows,
+        worst,
+        total[best],
+        excess_ns,
+        peer_partners,
+        unmatched_ns,
+        unmatched=unmatched,
+    )
 
 
 def _last(causes: Causes, number: int, instance: int) -> str:

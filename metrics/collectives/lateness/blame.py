@@ -17,10 +17,8 @@ from ccltui.metrics.collectives.lateness.arrivals import (
 )
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
-MIN_TIMES_LAST = 3
-"""Number of blamed instances that a straggler is last in at least."""
 TIMES_EVEN_SHARE = 1.5
-"""A straggler is last more than this many times as often as by an even share."""
+"""A straggler causes more than this many times an even share of the waiting."""
 
 MIN_STEPS = 3
 """With fewer known steps, time is divided into ``QUARTERS`` instead."""
@@ -89,19 +87,14 @@ class Tally(Struct, frozen=True):
         """Share of all blamed instances that a label was last in; 0 of none."""
         return np.asarray(self.last_count / max(int(self.last_count.sum()), 1))
 
-    def stragglers(self) -> list[int]:
-        """Return the labels that are last often: at least three times and above chance.
 
-            blamed_share > 1.5 / num_ranks
-
-        Chance is an even share of *all* blamed instances, not of those that the rank took part in:
-        a rank that is often last in a small group because another group delays it is a victim, and
-        is not named for a few instances. Those that caused most waiting come first.
-        """
-        often = self.blamed_share > TIMES_EVEN_SHARE / max(self.num_ranks, 1)
-        found = np.flatnonzero(often & (self.last_count >= MIN_TIMES_LAST))
-        order = np.lexsort((found, -self.caused_wait_ns[found]))
-        return [int(label) for label in found[order]]
+def summed(chosen: Sequence[Chosen], amounts_ns: Sequence[I64], num_labels: int) -> I64:
+    """Return the sum of an amount of each instance by the label that was last, int64 ns."""
+    total = np.zeros(num_labels, np.int64)
+    for one, amount in zip(chosen, amounts_ns, strict=True):
+        blamed = one.lateness.last >= 0
+        np.add.at(total, one.members[one.lateness.last[blamed]], amount[blamed])
+    return total
 
 
 def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
@@ -123,24 +116,36 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
     return Tally(wait, last, caused, part, int(present.sum()))
 
 
-def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
-    """Whether a label is last most often in both halves, by time, of the blamed instances."""
-    times = [row_min(one.start_ns)[one.lateness.last >= 0] for one in chosen]
-    who = [one.members[one.lateness.last[one.lateness.last >= 0]] for one in chosen]
-    order = np.argsort(np.concatenate(times), kind="stable")
-    ordered = np.concatenate(who)[order]
-    halves = (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])
-    return all(len(half) > 0 and np.bincount(half).argmax() == label for half in halves)
+def is_persistent(
+    chosen: Sequence[Chosen], amounts_ns: Sequence[I64], num_labels: int, label: int
+) -> bool:
+    """Whether a label caused most waiting in both halves, by time, of the blamed instances.
+
+    ``amounts_ns`` is the waiting of each instance that is due to its last member.
+    """
+    blamed = [one.lateness.last >= 0 for one in chosen]
+    times = np.concatenate(
+        [row_min(one.start_ns)[rows] for one, rows in zip(chosen, blamed, strict=True)]
+    )
+    order = np.argsort(times, kind="stable")
+    middle = times[order[len(order) // 2]] if len(order) else 0
+    halves = np.zeros((2, num_labels), np.int64)
+    for one, rows, amount in zip(chosen, blamed, amounts_ns, strict=True):
+        half = (row_min(one.start_ns)[rows] >= middle).astype(np.int64)
+        np.add.at(halves, (half, one.members[one.lateness.last[rows]]), amount[rows])
+    return bool((halves.max(axis=1) > 0).all() and (halves.argmax(axis=1) == label).all())
 
 
-def patterns(chosen: Sequence[Chosen], num_labels: int) -> dict[int, Pattern]:
-    """Classify how the wait that each blamed label caused is distributed over time.
+def patterns(
+    chosen: Sequence[Chosen], amounts_ns: Sequence[I64], num_labels: int
+) -> dict[int, Pattern]:
+    """Classify how the waiting that is due to each label is distributed over time.
 
     Time is counted in steps, or in quarters where fewer than three steps are known. Persistent: at
     least a quarter of an even share in at least half of them. Transient: four fifths in one. Else
     recurring.
     """
-    cells = _caused_by_time(chosen, num_labels)
+    cells = _caused_by_time(chosen, amounts_ns, num_labels)
     found: dict[int, Pattern] = {}
     for label in np.flatnonzero(cells.any(axis=1)).tolist():
         share = cells[label] / cells[label].sum()
@@ -152,11 +157,11 @@ def patterns(chosen: Sequence[Chosen], num_labels: int) -> dict[int, Pattern]:
     return found
 
 
-def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
-    """Return the caused wait, int64 ns [label, unit of time]."""
+def _caused_by_time(chosen: Sequence[Chosen], amounts_ns: Sequence[I64], num_labels: int) -> I64:
+    """Return the waiting due to each label, int64 ns [label, unit of time]."""
     blamed = [one.lateness.last >= 0 for one in chosen]
     who = [one.members[one.lateness.last[rows]] for one, rows in zip(chosen, blamed, strict=True)]
-    wait = [row_sum(one.lateness.wait_ns[rows]) for one, rows in zip(chosen, blamed, strict=True)]
+    wait = [amount[rows] for amount, rows in zip(amounts_ns, blamed, strict=True)]
     step = np.concatenate([one.step[rows] for one, rows in zip(chosen, blamed, strict=True)])
     every = distinct_values(np.concatenate([one.step for one in chosen]))
     units = every[every >= 0]

@@ -128,13 +128,16 @@ def _merged(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def blame(found: Tally, labels: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
-    """Return by rank: times last, share of its own and of all blamed instances, caused wait.
+def blame(
+    found: Tally, due_ns: I64, labels: Sequence[str], present: Sequence[int]
+) -> dict[str, Any]:
+    """Return by rank: waiting due to it alone, caused wait, and in how many instances it was last.
 
-    A share of no instance is None.
+    The shares are those of its own and of all blamed instances; None of no instance.
     """
     return {
         labels[i]: {
+            "due_wait_us": microseconds(int(due_ns[i])),
             "last_count": int(found.last_count[i]),
             "last_share": float(found.last_share[i]) if found.took_part[i] else None,
             "blamed_share": float(found.blamed_share[i]) if found.last_count.any() else None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I64, Bool
 
-NOBODY_LATE: Final = "nobody came later than the floor: there is nothing to explain"
+NOBODY_LATE: Final = "no lag exceeds the floor: no rank is late"
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def test_the_first_collective_has_nothing_to_be_counted_from() -> None:
 
     assert (found.last, found.cause) == ("1", "unknown")
     assert found.why == (
-        "unknown: the recording begins here, the ranks are not seen to meet before"
+        "unknown: the recording begins here, without an earlier collective of these ranks"
     )
 
 

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
-from ccltui.metrics.catalog.stragglers import straggler_cause as straggler_cause_module
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes import chain
 from ccltui.metrics.collectives.causes.chain import chain_of
-from ccltui.metrics.collectives.causes.root_rule import Root, Roots, choose_root, roots_of
+from ccltui.metrics.collectives.causes.root_rule import (
+    SEVERAL,
+    Behind,
+    Root,
+    Roots,
+    choose_root,
+    roots_of,
+)
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
@@ -109,11 +115,11 @@ def test_in_words() -> None:
     told = describe(found, place(found, "dp_replicate 0,2"), 0)
 
     assert told.why == (
-        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late: "
+        "rank 0 was delayed 300 µs at tp 0,1 AllReduce, where rank 1 was late: "
         "its kernels take longer"
     )
     assert told.chain_sentences == (
-        "rank 0 at dp_replicate 0,2 AllReduce, 300 µs: kept by another group",
+        "rank 0 at dp_replicate 0,2 AllReduce, 300 µs: delayed by a collective of another group",
         "rank 1 at tp 0,1 AllReduce, 300 µs: its kernels take longer",
     )
     assert told.root is not None
@@ -127,7 +133,7 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
     assert (result.status, result.unit) == ("ok", "ratio")
     # three collectives waited 300 µs each; one of them for a rank that another group had kept
     assert result.value == 1 / 3
-    assert (details["num_blamed"], details["num_followed"], details["num_handed_on"]) == (3, 3, 1)
+    assert (details["num_blamed"], details["num_followed"], details["num_inherited"]) == (3, 3, 1)
     assert details["longest"] == 2
     root = [details[f"root_{key}"] for key in ("rank", "cause", "confidence")]
     assert root == ["1", "compute", "high"]
@@ -138,6 +144,8 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
             "cause": "compute",
             "count": 3,
             "caused_wait_ms": 0.9,
+            "share_of_waiting": 1.0,
+            "share_of_time": details["root_share_of_time"],
             "confidence": "high",
         }
     ]
@@ -152,8 +160,9 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
     told = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)[-1]
 
     def sure(*behind: tuple[int, int]) -> str:
-        chains = [(replace(told, confidence=level),) for _, level in behind]
-        (root,) = roots_of(chains, [wait for wait, _ in behind]).every
+        (root,) = roots_of(
+            [Behind((replace(told, confidence=level),), wait, wait) for wait, level in behind]
+        )
         return CONFIDENCES[root.confidence]
 
     assert sure((10, HIGH), (9, LOW)) == "high"
@@ -163,43 +172,87 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
     assert sure((10, MEDIUM)) == "medium"
 
 
-def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is() -> None:
-    order, late = Root("3", "pipeline", 1, 600, LOW), Root("1", "compute", 1, 400, HIGH)
-
-    assert choose_root([order, late]).named == late
-    assert choose_root([order]).named == order
+def root(label: str, cause: str, wait_ns: int, confidence: int = HIGH) -> Root:
+    return Root(label, cause, 1, wait_ns, confidence)
 
 
-def unknown(wait_ns: int) -> Root:
-    return Root("5", "unknown", 1, wait_ns, LOW)
+def named(*every: Root, **options: Any) -> tuple[str, str, int, int] | None:
+    found = choose_root(every, **options).named
+    return found and (found.label, found.cause, found.wait_ns, found.confidence)
 
 
-@pytest.mark.parametrize("cause", ["compute", "pipeline"])
-def test_a_bystander_is_not_the_root_while_most_of_the_waiting_is_unknown(cause: str) -> None:
-    def named(own_ns: int, unknown_ns: int, other_ns: int = 0) -> str | None:
-        others = [Root("9", cause, 1, part, LOW) for part in (other_ns,) if part]
-        every = [Root("0", cause, 1, own_ns, HIGH), unknown(unknown_ns), *others]
-        root = choose_root(every).named
-        return None if root is None else root.label
+def test_the_order_of_a_pipeline_blames_no_rank() -> None:
+    order, late = root("3", "pipeline", 600, LOW), root("1", "compute", 400)
 
-    assert named(200, 800) == "0"
-    assert named(199, 801) is None
-    assert named(150, 500, 350) == "0"
-    assert named(150, 501, 349) is None
+    assert named(order, late) == ("1", "compute", 400, HIGH)  # all but the order is due to it
+    assert named(order) is None
+    assert "100% follows from the order of the pipeline" in (choose_root([order]).why_nobody or "")
 
 
-def test_an_unknown_root_is_nobody_and_says_how_much_it_is() -> None:
-    found = choose_root([unknown(109_000_000), Root("0", "compute", 1, 680_000, HIGH)])
+def test_the_root_is_the_rank_behind_most_waiting_and_its_cause_may_be_unknown() -> None:
+    most, known = root("5", "unknown", 109_000_000, LOW), root("0", "compute", 680_000)
 
-    assert found.named is None
-    assert found.why_unknown == (
-        "unknown: the cause of 109 ms of 110 ms of waiting (99.4%) is not known; "
-        "rank 0 (compute) has 680 µs (0.62%), too little"
+    assert named(most, known) == ("5", "unknown", 109_000_000, LOW)
+    assert named(
+        root("5", "unknown", 500, LOW), root("0", "compute", 400), root("0", "copies", 300)
+    ) == (*("0", "compute", 700, MEDIUM),)
+
+
+@pytest.mark.parametrize(
+    ("own", "second", "rest", "sure"),
+    [
+        (70, 20, 10, HIGH),
+        (69, 20, 11, MEDIUM),
+        (70, 21, 9, MEDIUM),
+        (50, 35, 15, MEDIUM),
+        (50, 36, 14, LOW),
+        (49, 10, 41, LOW),
+        (20, 19, 61, LOW),
+        (19, 18, 63, None),
+    ],
+)
+def test_a_statement_is_as_sure_as_the_share_of_its_rank(
+    own: int, second: int, rest: int, sure: int | None
+) -> None:
+    found = named(root("", SEVERAL, rest), root("1", "compute", own), root("2", "compute", second))
+
+    assert (found and found[3]) == sure
+
+
+def test_a_statement_is_no_surer_than_its_cause_its_chains_and_the_ranks_recorded() -> None:
+    assert named(root("1", "compute", 90, MEDIUM)) == ("1", "compute", 90, MEDIUM)
+    assert named(root("1", "compute", 90), limit=LOW) == ("1", "compute", 90, LOW)
+    assert named(root("1", "compute", 50), root("1", "copies", 40)) == (
+        *("1", "compute", 90),
+        MEDIUM,
     )
-    assert choose_root([unknown(1_000_000)]).why_unknown == (
-        "unknown: the cause of 1 ms of 1 ms of waiting (100.0%) is not known"
+
+
+def test_nobody_is_named_for_waiting_that_is_not_material() -> None:
+    late = root("1", "compute", 900_000)
+
+    assert named(late, least_ns=900_000) is not None
+    found = choose_root([late], least_ns=1_000_000)
+    assert found.named is None
+    assert found.why_nobody == (
+        "nothing worth fixing: rank 1 makes the others wait 900 µs, less than the 1 ms that would "
+        "matter"
     )
     assert choose_root([]) == Roots((), None, None)
+
+
+def test_waiting_for_several_late_ranks_is_not_that_of_the_last() -> None:
+    link = chain_of(view().facts.causes, place(view(), "dp_replicate 1,3"), 0)[-1]
+    other = replace(link, label="7", cause="compute")
+
+    (shared, own) = roots_of([Behind((link,), 1000, 100, "7")])
+    assert (shared.label, shared.cause, shared.wait_ns) == ("", SEVERAL, 900)
+    assert (own.label, own.cause, own.wait_ns) == ("1", "compute", 100)
+
+    # the last but one rank is a victim of the same rank: all of the waiting is due to it
+    victim = Behind((other, link), 10, 10)
+    (whole,) = roots_of([Behind((link,), 1000, 100, "7"), victim])
+    assert (whole.label, whole.wait_ns) == ("1", 1010)
 
 
 def test_a_rank_that_explains_little_of_a_lag_is_not_its_root(
@@ -220,7 +273,7 @@ def test_a_rank_that_explains_little_of_a_lag_is_not_its_root(
         assert (told.root.label, told.root.cause) == ("1", cause)
     assert told.cause_confidence == "low"
     assert told.why == (
-        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late; "
+        "rank 0 was delayed 300 µs at tp 0,1 AllReduce, where rank 1 was late; "
         "the root is unknown: rank 1 accounts for 19.7% of the lag"
     )
 
@@ -248,28 +301,6 @@ def test_causes_name_the_rank_with_most_lag_and_why() -> None:
     named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence", "why")]
     assert named[:3] == ["1", "compute", "high"]
     assert named[3].startswith("rank 1: 300 µs more computation")
-
-
-def test_causes_name_no_rank_with_little_lag_while_most_is_unknown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[tuple[float, float]] = []
-
-    def never(share: float, unknown_share: float) -> bool:
-        asked.append((share, unknown_share))
-        return False
-
-    monkeypatch.setattr(straggler_cause_module, "may_name", never)
-    details = straggler_cause.run(view()).details
-
-    # rank 1 has 600 of 900 us, and the cause of all is known
-    assert asked == [(2 / 3, 0)]
-    named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence")]
-    assert named == [None, "unknown", None]
-    assert details["main_why"] == (
-        "unknown: the cause of 0 µs of 900 µs of lag (0.0%) is not known; "
-        "rank 1 (compute) has 600 µs (66.67%), too little"
-    )
 
 
 def test_causes_of_a_quiet_job_name_nobody() -> None:

@@ -58,7 +58,9 @@ def test_every_number_of_a_job_whose_third_rank_is_80_us_late() -> None:
     assert [details[f"{key}_lag_us"] for key in ("mean", "p50", "p95", "min", "max")] == [80.0] * 5
     assert (details["num_collectives"], details["num_ranks"]) == (6, 3)
     assert details["wait_us"] == {"0": 480.0, "1": 360.0, "2": 0.0}
+    # both wait 60 us beyond the arrival of rank 1, which is late itself; and nothing computes
     assert details["blame"]["2"] == {
+        "due_wait_us": 720.0,
         "last_count": 6,
         "last_share": 1.0,
         "blamed_share": 1.0,
@@ -225,7 +227,10 @@ def test_ranks_of_two_groups_are_judged_in_their_own() -> None:
     details = lag(*ranks).details
 
     assert (details["mean_lag_us"], details["num_collectives"]) == (60.0, 6)
-    assert details["stragglers"] == [2, 1]
+    assert details["stragglers"] == [
+        2
+    ]  # rank 1 causes a quarter of the waiting: no more than chance
+    assert details["blame"]["1"]["due_wait_us"] == 90.0
     assert details["blame"]["1"]["last_share"] == 1.0  # of its own group's
     assert details["blame"]["1"]["blamed_share"] == 0.5  # of all
     assert [row["dim"] for row in details["by_group"]] == ["tp", "tp"]

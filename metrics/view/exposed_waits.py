@@ -1,0 +1,96 @@
+"""Measure the waiting at collectives during which nothing computes, and whom it is due to.
+
+    exposed wait  = time from the arrival of a rank to that of the last one, without computation
+    beyond        = the part of it after the arrival of the last but one rank
+
+Computation hides waiting: it costs the step nothing. Before the last but one rank arrives, another
+rank is as late, and the last one alone is not the cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.collectives.lateness.blame import Chosen
+from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of
+from ccltui.metrics.workload.hardware import positive_number
+from ccltui.parsers.array_types import I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+MATERIALITY: Final = "materiality_pct"
+"""Name of the parameter: share of the time of all ranks below which waiting is not material."""
+DEFAULT_MATERIALITY_PCT: Final = 1.0
+MATERIALITY_TEXT: Final = (
+    "percentage of the time of all ranks below which no rank is named; 1 unless given"
+)
+
+
+class ExposedWaits(Struct, frozen=True):
+    """Exposed waiting at the selected instances of one group that can blame a rank.
+
+    ``rows`` [n] are the instances of ``part.arrived``, ``chosen`` the same with lateness.
+    ``wait_ns`` is int64 [n, m] over the selected members, ``beyond_ns`` [n] the sum over members of
+    the part that is due to the last one alone, ``second`` [n] the last but one member.
+    """
+
+    part: Part
+    rows: I64
+    chosen: Chosen
+    wait_ns: I64
+    beyond_ns: I64
+    second: I64
+
+    @property
+    def caused_ns(self) -> I64:
+        """Waiting of all members at each instance, int64 ns [n]."""
+        return np.asarray(self.wait_ns.sum(axis=1))
+
+
+def exposed_waits(view: View) -> list[ExposedWaits]:
+    """Return the exposed waits of each group with selected instances, as in `chosen_of`."""
+    return view.remember(exposed_waits, lambda: _exposed_waits(view))
+
+
+def rank_time_ns(view: View) -> int:
+    """Return the measured time of all ranks together, in ns."""
+    return sum(rank.window_ns for rank in view.ranks)
+
+
+def material_ns(view: View) -> float:
+    """Return the waiting below which no rank is named, in ns.
+
+    Raises:
+        Refusal: the parameter is no positive number.
+    """
+    given = positive_number(view, MATERIALITY)
+    return rank_time_ns(view) * (DEFAULT_MATERIALITY_PCT if given is None else given) / 100
+
+
+def _exposed_waits(view: View) -> list[ExposedWaits]:
+    parts = [part for part in parts_of(view) if len(part.eligible)]
+    return [
+        _of_part(view, part, chosen) for part, chosen in zip(parts, chosen_of(view), strict=True)
+    ]
+
+
+def _of_part(view: View, part: Part, chosen: Chosen) -> ExposedWaits:
+    rows = part.eligible
+    wait = chosen.lateness.wait_ns
+    order = np.argsort(wait, axis=1, kind="stable")
+    second = order[:, 1]
+    gap = wait[np.arange(len(wait)), second]
+    exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
+    for place, column in enumerate(part.columns.tolist()):
+        rank = view.ranks[int(chosen.members[place])]
+        start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]
+        end = start + wait[:, place]
+        computed = rank.comp.before(end)
+        exposed[:, place] = wait[:, place] - (computed - rank.comp.before(start))
+        alone = np.minimum(gap, wait[:, place])
+        beyond += alone - (computed - rank.comp.before(end - alone))
+    return ExposedWaits(part, rows, chosen, exposed, beyond, second)
