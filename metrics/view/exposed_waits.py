@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.collectives.lateness.blame import Chosen
-from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of
+from ccltui.metrics.collectives.lateness.arrivals import clock_free
+from ccltui.metrics.view.collective_selection import Part, parts_of
 from ccltui.metrics.workload.hardware import positive_number
-from ccltui.parsers.array_types import I64
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -31,16 +31,18 @@ MATERIALITY_TEXT: Final = (
 
 
 class ExposedWaits(Struct, frozen=True):
-    """Exposed waiting at the selected instances of one group that can blame a rank.
+    """Exposed waiting at the selected instances of one group at which ranks wait for one of them.
 
-    ``rows`` [n] are the instances of ``part.arrived``, ``chosen`` the same with lateness.
+    ``rows`` [n] are the instances of ``part.arrived``, broadcasts among them; ``is_late`` marks
+    those with a lag above the floor, ``eligible`` those that `chosen_of` has too.
     ``wait_ns`` is int64 [n, m] over the selected members, ``beyond_ns`` [n] the sum over members of
     the part that is due to the last one alone, ``second`` [n] the last but one member.
     """
 
     part: Part
     rows: I64
-    chosen: Chosen
+    is_late: Bool
+    eligible: Bool
     wait_ns: I64
     beyond_ns: I64
     second: I64
@@ -52,7 +54,7 @@ class ExposedWaits(Struct, frozen=True):
 
 
 def exposed_waits(view: View) -> list[ExposedWaits]:
-    """Return the exposed waits of each group with selected instances, as in `chosen_of`."""
+    """Return the exposed waits of each group with selected instances."""
     return view.remember(exposed_waits, lambda: _exposed_waits(view))
 
 
@@ -72,25 +74,30 @@ def material_ns(view: View) -> float:
 
 
 def _exposed_waits(view: View) -> list[ExposedWaits]:
-    parts = [part for part in parts_of(view) if len(part.eligible)]
-    return [
-        _of_part(view, part, chosen) for part, chosen in zip(parts, chosen_of(view), strict=True)
-    ]
+    return [_of_part(view, part) for part in parts_of(view) if _rows(part).any()]
 
 
-def _of_part(view: View, part: Part, chosen: Chosen) -> ExposedWaits:
-    rows = part.eligible
-    wait = chosen.lateness.wait_ns
+def _rows(part: Part) -> Bool:
+    return part.rows & part.arrived.delays
+
+
+def _of_part(view: View, part: Part) -> ExposedWaits:
+    mask = _rows(part)
+    rows = np.flatnonzero(mask)
+    lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], view.arrivals.floor_ns)
+    wait = lateness.wait_ns
+    ranks = {rank.label: rank for rank in view.ranks}
     order = np.argsort(wait, axis=1, kind="stable")
     second = order[:, 1]
     gap = wait[np.arange(len(wait)), second]
     exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
-        rank = view.ranks[int(chosen.members[place])]
+        rank = ranks[part.labels[place]]
         start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]
         end = start + wait[:, place]
         computed = rank.comp.before(end)
         exposed[:, place] = wait[:, place] - (computed - rank.comp.before(start))
         alone = np.minimum(gap, wait[:, place])
         beyond += alone - (computed - rank.comp.before(end - alone))
-    return ExposedWaits(part, rows, chosen, exposed, beyond, second)
+    late = lateness.last >= 0
+    return ExposedWaits(part, rows, late, part.arrived.eligible[rows], exposed, beyond, second)

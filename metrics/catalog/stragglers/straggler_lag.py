@@ -142,7 +142,8 @@ def straggler_lag(view: View) -> Result:
 
 def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any]:
     found, count = tally(chosen, len(labels)), len(labels)
-    beyond = [one.beyond_ns for one in exposed_waits(view)]
+    waits = exposed_waits(view)
+    beyond = [one.beyond_ns[one.eligible] for one in waits if one.eligible.any()]
     due = summed(chosen, beyond, count)
     present = sorted({int(member) for one in chosen for member in one.members})
     late, share = _late_ranks(view, due, labels, len(present))

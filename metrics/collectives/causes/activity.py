@@ -17,7 +17,7 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL, HostWork
 from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls
-from ccltui.metrics.model.classify import COMP, any_name, distinct
+from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import RankTrace
@@ -53,6 +53,9 @@ class Layers:
     own_comm: Intervals
     other_comm: Intervals
     compute: Intervals
+
+
+_BROADCAST = TYPES.index("Broadcast")
 
 
 class Activity:
@@ -198,9 +201,14 @@ class Activity:
         return np.sort(start + dur, kind="stable")
 
     def foreign(self, groups: Groups) -> Bool:
-        """Mask of the calls that are in none of these groups."""
+        """Mask of the calls at which the ranks of these groups do not wait for each other.
+
+        These are the calls of other groups, and broadcasts: their receivers wait for the root, so
+        that a receiver which is late afterwards inherited it.
+        """
         if groups not in self._foreign:
-            self._foreign[groups] = ~np.isin(self.calls.group, list(groups))
+            inside = np.isin(self.calls.group, list(groups))
+            self._foreign[groups] = ~inside | (self.calls.kind == _BROADCAST)
         return self._foreign[groups]
 
 

@@ -24,7 +24,7 @@ from ccltui.metrics.collectives.causes.verdicts import OWN_WORK, Verdicts, cause
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.lateness.arrivals import Arrivals
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints, sync_points
-from ccltui.metrics.collectives.matching.match import LOW, MatchInput
+from ccltui.metrics.collectives.matching.match import LOW, MatchInput, gather
 from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -162,14 +162,20 @@ class Causes:
 
         Args:
             number: Position of the group in the arrivals.
-            rows: Eligible instances, ascending.
+            rows: Usable instances, ascending.
             late: Late member of each; by default the one with the shortest duration.
         """
         group = self.arrivals.groups[number]
         points = self.points(group.labels)
-        place = points.place_of(number, rows)
+        if group.eligible[rows].all():
+            times, place = None, points.place_of(number, rows)
+        else:  # not all ranks wait for each other: no point that lateness is counted from
+            columns = [group.labels.index(label) for label in points.labels]
+            times = gather(group.match.where(rows), self.inputs, "start_ns")[:, columns]
+            place = points.before(times)
         shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
-        return Targets(points.arrival_ns[place], np.asarray(shortest, np.int64), place)
+        when = points.arrival_ns[place] if times is None else times
+        return Targets(when, np.asarray(shortest, np.int64), place)
 
     def request(self, number: int, rows: I64) -> VerdictRequest:
         """Return the request for the causes of these instances (as in `targets`)."""

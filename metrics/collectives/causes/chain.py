@@ -137,7 +137,7 @@ def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Search[_Step
 def _link_to_last(causes: Causes, waits: Waits) -> Search[_Step]:
     """Return the link to the rank that arrived last at the collectives in which the rank waited."""
     arrived = causes.arrivals.groups[waits.number]
-    rows = distinct_values(waits.rows[arrived.eligible[waits.rows]])
+    rows = distinct_values(waits.rows[arrived.delays[waits.rows]])
     if not len(rows):
         return _ChainEnd(UNKNOWN, LOW)
     found = yield causes.request(waits.number, rows)

@@ -16,6 +16,8 @@ from ccltui.parsers.columns import MISSING
 MAX_COMPARED: Final = 5000
 """Number of late arrivals compared by kernel name; of further ones only sums are compared."""
 MAX_PEERS: Final = 4
+AT_EDGES: Final = 4
+"""Number of kernels by which ranks that run the same program differ where their time begins."""
 _MAX_CELLS: Final = 500_000
 """Number of counts, and of kernels, that are in memory at once."""
 
@@ -26,7 +28,9 @@ def extra_kernel_time(
     """Return the time in kernels that the late rank ran more often than its peers.
 
     Of each name: max(count - median count of the peers, 0) times the mean duration on the late
-    rank. At most ``MAX_PEERS`` peers are compared.
+    rank. At most ``MAX_PEERS`` peers are compared. Where the late rank has more kernels, up to
+    ``AT_EDGES`` more kernels before and after the time of each peer are counted: ranks that run
+    the same kernels a little earlier or later have other ones at the edges.
 
     Args:
         activities: Activity of each of the m members.
@@ -60,11 +64,26 @@ def _extra_time(activities: Sequence[Activity], who: I64, first: I64, stop: I64,
 
     ``first`` and ``stop`` are places in the work of each member [t, m]; names are below ``size``.
     """
-    places = first, stop, size
-    mine, *theirs = (_totals_by_name(activities, one, *places, timed=False) for one in who.T)
-    each_ns = _totals_by_name(activities, who[:, 0], *places, timed=True) / np.maximum(mine, 1)
+    late, *peers = who.T
+    mine = _totals_by_name(activities, late, first, stop, size, timed=False)
+    theirs = []
+    for one in peers:
+        places = _extended(activities, late, one, first, stop)
+        theirs.append(_totals_by_name(activities, one, *places, size, timed=False))
+    each_ns = _totals_by_name(activities, late, first, stop, size, timed=True) / np.maximum(mine, 1)
     more = mine - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
     return np.asarray((np.maximum(more, 0) * each_ns).sum(axis=1))
+
+
+def _extended(
+    activities: Sequence[Activity], late: I64, peer: I64, first: I64, stop: I64
+) -> tuple[I64, I64]:
+    """Return ``first`` and ``stop`` with the time of a peer extended by the kernels it lacks."""
+    row = np.arange(len(late))
+    length = stop - first
+    lacking = np.clip(length[row, late] - length[row, peer], 0, AT_EDGES)[:, np.newaxis]
+    number = np.array([len(one.work[0]) for one in activities], np.int64)
+    return np.maximum(first - lacking, 0), np.minimum(stop + lacking, number)
 
 
 def _first_marked(marks: Bool, most: int) -> I64:

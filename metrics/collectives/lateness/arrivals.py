@@ -46,6 +46,7 @@ NO_RANK = -1
 
 _SENDRECV = TYPES.index("SendRecv")
 _GENERIC = TYPES.index("Generic")
+_BROADCAST = TYPES.index("Broadcast")
 
 
 class Lateness(Struct, frozen=True):
@@ -108,6 +109,20 @@ class GroupArrivals(Struct, frozen=True):
     def last(self) -> I32:
         """Member blamed by the clock-free measure, int32 [n]; NO_RANK in a tie or not eligible."""
         return np.where(self.eligible, self.clock_free.last, NO_RANK).astype(np.int32)
+
+    @property
+    def delays(self) -> Bool:
+        """Instances whose last member, of the shortest duration, the others waited for, bool [n].
+
+        Those that can blame a rank, and broadcasts, whose receivers wait for the root: a receiver
+        that comes late delays nobody, so that all durations are short then.
+        """
+        return self.eligible | (self.match.usable & (self.match.kind == _BROADCAST))
+
+    @property
+    def delaying(self) -> I32:
+        """Member that the others waited for, int32 [n]; NO_RANK in a tie or where nobody did."""
+        return np.where(self.delays, self.clock_free.last, NO_RANK).astype(np.int32)
 
     @property
     def awaited(self) -> Bool:

@@ -94,8 +94,8 @@ class GroupMatch:
         """Select one instance."""
         return self.where(slice(row, row + 1))
 
-    def where(self, here: slice | Bool) -> GroupMatch:
-        """Select instances by mask or slice."""
+    def where(self, here: slice | Bool | I64) -> GroupMatch:
+        """Select instances by mask, slice or index."""
         names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
         until = None if self.until is None else self.until[here]
         return replace(self, until=until, **{name: getattr(self, name)[here] for name in names})

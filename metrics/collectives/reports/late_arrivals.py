@@ -88,5 +88,5 @@ def _most(one: LateArrivals, count: int) -> tuple[Bool, I64, I64]:
 
 def _rows(part: Part) -> I64:
     """Return the blamed instances of a part whose last member is selected."""
-    last = part.arrived.last
+    last = part.arrived.delaying
     return np.flatnonzero(part.rows & (last >= 0) & np.isin(last, part.columns))

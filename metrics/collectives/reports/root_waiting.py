@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,13 +22,16 @@ from ccltui.metrics.collectives.causes.root_rule import (
     choose_root,
     roots_of,
 )
+from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
+from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import TIMES_EVEN_SHARE
-from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
 from ccltui.metrics.collectives.reports.late_arrivals import late_arrivals_of, most_waiting
 from ccltui.metrics.view.collective_selection import parts_of
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits, material_ns, rank_time_ns
 from ccltui.metrics.view.match_quality import confidence_limit
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -78,6 +82,7 @@ def root_waiting(view: View) -> RootWaiting:
 def _root_waiting(view: View) -> RootWaiting:
     worst = most_waiting(late_arrivals_of(view, parts_of(view), MAX_FOLLOWED), MAX_FOLLOWED)
     chains = chains_of(view.facts.causes, worst)
+    worst, chains = _after_begin(worst, chains)
     waited = {one.part.number: one for one in exposed_waits(view)}
     behind = tuple(
         _behind(waited[number], row, chain)
@@ -88,13 +93,65 @@ def _root_waiting(view: View) -> RootWaiting:
         [*roots_of(behind), *absent], key=lambda root: (-root.wait_ns, root.label, root.cause)
     )
     followed = sum(root.wait_ns for root in every)
-    whole = sum(int(one.caused_ns[one.chosen.lateness.last >= 0].sum()) for one in waited.values())
+    begun = starts_recording(view.facts.causes) if _is_begun(chains) else ()
+    whole = sum(
+        int(one.caused_ns[one.is_late & ~begun[number][one.rows] if begun else one.is_late].sum())
+        for number, one in waited.items()
+    )
     whole += sum(root.wait_ns for root in absent)
     time = rank_time_ns(view)
     # what is followed stands for all of the waiting, and is compared with as much less
     least = material_ns(view) * (followed / whole if whole else 1.0)
     roots = choose_root(every, least_ns=least, limit=confidence_limit(view))
+    if roots.named is not None:
+        limit = _limit_by_steps(view, roots.named.label, behind, worst)
+        named = replace(roots.named, confidence=min(roots.named.confidence, limit))
+        roots = replace(roots, named=named)
     return RootWaiting(behind, tuple(worst), roots, whole, time, least)
+
+
+def _limit_by_steps(
+    view: View, label: str, behind: Sequence[Behind], places: Sequence[tuple[int, int]]
+) -> int:
+    """Return the highest confidence that the number of steps in which a rank was the root allows.
+
+    LOW for one step and MEDIUM for two of more than one step: chance repeats itself less often. No
+    bound where no step is marked.
+    """
+    groups = view.arrivals.groups
+    known = {int(step) for group in groups for step in distinct_values(group.match.step)} - {
+        MISSING
+    }
+    steps = {
+        int(groups[number].match.step[row])
+        for one, (number, row) in zip(behind, places, strict=True)
+        if one.chain[-1].label == label
+    }
+    if len(known) < 2:
+        return HIGH
+    return (LOW, LOW, MEDIUM)[len(steps)] if len(steps) < 3 else HIGH
+
+
+def _after_begin(
+    worst: list[tuple[int, int]], chains: list[tuple[Link, ...]]
+) -> tuple[list[tuple[int, int]], list[tuple[Link, ...]]]:
+    """Return the late arrivals without those at the start of the recording, if there are others.
+
+    Profilers begin at different times: waiting before the first common point is not that of a job.
+    """
+    if not _is_begun(chains):
+        return worst, chains
+    kept = [place for place, chain in enumerate(chains) if not _begins(chain)]
+    return [worst[place] for place in kept], [chains[place] for place in kept]
+
+
+def _is_begun(chains: Sequence[tuple[Link, ...]]) -> bool:
+    return not all(_begins(chain) for chain in chains)
+
+
+def _begins(chain: tuple[Link, ...]) -> bool:
+    found = chain[0].found
+    return found is not None and bool(found.starts_recording.all())
 
 
 def material_ranks(found: RootWaiting, num_ranks: int) -> list[str]:
@@ -152,10 +209,11 @@ def _waits_for_absent(view: View) -> Iterator[Root]:
     for waited in exposed_waits(view):
         arrived = waited.part.arrived
         missing = arrived.match.missing
-        if len(missing) != 1:
+        rows = waited.rows[waited.eligible]
+        if len(missing) != 1 or not len(rows):
             continue
-        least = row_min(arrived.dur_ns[waited.rows])
-        extra = least - _transfer_ns(view, waited, least)
+        least = row_min(arrived.dur_ns[rows])
+        extra = least - _transfer_ns(view, arrived, rows, least)
         late = extra > view.arrivals.floor_ns
         if int(late.sum()):
             wait = int(extra[late].sum()) * len(waited.part.columns)
@@ -166,12 +224,11 @@ def _waits_for_absent(view: View) -> Iterator[Root]:
         yield Root(label, NOT_RECORDED, count, wait, MEDIUM)
 
 
-def _transfer_ns(view: View, waited: ExposedWaits, least: I64) -> I64:
+def _transfer_ns(view: View, arrived: GroupArrivals, instances: I64, least: I64) -> I64:
     """Return an upper bound of the transfer time of each instance: the quickest like call, ns."""
-    arrived = waited.part.arrived
     label = arrived.labels[0]
-    size = view.facts.calls[label].message_bytes[arrived.match.rows[waited.rows, 0]]
-    kind = arrived.match.kind[waited.rows]
+    size = view.facts.calls[label].message_bytes[arrived.match.rows[instances, 0]]
+    kind = arrived.match.kind[instances]
     bound = least.copy()
     for one in distinct_values(kind).tolist():
         rows = np.flatnonzero(kind == one)
