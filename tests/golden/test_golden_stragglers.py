@@ -261,7 +261,9 @@ class TestSynthetic:
         waits = [details["wait_us"][str(rank)] for rank in range(4)]
         assert waits == pytest.approx([960, 900, 720, 0], abs=0.01)
         assert details["blame"]["3"]["last_count"] == 15
-        assert details["stragglers"] == [3]
+        assert details["stragglers"] == []  # all of it is less than 1 % of the time of the ranks
+        finer = view.with_options(overrides={"materiality_pct": 0.1})
+        assert straggler_lag.run(finer).details["stragglers"] == [3]
         assert details["lag_aligned"]["mean_lag_us"] == pytest.approx(64, abs=1)
 
     def test_the_offset_of_rank_3(self, view: View, shift_us: int) -> None:
