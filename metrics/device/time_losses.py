@@ -163,11 +163,11 @@ class _Waits:
             if label not in part.labels:
                 continue
             arrived, column = part.arrived, part.arrived.labels.index(label)
-            rows = part.eligible
-            rows = rows[(arrived.last[rows] >= 0) & (arrived.wait_ns[rows, column] > 0)]
+            late = part.rows & (arrived.delaying >= 0)
+            rows = np.flatnonzero(late & (arrived.wait_ns[:, column] > 0))
             start = calls.start_ns[arrived.match.rows[rows, column]]
             end = start + arrived.wait_ns[rows, column]
-            last = arrived.last[rows]
+            last = arrived.delaying[rows]
             for member in distinct_values(last).tolist():
                 chosen = last == member
                 straggler = self._roots.get(arrived.labels[member], arrived.labels[member])
@@ -199,8 +199,8 @@ def _reliable_parts(view: View) -> list[Part]:
 
 def _stragglers(part: Part) -> Iterator[tuple[str, int, int, int]]:
     """Straggler, total wait it caused, longest wait it caused, and the instance of the latter."""
-    arrived, rows = part.arrived, part.eligible
-    last = arrived.last[rows]
+    arrived, rows = part.arrived, np.flatnonzero(part.rows & part.arrived.delays)
+    last = arrived.delaying[rows]
     wait = np.maximum(arrived.wait_ns[rows][:, part.columns], 0).sum(axis=1)
     for member in distinct_values(last[last >= 0]).tolist():
         caused = np.where(last == member, wait, -1)

@@ -152,11 +152,11 @@ def choose_root(every: Sequence[Root], *, least_ns: float = 0.0, limit: int = HI
     ranked = sorted(waits, key=lambda label: -waits[label])
     first_ns = waits[ranked[0]] if ranked else 0
     second_ns = waits[ranked[1]] if len(ranked) > 1 else 0
-    if first_ns < least_ns:
-        text = _immaterial(ranked, first_ns, least_ns)
-        return Roots(roots.every, None, text)
-    if not ranked or first_ns < MIN_ROOT_SHARE * whole:
+    is_shared = not ranked or first_ns < MIN_ROOT_SHARE * whole
+    if is_shared and (whole >= least_ns or not ranked):
         return Roots(roots.every, None, _why_nobody(roots, ranked, first_ns))
+    if first_ns < least_ns:
+        return Roots(roots.every, None, _immaterial(ranked, first_ns, least_ns))
     label = ranked[0]
     main = by_rank[label][0]
     sure = _confidence(first_ns / whole, second_ns / whole, main.wait_ns / first_ns)
@@ -184,10 +184,8 @@ def _confidence(share: float, second: float, cause_share: float) -> int:
 
 
 def _immaterial(ranked: Sequence[str], first_ns: int, least_ns: float) -> str:
-    limit = f"less than the {duration(least_ns)} that would matter"
-    if not ranked:
-        return f"nothing worth fixing: no rank makes the others wait, {limit}"
     waited = f"rank {ranked[0]} makes the others wait {duration(first_ns)}"
+    limit = f"less than the {duration(least_ns)} that would matter"
     return f"nothing worth fixing: {waited}, {limit}"
 
 

@@ -103,7 +103,7 @@ def _root_waiting(view: View) -> RootWaiting:
     # what is followed stands for all of the waiting, and is compared with as much less
     least = material_ns(view) * (followed / whole if whole else 1.0)
     roots = choose_root(every, least_ns=least, limit=confidence_limit(view))
-    if roots.named is not None:
+    if roots.named is not None and roots.named.cause != NOT_RECORDED:
         limit = _limit_by_steps(view, roots.named.label, behind, worst)
         named = replace(roots.named, confidence=min(roots.named.confidence, limit))
         roots = replace(roots, named=named)
