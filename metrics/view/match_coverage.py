@@ -78,7 +78,7 @@ def _coverage(view: View) -> Coverage:
     whole += max(loose.values(), default=0)  # a collective has a call at most on each rank
     shares = {rank.label: _share(rank, parts, loose[rank.label]) for rank in view.ranks}
     known = [share for share in shares.values() if share]
-    least = FEW * median(known) if known else 0.0
+    least = FEW * (median(known) or 0.0)
     left_out = {
         label: _why(view, label, parts, share)
         for label, share in shares.items()

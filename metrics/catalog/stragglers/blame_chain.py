@@ -114,6 +114,7 @@ def blame_chain(view: View) -> Result:
         basis={
             "root": "the rank behind most waiting, whether or not its cause is known; nobody where "
             "that is less than a fifth of the waiting, or not material",
+            "root_share": "of the waiting that does not follow from the order of a pipeline",
             "root_confidence": "of the whole statement: rank, cause and share",
             "followed": "the group in which the late rank waited most beyond its peers",
             "weight": "waiting, while nothing computes, at the collective where the chain begins; "

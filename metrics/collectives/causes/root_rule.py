@@ -75,6 +75,11 @@ class Roots:
         return sum(root.wait_ns for root in self.every)
 
     @property
+    def counted_ns(self) -> int:
+        """Waiting that shares are counted of: without the order of a pipeline, nobody's fault."""
+        return sum(root.wait_ns for root in self.every if root.cause != PIPELINE)
+
+    @property
     def unknown_ns(self) -> int:
         """Waiting with an unknown cause, ns."""
         return sum(root.wait_ns for root in self.every if root.cause == UNKNOWN)
@@ -140,8 +145,7 @@ def choose_root(every: Sequence[Root], *, least_ns: float = 0.0, limit: int = HI
         limit: Upper bound of the confidence.
     """
     roots = Roots(tuple(every), None, None)
-    # the order of a pipeline lets ranks wait without any fault: no share is counted from it
-    whole = sum(root.wait_ns for root in every if root.cause != PIPELINE)
+    whole = roots.counted_ns
     if not roots.wait_ns:
         return roots
     by_rank: dict[str, list[Root]] = {}

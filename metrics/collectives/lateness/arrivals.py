@@ -117,7 +117,7 @@ class GroupArrivals(Struct, frozen=True):
         Those that can blame a rank, and broadcasts, whose receivers wait for the root: a receiver
         that comes late delays nobody, so that all durations are short then.
         """
-        return self.eligible | (self.match.usable & (self.match.kind == _BROADCAST))
+        return np.asarray(self.eligible | (self.match.usable & (self.match.kind == _BROADCAST)))
 
     @property
     def delaying(self) -> I32:

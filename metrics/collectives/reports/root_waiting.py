@@ -178,7 +178,7 @@ def root_statement(found: RootWaiting, prefix: str = "root") -> dict[str, Any]:
         f"{prefix}_rank": None if named is None else named.label,
         f"{prefix}_cause": None if named is None else named.cause,
         f"{prefix}_confidence": None if named is None else CONFIDENCES[named.confidence],
-        f"{prefix}_share": None if named is None else ratio(named.wait_ns, found.followed_ns),
+        f"{prefix}_share": None if named is None else ratio(named.wait_ns, found.roots.counted_ns),
         f"{prefix}_share_of_time": None if named is None else found.of_time(named.wait_ns),
         f"{prefix}_why": why if named is None else _absence(found, named),
     }
