@@ -9,6 +9,7 @@ rank is as late, and the last one alone is not the cause.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
 
 MATERIALITY: Final = "materiality_pct"
 """Name of the parameter: share of the time of all ranks below which waiting is not material."""
@@ -74,25 +76,25 @@ def material_ns(view: View) -> float:
 
 
 def _exposed_waits(view: View) -> list[ExposedWaits]:
-    return [_of_part(view, part) for part in parts_of(view) if _rows(part).any()]
+    ranks = {rank.label: rank for rank in view.ranks}
+    floor_ns = view.arrivals.floor_ns
+    return [_of_part(part, ranks, floor_ns) for part in parts_of(view) if _rows(part).any()]
 
 
 def _rows(part: Part) -> Bool:
     return part.rows & part.arrived.delays
 
 
-def _of_part(view: View, part: Part) -> ExposedWaits:
+def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> ExposedWaits:
     mask = _rows(part)
     rows = np.flatnonzero(mask)
-    lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], view.arrivals.floor_ns)
+    lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], floor_ns)
     wait = lateness.wait_ns
-    ranks = {rank.label: rank for rank in view.ranks}
-    order = np.argsort(wait, axis=1, kind="stable")
-    second = order[:, 1]
+    second = np.argpartition(wait, 1, axis=1)[:, 1]
     gap = wait[np.arange(len(wait)), second]
     exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
-        rank = ranks[part.labels[place]]
+        rank = ranks[part.arrived.labels[column]]
         start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]
         end = start + wait[:, place]
         computed = rank.comp.before(end)

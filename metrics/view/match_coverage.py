@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.array_types import Bool
 
 FEW: Final = 0.5
 """A rank of whose collectives a smaller part of the usual share is compared is left out.
@@ -74,11 +75,14 @@ def _coverage(view: View) -> Coverage:
     except Refusal:
         compared = 0
     whole = sum(int((part.rows & part.arrived.awaited).sum()) for part in parts)
-    loose = {rank.label: _num_loose(view, rank, parts) for rank in view.ranks}
+    known = np.array([bool(one.ranks) for one in view.groups] + [False])
+    if any(part.arrived.match.group == IMPLIED for part in parts):
+        known[-1] = True  # calls that name no group are those of all ranks
+    loose = {rank.label: _num_loose(rank, known) for rank in view.ranks}
     whole += max(loose.values(), default=0)  # a collective has a call at most on each rank
-    shares = {rank.label: _share(rank, parts, loose[rank.label]) for rank in view.ranks}
-    known = [share for share in shares.values() if share]
-    least = FEW * (median(known) or 0.0)
+    shares = _shares(parts, loose)
+    usual = median([share for share in shares.values() if share])
+    least = FEW * (usual or 0.0)
     left_out = {
         label: _why(view, label, parts, share)
         for label, share in shares.items()
@@ -87,26 +91,26 @@ def _coverage(view: View) -> Coverage:
     return Coverage(len(shares), compared, whole, left_out)
 
 
-def _share(rank: RankView, parts: list[Part], num_loose: int) -> float | None:
-    """Return the compared share of a rank's collectives with other recorded ranks; None of none."""
-    compared, every = 0, num_loose
+def _shares(parts: Sequence[Part], loose: Mapping[str, int]) -> dict[str, float | None]:
+    """Return the compared share of each rank's collectives with other ranks, by label.
+
+    None for a rank without any; ``loose`` is the number of its calls without a group.
+    """
+    compared, every = dict.fromkeys(loose, 0), dict(loose)
     for part in parts:
-        if rank.label not in part.labels:
-            continue
-        column = part.arrived.labels.index(rank.label)
-        own = part.rows & part.arrived.awaited & (part.arrived.match.rows[:, column] >= 0)
-        every += int(own.sum())
-        compared += int((own & part.arrived.eligible).sum())
-    return compared / every if every else None
+        awaited = part.rows & part.arrived.awaited
+        number = (part.arrived.match.rows[awaited] >= 0).sum(axis=0)
+        eligible = int((awaited & part.arrived.eligible).sum())  # on all members
+        for label, count in zip(part.labels, number[part.columns].tolist(), strict=True):
+            every[label] += count
+            compared[label] += eligible
+    return {label: compared[label] / every[label] if every[label] else None for label in every}
 
 
-def _num_loose(view: View, rank: RankView, parts: list[Part]) -> int:
-    """Return how many collectives of a rank name no group, where those of others do."""
-    if any(part.arrived.match.group == IMPLIED for part in parts):
-        return 0
+def _num_loose(rank: RankView, known: Bool) -> int:
+    """Return how many collectives of a rank are of no group whose ranks are ``known``."""
     calls = rank.selected_calls
     waits = fully_dependent(calls.kind) | (calls.kind == _ALL_TO_ALL)
-    known = np.array([bool(one.ranks) for one in view.groups] + [False])
     return int((waits & ~known[calls.group]).sum())
 
 

@@ -146,8 +146,7 @@ def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str])
     beyond = [one.beyond_ns[one.eligible] for one in waits if one.eligible.any()]
     due = summed(chosen, beyond, count)
     present = sorted({int(member) for one in chosen for member in one.members})
-    late, share = _late_ranks(view, due, labels, len(present))
-    first = late[0] if late else None
+    late, first, share = _late_ranks(view, due, labels, len(present))
     return {
         "num_ranks": len(present),
         "worst_straggler": None if first is None else view.ranks[first].rank,
@@ -164,8 +163,8 @@ def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str])
 
 def _late_ranks(
     view: View, due: I64, labels: Sequence[str], num_ranks: int
-) -> tuple[list[int], float | None]:
-    """Indices of the ranks that cause material waiting, most first, and the first one's share.
+) -> tuple[list[int], int | None, float | None]:
+    """Indices of the ranks that cause material waiting, the one to name, and its share of time.
 
     Those at the end of the blame chains; of selected ranks, which others may delay, those that come
     last among them.
@@ -173,15 +172,17 @@ def _late_ranks(
     if view.options.ranks is None:
         found = root_waiting(view)
         places = {label: place for place, label in enumerate(labels)}
-        named = found.roots.named
         late = [places[label] for label in material_ranks(found, num_ranks) if label in places]
-        if not late or named is None:
-            return late, None
-        return late, found.of_time(named.wait_ns)
+        named = found.roots.named
+        if named is None:
+            return late, None, None
+        return late, places.get(named.label), found.of_time(named.wait_ns)
     time = rank_time_ns(view)
     least = max(TIMES_EVEN_SHARE * int(due.sum()) / num_ranks, material_ns(view), 1)
     late = [i for i in np.argsort(-due, kind="stable").tolist() if due[i] >= least]
-    return late, ratio(int(due[late[0]]), time) if late and time else None
+    if not late:
+        return [], None, None
+    return late, late[0], ratio(int(due[late[0]]), time) if time else None
 
 
 def _against_steps(

@@ -80,6 +80,18 @@ def test_more_kernels() -> None:
     assert "small 50 times, 0 on its peers" in (found.why or "")
 
 
+def test_a_kernel_at_the_edge_is_not_one_more() -> None:
+    # the peers ran the same kernel right before the first collective, and not since
+    def peer(number: int) -> RankTrace:
+        gemms = [kernel("gemm", t, 300) for t in (100, 400, 700)]
+        return rank(number, [kernel("cast", -700, 600), *gemms], SECOND_US)
+
+    late = [kernel("cast", 100, 600), *(kernel("gemm", t, 300) for t in (700, 1000, 1300))]
+    found = describe(View(job(*(peer(n) for n in range(3)), rank(3, late, 1600))), 0, 1)
+
+    assert (found.last, found.cause, found.lag_ns) == ("3", "compute", 600_000)
+
+
 def test_a_long_copy() -> None:
     between = [*[kernel("gemm", t, 300) for t in (100, 400, 700)], copy(1000, 600)]
 
