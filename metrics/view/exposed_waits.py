@@ -90,7 +90,8 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     rows = np.flatnonzero(mask)
     lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], floor_ns)
     wait = lateness.wait_ns
-    second = np.argpartition(wait, 1, axis=1)[:, 1]
+    two = np.argpartition(wait, 1, axis=1)[:, :2]
+    second = np.where(two[:, 0] == wait.argmin(axis=1), two[:, 1], two[:, 0])
     gap = wait[np.arange(len(wait)), second]
     exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):

@@ -262,7 +262,7 @@ class TestSynthetic:
         assert waits == pytest.approx([960, 900, 720, 0], abs=0.01)
         assert details["blame"]["3"]["last_count"] == 15
         assert details["stragglers"] == []  # all of it is less than 1 % of the time of the ranks
-        finer = view.with_options(overrides={"materiality_pct": 0.1})
+        finer = view.with_options(overrides={"materiality_pct": 0.05})
         assert straggler_lag.run(finer).details["stragglers"] == [3]
         assert details["lag_aligned"]["mean_lag_us"] == pytest.approx(64, abs=1)
 
