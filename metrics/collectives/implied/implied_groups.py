@@ -90,13 +90,13 @@ def implied_groups(
         world_size: Number of ranks of the job; None where no file states it.
 
     Returns:
-        None where no group is found, or only one that contains every call of every rank.
+        None where no group is found, or only one that every call of every rank may be of.
     """
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
     found = _components(queues, _distances(queues, clocks))
     members = [part for one in found for part in _transfers(one)]
-    if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
+    if len(members) == 1 and _is_of_all(members[0], queues, len(taking_part(inputs))):
         return None
     index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
     whole = _all_there(inputs, world_size)
@@ -108,6 +108,15 @@ def implied_groups(
         ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
         groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING, whole))
     return Implied(tuple(groups), index) if groups else None
+
+
+def _is_of_all(part: Sequence[Queue], queues: Sequence[Queue], num_ranks: int) -> bool:
+    """Whether the only group found may be that of all ranks, each of which has a single stream.
+
+    A stream whose ends do not meet those of most ranks is left out of the group where a file lacks
+    much, or where ends of all-to-alls scatter; the order of the calls can still match them.
+    """
+    return len(queues) == len({queue.owner for queue in queues}) == num_ranks < 2 * len(part)
 
 
 def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
