@@ -15,6 +15,8 @@ from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, chains_of
 from ccltui.metrics.collectives.causes.root_rule import (
+    MEDIUM_MARGIN,
+    MEDIUM_ROOT_SHARE,
     Behind,
     Named,
     Root,
@@ -35,12 +37,18 @@ from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.array_types import I64
+    from ccltui.parsers.array_types import F64, I64
 
 MAX_FOLLOWED: Final = 100
 """Number of late arrivals, those with most waiting, that are followed to their roots."""
 MIN_INSTANCES: Final = 3
 """Fewer collectives of a kind tell no transfer time that the waiting can be counted from."""
+
+
+SAMPLES: Final = 200
+HIGH_AGREEMENT: Final = 0.95
+MEDIUM_AGREEMENT: Final = 0.8
+"""Shares of the samples of steps in which a rank must be the root again."""
 
 
 class RootWaiting(Struct, frozen=True):
@@ -113,23 +121,49 @@ def _root_waiting(view: View) -> RootWaiting:
 def _limit_by_steps(
     view: View, label: str, behind: Sequence[Behind], places: Sequence[tuple[int, int]]
 ) -> int:
-    """Return the highest confidence that the number of steps in which a rank was the root allows.
+    """Return the highest confidence that the steps allow in which a rank was the root.
 
-    LOW for one step and MEDIUM for two of more than one step: chance repeats itself less often. No
-    bound where no step is marked.
+    LOW for one step and MEDIUM for two of more than one step: chance repeats itself less often. Of
+    more, the rank must be behind most waiting again in nearly all samples of the steps, drawn with
+    replacement. No bound where no step is marked.
     """
     groups = view.arrivals.groups
-    known = {int(step) for group in groups for step in distinct_values(group.match.step)} - {
-        MISSING
-    }
-    steps = {
-        int(groups[number].match.step[row])
-        for one, (number, row) in zip(behind, places, strict=True)
-        if one.chain[-1].label == label
-    }
+    known = np.unique(np.concatenate([distinct_values(one.match.step) for one in groups]))
+    known = known[known != MISSING]
     if len(known) < 2:
         return HIGH
-    return (LOW, LOW, MEDIUM)[len(steps)] if len(steps) < 3 else HIGH
+    labels = [label, *sorted({one.chain[-1].label for one in behind} - {label})]
+    waits = np.zeros((len(known), len(labels) + 1))  # the last column: several ranks
+    hit = set()
+    for one, (number, row) in zip(behind, places, strict=True):
+        step = int(groups[number].match.step[row])
+        if step == MISSING or one.chain[-1].cause == PIPELINE:
+            continue
+        at, who = int(np.searchsorted(known, step)), one.chain[-1].label
+        own = one.beyond_ns if who == one.chain[0].label else one.wait_ns
+        waits[at, labels.index(who)] += own
+        waits[at, -1] += one.wait_ns - own
+        hit |= {at} if who == label else set()
+    if len(hit) < 3:
+        return (LOW, LOW, MEDIUM)[len(hit)]
+    again = _agreement(waits)
+    return HIGH if again >= HIGH_AGREEMENT else MEDIUM if again >= MEDIUM_AGREEMENT else LOW
+
+
+def _agreement(waits: F64) -> float:
+    """Return the share of samples of steps in which the first column again has most waiting.
+
+    ``waits`` is [step, rank]; its last column belongs to no rank.
+    """
+    drawn = np.random.default_rng(0).multinomial(
+        len(waits), np.full(len(waits), 1 / len(waits)), size=SAMPLES
+    )
+    sums = drawn @ waits
+    whole = np.maximum(sums.sum(axis=1), 1)
+    share = sums[:, 0] / whole
+    second = sums[:, 1:-1].max(axis=1, initial=0) / whole
+    again = (share >= MEDIUM_ROOT_SHARE) & (share - second >= MEDIUM_MARGIN)
+    return float(again.mean())
 
 
 def _after_begin(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
+from ccltui.metrics.collectives.reports import root_waiting
 from ccltui.metrics.device.time_losses import losses
 from ccltui.metrics.view.exposed_waits import exposed_waits
 from ccltui.metrics.view.job_view import View
@@ -202,3 +204,13 @@ def with_broadcasts(number: int) -> RankTrace:
         reduce = Coll("allreduce", 64, 64, group=0, group_size=4, seq=2 * place + 1)
         gpu.append(allreduce(begin + 6_000, 500, reduce))
     return rank_trace(number, gpu=gpu, annotations=STEPS, groups=[world(4)], world_size=4, host="a")
+
+
+def test_a_rank_is_named_with_certainty_where_any_steps_name_it() -> None:
+    always = np.tile([8.0, 1.0, 1.0], (6, 1))
+    in_turns = np.array([[9.0, 1.0, 0.0], [2.0, 8.0, 0.0]] * 3)  # 55 % of all waiting
+    once = np.array([[90.0, 1.0, 0.0], *[[0.0, 1.0, 0.0]] * 9])  # 90 %, all of it in one of ten
+
+    assert root_waiting._agreement(always) == 1.0
+    assert root_waiting._agreement(in_turns) < root_waiting.MEDIUM_AGREEMENT
+    assert root_waiting._agreement(once) == pytest.approx(1 - 0.9**10, abs=0.1)
