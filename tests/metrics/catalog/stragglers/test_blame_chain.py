@@ -179,7 +179,7 @@ def root(label: str, cause: str, wait_ns: int, confidence: int = HIGH) -> Root:
 
 def named(*every: Root, **options: Any) -> tuple[str, str, int, int] | None:
     found = choose_root(every, **options).named
-    return found and (found.label, found.cause, found.wait_ns, found.confidence)
+    return None if found is None else (found.label, found.cause, found.wait_ns, found.confidence)
 
 
 def test_the_order_of_a_pipeline_blames_no_rank() -> None:
