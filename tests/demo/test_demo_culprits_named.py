@@ -77,7 +77,7 @@ def test_the_straggler_of_the_demo_is_named_and_not_the_order_of_its_pipeline(
     root = find("blame_chain").run(view).details
 
     assert cause["main_why"].startswith("rank 1: 2.3 ms more computation")
-    # another rank is behind a sixth of the waiting, in one step: some samples of steps name that one
+    # another rank is behind a sixth of it, in one step: some samples of the steps name that one
     named = ("1", "compute", "low")
     assert (cause["main_rank"], cause["main_cause"], cause["main_confidence"]) == named
     assert (root["root_rank"], root["root_cause"], root["root_confidence"]) == named
