@@ -188,6 +188,10 @@ def is_summed(metric: str, path: str) -> bool:
 
 NOT_DOUBLED: Mapping[str, str] = {
     "blame_chain.root_share": "of two ranks alike one is the root, with half of its share",
+    "blame_chain.root_share_of_time": "likewise",
+    "straggler_cause.main_share": "likewise",
+    "straggler_cause.main_share_of_time": "likewise",
+    "straggler_lag.worst_share_of_time": "likewise",
     "fix_first": "the three largest losses are of more groups",
     "what_if_no_straggler.m_w": "3 % of 4 workers and of 8 are one worker",
     "run_compare": "runs of different size are not compared",
