@@ -152,7 +152,8 @@ def test_a_job_whose_posts_say_nothing_is_replayed_by_its_passes() -> None:
     # all compute the same 300 us a step
     result = what_if_no_straggler.run(prefetching(POSTED_US))
 
-    assert (result.status, result.value) == ("ok", pytest.approx(1.0, abs=1e-3))
+    assert result.status == "ok"
+    assert result.value == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:

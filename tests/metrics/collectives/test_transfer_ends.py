@@ -17,8 +17,8 @@ OFFSETS_US = [0.0, 4_000.0, -250_000.0, 431.0]
 
 
 def transfer(kind: str, peer: int, end_us: float, dur_us: float) -> Event:
-    stated = {"dst": peer} if kind == "send" else {"src": peer}
-    coll = Coll(kind, 1024, 1024, group_size=STAGES, **stated)
+    source, target = (-1, peer) if kind == "send" else (peer, -1)
+    coll = Coll(kind, 1024, 1024, group_size=STAGES, src=source, dst=target)
     return kernel("ncclDevKernel_SendRecv(int)", end_us - dur_us, dur_us, 20, coll)
 
 

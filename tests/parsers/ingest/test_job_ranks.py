@@ -21,8 +21,10 @@ def drawn(draw: random.Random) -> RankTrace:
         truncated=draw.random() < 0.1,
         label=f"file{draw.randrange(99)}",
     )
-    source = draw.choice(["order of devices", "none"]) if rank is None else trace.rank_source
-    return replace(trace, rank_source=source)
+    if rank is not None:
+        return trace
+    guessed = draw.random() < 0.5
+    return replace(trace, rank_source="order of devices" if guessed else "none")
 
 
 @pytest.mark.parametrize("seed", range(200))
