@@ -77,7 +77,26 @@ def test_a_file_that_breaks_off_before_its_first_event(whole: Path, tmp_path: Pa
     (directory / "kineto_trace_3.json").write_text('{"traceEvents": [ {"ph": "X", ')
     found = findings(directory)
     assert found["files"] == ("warning", "cut off before their end: kineto_trace_3.json")
-    assert found["GPU events"] == ("warning", "CPU-only trace: rank 3")
+    assert found["GPU events"] == (
+        "warning",
+        "none on rank 3; cut off before the end: rank 3",
+    )
+
+
+def test_a_cut_file_is_named_beside_one_that_cannot_be_read(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "kineto_trace_2", "kineto_trace_3")
+    (directory / "kineto_trace_2.json").write_text("")
+    (directory / "kineto_trace_3.json").write_text('{"traceEvents": [ {"ph": "X", ')
+
+    found = {one.check: one for one in check(open_job(directory))}
+
+    assert found["files"].state == "problem"
+    assert found["files"].message == (
+        "1 file could not be read; kineto_trace_2.json: an empty file; "
+        "cut off before their end: kineto_trace_3.json"
+    )
+    assert "copy the files again" in found["files"].fix
+    assert "copy the files again" in found["GPU events"].fix
 
 
 def test_names_without_metadata(tmp_path: Path) -> None:
