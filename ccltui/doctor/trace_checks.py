@@ -51,6 +51,10 @@ def ranks(job: Job) -> Finding:
         claims = listed([str(rank) for rank in job.conflicting_ranks])
         fix = "keep the files of one run in one directory, or number them with --rank-map"
         return Finding("ranks", "problem", f"several files state rank {claims}", fix)
+    conflict = [note.message for note in job.capture.notes if note.code == "world_size_conflict"]
+    if conflict:
+        fix = "keep the files of one run in one directory"
+        return Finding("ranks", "problem", conflict[0], fix)
     if job.world_size is None:
         return Finding(
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"

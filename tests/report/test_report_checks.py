@@ -192,6 +192,20 @@ def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
     assert findings(directory)["ranks"] == ("problem", "several files state rank 1")
 
 
+def test_files_that_state_different_world_sizes(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "kineto_trace_1")
+    other = job_of(tmp_path / "other", replace(SMALL, dp_shard=4, gpus_per_node=4))
+    (directory / "kineto_trace_1.json.gz").write_bytes(
+        next(other.glob("kineto_trace_1*")).read_bytes()
+    )
+
+    state, message = findings(directory)["ranks"]
+
+    assert state == "problem"
+    assert message.startswith("the world size is 4 in ")
+    assert message.endswith(", but 8 in kineto_trace_1.json.gz")
+
+
 def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:
     moved = with_rank_moved(open_job(whole), 1, shift_ns=3_600_000_000_000)
     (finding,) = [finding for finding in check(moved) if finding.check == "capture windows"]
