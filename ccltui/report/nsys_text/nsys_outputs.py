@@ -26,7 +26,7 @@ _COMMAND: Final = "@"
 _DEFAULT: Final = "."  # the default format of an output
 _SUFFIXES: Final = tuple(sorted({f".{one}" for one in EXTENSIONS.values()}))
 # Reversed: where two formats share an extension, the first of EXTENSIONS is its format.
-_OF_SUFFIX: Final = {f".{EXTENSIONS[name]}": name for name in reversed(EXTENSIONS)}
+_OF_SUFFIX: Final = {f".{EXTENSIONS[name]}": name for name in reversed(tuple(EXTENSIONS))}
 
 T = TypeVar("T")
 
