@@ -74,17 +74,17 @@ def discover_job(options: LoadOptions) -> Job:
     return job
 
 
-def require_one_recording(job: Job) -> None:
+def require_one_recording(job: Job, path: str | Path) -> None:
     """Raise TraceError where the opened capture is one of several unrelated recordings."""
     if not job.capture.is_unrelated:
         return
     from ccltui.parsers.errors import TraceError  # noqa: PLC0415
-    from ccltui.parsers.names import listed  # noqa: PLC0415
+    from ccltui.parsers.names import listed, printable  # noqa: PLC0415
 
     names = [one.name for one in job.discovery.captures if one.is_unrelated]
     raise TraceError(
-        f"holds {len(names)} recordings that are not ranks of one job, by their times, world sizes "
-        f"and ranks: choose one with --capture NAME: {listed(names, 20)}"
+        f"{printable(str(path))} holds {len(names)} recordings that are not ranks of one job, by "
+        f"their times, world sizes and ranks; choose one with --capture NAME: {listed(names, 20)}"
     )
 
 
@@ -115,7 +115,7 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
 
     job = discover_job(options)
     if not any_recording and options.iteration is None and options.capture is None:
-        require_one_recording(job)
+        require_one_recording(job, options.path)
     watched = sys.stderr is not None and sys.stderr.isatty()
     with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)

@@ -239,7 +239,8 @@ def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
 
 def _nothing_read(measured: Measured) -> str | None:
     """Reason why no trace was read; None if one was, or if metrics used other files."""
-    if measured.trace.ranks:
+    used_others = any(result.value is not None for _, result in measured.results)
+    if measured.trace.ranks or (used_others and not measured.trace.failures):
         return None
     reasons = [reason for _, result in measured.results for reason in result.reasons]
     return next((reason.message for reason in reasons if reason.code == "no_trace"), None)

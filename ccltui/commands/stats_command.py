@@ -88,7 +88,8 @@ def parser() -> args.Parser:
         action="append",
         default=[],
         metavar="FORMATS",
-        help="formats, separated by commas; may be repeated; default: column, to files csv",
+        help="formats, separated by commas; may be repeated; default: column; to a file the format "
+        "of its extension, csv where it has none",
     )
     result.add_argument(
         "-o",

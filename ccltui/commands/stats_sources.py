@@ -319,7 +319,9 @@ def _of_traces(loading: LoadOptions, choice: Choice, lost: list[str]) -> list[Re
         print_message(f"{failure.path} is left out: {failure.error}")
     lost += [failure.path for failure in loaded.job.failures if failure.is_lost or failure.defect]
     if not loaded.job.ranks:
-        raise TraceError("no data to compute reports from", path=loading.path)
+        raise TraceError(
+            "no trace, export or text of nsys stats here that can be read", path=loading.path
+        )
     if any(wanted.form for wanted in choice.reports):
         raise GrammarError("PyTorch traces have only one name per kernel: no :base and no :mangled")
     tables = tables_of_traces(loaded.job.ranks, loaded.job.origin_ns)

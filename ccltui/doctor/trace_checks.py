@@ -51,6 +51,10 @@ def ranks(job: Job) -> Finding:
         claims = listed([str(rank) for rank in job.conflicting_ranks])
         fix = "keep the files of one run in one directory, or number them with --rank-map"
         return Finding("ranks", "problem", f"several files state rank {claims}", fix)
+    conflict = [note.message for note in job.capture.notes if note.code == "world_size_conflict"]
+    if conflict:
+        fix = "keep the files of one run in one directory"
+        return Finding("ranks", "problem", conflict[0], fix)
     if job.world_size is None:
         return Finding(
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
@@ -80,18 +84,23 @@ def rank_identity(job: Job) -> Finding:
 
 def files_read(job: Job) -> Finding:
     """Check for files that could not be read, or only partly."""
-    truncated = [trace.source.path for trace in job.ranks if trace.truncated]
+    cut = listed(list(dict.fromkeys(t.source.path for t in job.ranks if t.truncated)))
+    cut = f"cut off before their end: {cut}" if cut else ""
     if job.failures:
         first = job.failures[0].error
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
-        return Finding("files", "problem", message)
-    if truncated:
-        fix = "let training continue until every rank has exported its trace; copy the files again"
-        return Finding("files", "warning", f"cut off before their end: {listed(truncated)}", fix)
+        return Finding("files", "problem", f"{message}; {cut}" if cut else message, _COPY_AGAIN)
+    if cut:
+        return Finding("files", "warning", cut, _COPY_AGAIN)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
     read = len({trace.source.path for trace in job.ranks})
     hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
     return Finding("files", "ok", f"{count_text(read, 'file')} read whole{hint}")
+
+
+_COPY_AGAIN: Final = (
+    "let training continue until every rank has exported its trace; copy the files again"
+)
 
 
 def gpu_events(job: Job) -> Finding:
@@ -100,6 +109,11 @@ def gpu_events(job: Job) -> Finding:
     if not without:
         total = sum(len(trace.group("gpu")) for trace in job.ranks)
         return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
+    # A file lists the events of the device after those of the host, so a cut loses them first.
+    cut = [trace.label for trace in job.ranks if trace.truncated and trace.label in without]
+    if cut:
+        message = f"none on {_ranks_text(without)}; cut off before the end: {_ranks_text(cut)}"
+        return Finding("GPU events", "warning", message, _COPY_AGAIN)
     message = f"CPU-only trace: {_ranks_text(without)}"
     if len(without) < len(job.ranks):
         return Finding("GPU events", "warning", message, _RECORD_DEVICE)

@@ -13,10 +13,11 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.names import listed
-from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
 
+_REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"
 SHOWN_BY: Final[dict[str, str]] = {
     CLUSTER_BENCHMARK.kind: "ccltui DIR (the Cluster pane, 8), --metric cluster_outliers, "
@@ -26,7 +27,8 @@ SHOWN_BY: Final[dict[str, str]] = {
     TRAINING_METRICS.kind: _RUNS,
     STEP_LOG.kind: _RUNS,
     TRAINING_LOG.kind: _RUNS,
-    NSYS_TEXT.kind: "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B",
+    NSYS_TEXT.kind: _REPORTS,
+    NSYS_TEXT_TRACE.kind: _REPORTS,
     SERVING_RESULTS.kind: "--metric ttft, --metric tpot",
     EXPERT_STATS.kind: "--metric token_to_expert_assignment",
 }

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.names import listed
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {
@@ -31,6 +32,7 @@ _CONDITION = re.compile(
     r"(?P<operator><=|>=|==|!=|<|>)\s*"
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
+_KEYS_LISTED: Final = 12
 _EXAMPLE = 'write for example "straggler_lag.mean_lag_us > 500" or "comm_comp_overlap < 0.5"'
 
 
@@ -119,4 +121,6 @@ def _item(details: Any, name: str) -> Any:
 def _hint(details: Any, name: str) -> str:
     names = [str(key) for key in details] if isinstance(details, Mapping) else []
     near = difflib.get_close_matches(name, names, n=3)
-    return f"; near names: {', '.join(near)}" if near else ""
+    if near:
+        return f"; near names: {', '.join(near)}"
+    return f"; it has {listed(names, _KEYS_LISTED)}" if names else ""

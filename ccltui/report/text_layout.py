@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from ccltui.parsers.safe_text import safe_text
@@ -32,10 +32,27 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     align: Sequence[Align] = (),
+    widest: Mapping[int, int] | None = None,
 ) -> list[str]:
-    """Lines of a table; cells become safe text, empty ones EMPTY; the last column is not padded."""
+    """Lines of a table; cells become safe text, empty ones EMPTY; the last column is not padded.
+
+    Args:
+        header: Titles of the columns.
+        rows: Cells of each row.
+        align: Sides of the first columns, left for the others.
+        widest: Widths in characters that a column does not exceed, by its index. A cell that is
+            wider is written whole and moves the rest of its own row only.
+    """
+    limits = widest or {}
     cells = [[safe_text(cell) or EMPTY for cell in row] for row in (header, *rows)]
-    widths = [max(text_width(row[column]) for row in cells) for column in range(len(header))]
+    widths = [
+        max(
+            (width for row in cells if (width := text_width(row[column])) <= limits[column])
+            if column in limits
+            else (text_width(row[column]) for row in cells)
+        )
+        for column in range(len(header))
+    ]
     sides: list[Align] = ["left"] * len(header)
     sides[: len(align)] = align
     return [_line(row, widths, sides) for row in cells]

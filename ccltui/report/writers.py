@@ -10,6 +10,9 @@ from ccltui.report.json_document import Report, document, head, result_dict
 from ccltui.report.result_rows import HEADER, Row, rows_of
 from ccltui.report.text_layout import table, text_bytes
 
+_WIDEST_VALUE: Final = 32
+"""Numbers and short names fit; a sentence or the name of a kernel does not move all numbers."""
+
 
 class Writer(Protocol):
     """One output format."""
@@ -27,6 +30,7 @@ def write_table(report: Report) -> bytes:
         HEADER,
         [row.cells for block in blocks for row in block],
         align=("left", "left", "right"),
+        widest={HEADER.index("value"): _WIDEST_VALUE},
     )
     return text_bytes(_spaced(lines, blocks))
 

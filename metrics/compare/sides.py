@@ -59,6 +59,8 @@ def side(path: str | Path) -> Side:
         if texts:
             return Side(str(path), texts=texts)
         message = "no run, no cluster benchmark and no text of nsys stats here"
+        if discovery.captures:
+            message += "; traces are compared by ccltui B --metric run_compare --set against=A"
         raise NotFoundError(message, path=where)
     for other in runs[1:]:
         found = comparability(runs[0], other)

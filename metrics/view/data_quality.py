@@ -28,7 +28,7 @@ def missing_ranks(view: View) -> list[int]:
 
 def common_reasons(view: View) -> list[Reason]:
     """Return the reasons why any number of this view covers only a part of the job."""
-    reasons = failures(view)
+    reasons = [*failures(view), *_world_sizes(view)]
     missing = missing_ranks(view)
     if missing:
         present = len({rank.rank for rank in view.ranks if rank.rank is not None})
@@ -36,6 +36,18 @@ def common_reasons(view: View) -> list[Reason]:
         text = f"{present} of {total} ranks found; missing {_format_many(missing)}"
         reasons.append(Reason("missing_ranks", text))
     return [*reasons, *_unread(view), *damage(view)]
+
+
+def _world_sizes(view: View) -> list[Reason]:
+    """Reason for ranks whose files state different world sizes, as those of different jobs do."""
+    paths: dict[int, list[str]] = {}
+    for rank in view.ranks:
+        if rank.trace.world_size is not None:
+            paths.setdefault(rank.trace.world_size, []).append(rank.trace.source.path)
+    if len(paths) < 2:
+        return []
+    claims = ", but ".join(f"{size} in {some_of(found)}" for size, found in sorted(paths.items()))
+    return [Reason("world_size_conflict", f"the world size is {claims}")]
 
 
 def _unread(view: View) -> list[Reason]:

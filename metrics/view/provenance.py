@@ -146,7 +146,10 @@ def _nothing_selected(view: View) -> Refusal:
         paths = some_of([rank.trace.source.path for rank in view.ranks])
         return Refusal(Reason("no_trace", f"no event with a time in {paths}"), *damage(view))
     if view.options.steps is None:
-        return refuse("window_empty", "no rank has an event in the window")
+        traces = [rank.trace for rank in view.ranks]
+        longest = max((trace.last_ns or 0) - (trace.first_ns or 0) for trace in traces)
+        text = f"no rank has an event in the window; the longest trace takes {longest / 1e9:g} s"
+        return refuse("window_empty", text)
     marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
     if not marked:
         return refuse("no_step_markers", "steps were asked for, and no rank marks any")

@@ -63,7 +63,8 @@ def latency(
         Refusal: the card is of training, or no experiment has the quantity.
     """
     if view.card.text("phase") == "training":
-        raise refuse("phase_mismatch", f"{metric.name} is of inference, the card of training")
+        text = f"{metric.name} measures inference, and the card states phase training"
+        raise refuse("phase_mismatch", text)
     runs, reasons = _runs(view)
     known = [run for run in runs if run.of(quantity) is not None]
     if not known:

@@ -115,8 +115,10 @@ def token_rate(view: View) -> TokenRate:
 def _stated(view: View) -> tuple[int, int]:
     """Batch size and sequence length as stated; neither has a default."""
     card = view.card
-    if card.text("phase") in ("inference", "serving"):
-        raise refuse("phase_mismatch", f"a training metric on a card of phase {card.text('phase')}")
+    phase = card.text("phase")
+    if phase in ("inference", "serving"):
+        text = f"it measures training, and the card states phase {phase}"
+        raise refuse("phase_mismatch", text)
     batch, seq_len = card.count("batch_size"), card.count("seq_len")
     if batch is not None and seq_len is not None:
         return batch, seq_len

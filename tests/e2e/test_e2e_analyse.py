@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from runs_by_hand import BASELINE, COMMIT_A, document, put_run
 from shell import CCLTUI, run
 
 
@@ -126,3 +127,18 @@ def test_a_place_that_is_a_file(job: Path, tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"ccltui: {tmp_path}/out/{job.name}/metrics.json: Not a directory\n"
+
+
+def test_a_run_without_traces_has_its_metrics_in_every_command(tmp_path: Path) -> None:
+    put_run(tmp_path / "run", document(BASELINE, COMMIT_A))
+
+    every = run(CCLTUI, "run", "--metric", "all", "--format", "json", cwd=tmp_path)
+    named = run(CCLTUI, "run", "--metric", "run_throughput", "--metric", "iter_time", cwd=tmp_path)
+    done = run(CCLTUI, "analyse", "run", cwd=tmp_path)
+
+    statuses = {one["metric"]: one["status"] for one in json.loads(every.stdout)["results"]}
+    assert (every.returncode, statuses["run_throughput"]) == (0, "ok")
+    assert statuses["iter_time"] == "unavailable"
+    assert (named.returncode, "run_throughput  tokens_per_s" in named.stdout) == (3, True)
+    assert done.returncode == 0
+    assert (tmp_path / "run" / "metrics.csv").is_file()

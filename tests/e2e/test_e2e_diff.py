@@ -81,6 +81,14 @@ def test_runs_that_cannot_be_compared_end_with_3(tmp_path: Path) -> None:
     assert json.loads(target.read_text())["why"] == "seq_len 512 against 1024"
 
 
+def test_directories_of_traces_are_referred_to_the_metric_that_compares_them(job: Path) -> None:
+    done = run(CCLTUI, "diff", str(job), str(job))
+
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "ccltui B --metric run_compare --set against=A" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -219,6 +219,17 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     assert "no such file or directory" in done.stderr
 
 
+def test_a_directory_of_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing to see\n")
+
+    done = run(CCLTUI, "stats", str(tmp_path))
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"ccltui: {tmp_path}: no trace, export or text of nsys stats here that can be read\n"
+    )
+
+
 def test_delays_of_exchanges(tmp_path: Path) -> None:
     kernel = "ncclDevKernel_SendRecv(x)"
     rows = f"1000,500,1,8,A (0),{kernel}\n1400,100,2,8,A (1),{kernel}\n"

@@ -77,7 +77,26 @@ def test_a_file_that_breaks_off_before_its_first_event(whole: Path, tmp_path: Pa
     (directory / "kineto_trace_3.json").write_text('{"traceEvents": [ {"ph": "X", ')
     found = findings(directory)
     assert found["files"] == ("warning", "cut off before their end: kineto_trace_3.json")
-    assert found["GPU events"] == ("warning", "CPU-only trace: rank 3")
+    assert found["GPU events"] == (
+        "warning",
+        "none on rank 3; cut off before the end: rank 3",
+    )
+
+
+def test_a_cut_file_is_named_beside_one_that_cannot_be_read(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "kineto_trace_2", "kineto_trace_3")
+    (directory / "kineto_trace_2.json").write_text("")
+    (directory / "kineto_trace_3.json").write_text('{"traceEvents": [ {"ph": "X", ')
+
+    found = {one.check: one for one in check(open_job(directory))}
+
+    assert found["files"].state == "problem"
+    assert found["files"].message == (
+        "1 file could not be read; kineto_trace_2.json: an empty file; "
+        "cut off before their end: kineto_trace_3.json"
+    )
+    assert "copy the files again" in found["files"].fix
+    assert "copy the files again" in found["GPU events"].fix
 
 
 def test_names_without_metadata(tmp_path: Path) -> None:
@@ -171,6 +190,20 @@ def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
     other = job_of(tmp_path / "other", replace(SMALL, seed=9))
     (directory / "again.json.gz").write_bytes(next(other.glob("kineto_trace_1*")).read_bytes())
     assert findings(directory)["ranks"] == ("problem", "several files state rank 1")
+
+
+def test_files_that_state_different_world_sizes(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "kineto_trace_1")
+    other = job_of(tmp_path / "other", replace(SMALL, dp_shard=4, gpus_per_node=4))
+    (directory / "kineto_trace_1.json.gz").write_bytes(
+        next(other.glob("kineto_trace_1*")).read_bytes()
+    )
+
+    state, message = findings(directory)["ranks"]
+
+    assert state == "problem"
+    assert message.startswith("the world size is 4 in ")
+    assert message.endswith(", but 8 in kineto_trace_1.json.gz")
 
 
 def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:

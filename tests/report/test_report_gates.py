@@ -108,6 +108,7 @@ def test_a_gate_compares_the_headline_or_a_key(condition: str, value: float, tri
     [
         (".mean_lag", "straggler_lag has no mean_lag; near names: mean_lag_us"),
         (".wait_us.7", "straggler_lag has no wait_us.7"),
+        (".zzz", "straggler_lag has no zzz; it has mean_lag_us"),
         (".stages.9.bubble_ratio", "straggler_lag has no stages.9.bubble_ratio"),
         (".absent", "absent is null in this trace"),
         (".note", "note is not a number"),

@@ -38,6 +38,17 @@ def test_a_table_is_aligned_and_shows_empty_cells() -> None:
     ]
 
 
+def test_a_cell_beyond_the_widest_moves_its_own_row_only() -> None:
+    rows = [("a", "1", "x"), ("b", "a sentence", "y"), ("c", "100", "z")]
+    lines = table(("k", "n", "unit"), rows, align=("left", "right"), widest={1: 4})
+    assert lines == [
+        "k    n  unit",
+        "a    1  x",
+        "b  a sentence  y",
+        "c  100  z",
+    ]
+
+
 def test_a_table_without_rows_is_its_header() -> None:
     assert table(("a", "b"), []) == ["a  b"]
 

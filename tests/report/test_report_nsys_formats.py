@@ -82,6 +82,25 @@ def test_default_formats_and_names_of_files() -> None:
     assert layouts == ["csv", "column", "csv"]
 
 
+def test_a_file_has_the_format_of_its_extension_unless_one_is_named() -> None:
+    reports = [("a", Report("a", "a"))]
+
+    def name(formats: list[str], output: str) -> str:
+        return pair(reports, formats, [output], "ns")[0].layout.name
+
+    outputs = ("x.txt", "x.csv", "x.tsv", "x.json", "x.html", "/dev/stderr", "base.v2")
+    assert [name([], output) for output in outputs] == [
+        "column",
+        "csv",
+        "tsv",
+        "json",
+        "hdoc",
+        "csv",
+        "csv",
+    ]
+    assert name(["csv"], "x.json") == "csv"
+
+
 def test_a_command_keeps_its_commas_and_one_file_takes_all_reports() -> None:
     assert split_list(["@cut -d, -f1", "a,b"]) == ["@cut -d, -f1", "a", "b"]
     assert not are_paired(["csv"], ["out.csv"])

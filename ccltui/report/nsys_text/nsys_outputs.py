@@ -25,6 +25,8 @@ DEFAULT_BASE: Final = "."
 _COMMAND: Final = "@"
 _DEFAULT: Final = "."  # the default format of an output
 _SUFFIXES: Final = tuple(sorted({f".{one}" for one in EXTENSIONS.values()}))
+# Reversed: where two formats share an extension, the first of EXTENSIONS is its format.
+_OF_SUFFIX: Final = {f".{EXTENSIONS[name]}": name for name in reversed(tuple(EXTENSIONS))}
 
 T = TypeVar("T")
 
@@ -75,10 +77,16 @@ def _is_file(output: str) -> bool:
 
 
 def layout_for(format_text: str, output: str, time_unit: str) -> Layout:
-    """Return the layout of a format; ``.`` is csv, on the console column. Raises GrammarError."""
+    """Return the layout of a format; ``.`` is that of the output. Raises GrammarError.
+
+    The format of an output is that of a file's extension, ``column`` on the console, else ``csv``.
+    """
     if format_text != _DEFAULT:
         return parse_layout(format_text, time_unit)
-    return parse_layout("column" if output == CONSOLE else "csv", time_unit)
+    if output == CONSOLE:
+        return parse_layout("column", time_unit)
+    suffix = Path(output).suffix if _is_file(output) else ""
+    return parse_layout(_OF_SUFFIX.get(suffix, "csv"), time_unit)
 
 
 def pair(

@@ -23,6 +23,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "missing_ranks": "Numbers cover the ranks that are here. Copy the files of the others into the "
     "directory, or take them for what they are.",
     "rank_conflict": "Two files claim one rank: --rank-map says which file is which rank.",
+    "world_size_conflict": "Keep the files of one run in one directory.",
     "single_rank": "Open the directory that holds the files of all ranks.",
     "clock_unknown": "Durations can be compared, moments of different hosts cannot. Clocks are "
     "told from collectives of all ranks of a group: record some of them.",

@@ -107,7 +107,7 @@ def run_compare(view: View) -> Result:
 def _other(view: View) -> View:
     path = view.card.text(AGAINST)
     if not path:
-        raise refuse("no_trace", f"no other run: give its directory as {AGAINST}")
+        raise refuse("no_trace", f"no other run is named: --set {AGAINST}=DIR")
     overrides = {k: v for k, v in view.options.overrides.items() if k != AGAINST}
     try:
         job = open_job(path, profile_mode=view.options.profile_mode)

@@ -192,6 +192,20 @@ def test_two_files_of_one_rank_are_both_counted_and_named() -> None:
     assert result.details["calls_per_rank"] == {"0 (a)": 1, "0 (b)": 1}
 
 
+def test_files_with_different_world_sizes_make_every_number_partial() -> None:
+    traces = [rank_trace(rank, gpu=[allreduce(0, 1)], world_size=rank + 2) for rank in (0, 1)]
+
+    result = COUNT.run(View(job(*traces)))
+    one = COUNT.run(View(job(*traces), ViewOptions(ranks=frozenset({0}))))
+
+    assert result.status == "partial"
+    assert result.reasons[0].code == "world_size_conflict"
+    assert result.reasons[0].message == (
+        "the world size is 2 in rank0_trace.json, but 3 in rank1_trace.json"
+    )
+    assert "world_size_conflict" not in {reason.code for reason in one.reasons}
+
+
 def test_an_unreadable_card_is_a_warning_where_it_is_not_needed() -> None:
     result = COUNT.run(View(job(rank_trace(0, gpu=[allreduce(0, 1)]), card_problem="card.yaml:2")))
 
