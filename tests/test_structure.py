@@ -25,6 +25,11 @@ def test_no_modules_import_each_other(modules: Mapping[str, structure.Module]) -
     assert structure.cycles(structure.module_graph(modules)) == []
 
 
+def test_no_folders_import_each_other(modules: Mapping[str, structure.Module]) -> None:
+    graph = structure.folder_graph(modules)
+    assert structure.cycles(graph) == []
+
+
 def test_a_folder_has_few_modules(modules: Mapping[str, structure.Module]) -> None:
     folders = Counter(module.folder for module in modules.values() if not module.is_package)
 

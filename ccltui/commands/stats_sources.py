@@ -22,7 +22,12 @@ from ccltui.metrics.nsys_reports import (
 )
 from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
-from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
+from ccltui.metrics.nsys_reports.rows.row_filter import (
+    EVERYTHING,
+    Filter,
+    RangeFilter,
+    filter_of_range,
+)
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import (
     GrammarError,

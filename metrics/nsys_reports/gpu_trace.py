@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.recipe import Columns
-from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import NO_TRACE
+from ccltui.metrics.nsys_reports.rows.recipe import Columns
+from ccltui.metrics.nsys_reports.rows.report import Kind, ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.summaries import NO_TRACE
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import MEMORY_KINDS, ReportTables, Work
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from ccltui.metrics.nsys_reports import summaries
 from ccltui.metrics.nsys_reports.families import (
     cuda_calls,
     cuda_launches,
@@ -20,11 +19,12 @@ from ccltui.metrics.nsys_reports.families import (
 )
 from ccltui.metrics.nsys_reports.gpu_trace import device_trace
 from ccltui.metrics.nsys_reports.pooled import Chosen, pool
-from ccltui.metrics.nsys_reports.projection import projection_summary
-from ccltui.metrics.nsys_reports.range_prefixes import prefixed_by_ranges
-from ccltui.metrics.nsys_reports.recipe import ANY_KERNEL_NAME, Columns, Make, Recipe
-from ccltui.metrics.nsys_reports.report import Report
-from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.rows import summaries
+from ccltui.metrics.nsys_reports.rows.projection import projection_summary
+from ccltui.metrics.nsys_reports.rows.range_prefixes import prefixed_by_ranges
+from ccltui.metrics.nsys_reports.rows.recipe import ANY_KERNEL_NAME, Columns, Make, Recipe
+from ccltui.metrics.nsys_reports.rows.report import Report
+from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING, Filter
 from ccltui.metrics.nsys_reports.thread_filter import of_thread, without_domains
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import report_title

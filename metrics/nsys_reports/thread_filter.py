@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.families.thread_columns import process_ids, thread_ids
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.thread_columns import process_ids, thread_ids
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.report_tables import Calls, Ranges, RawTable, ReportTables, Work

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ccltui.metrics.collectives.lateness.arrivals import clock_free
 from ccltui.metrics.view.collective_selection import Part, parts_of
-from ccltui.metrics.workload.hardware import positive_number
+from ccltui.metrics.view.overrides import positive_number
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:

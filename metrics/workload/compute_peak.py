@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.peaks import precision_of
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.workload.hardware import device_names, device_of, positive_number
+from ccltui.metrics.view.overrides import positive_number
+from ccltui.metrics.workload.hardware import device_names, device_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

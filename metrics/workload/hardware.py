@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.peaks import DevicePeak, find_device
-from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.overrides import positive_number
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -62,24 +62,6 @@ def _hosts(view: View) -> dict[int, str]:
 def device_of(view: View) -> DevicePeak | None:
     """Return the device of the job, None where it is not named or not in the table of peaks."""
     return next((peak for name in device_names(view) if (peak := find_device(name))), None)
-
-
-def positive_number(view: View, name: str) -> float | None:
-    """Return an override that must be a number above 0, None where it is not given.
-
-    Raises:
-        Refusal: the override is no such number.
-    """
-    text = view.card.text(name)
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise refuse("card_invalid", f"{name} = {text!r} is not a number above 0")
-    return value
 
 
 def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:

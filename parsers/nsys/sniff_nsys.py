@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Match, RankInfo
 from ccltui.parsers.nsys.sqlite.export_schema import SESSION
+from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET, RECIPES
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
 
-PARQUET: Final = b"PAR1"
 TABLE_MAGIC: Final = (PARQUET, b"ARROW1", b"\xff\xff\xff\xff")
 """First bytes of Parquet files, Arrow files and Arrow streams."""
-RECIPES: Final = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
-"""First columns of the csv of the `nsys recipe` reports ``cuda_gpu_kern_sum`` and ``nccl_sum``."""
 
 _NSYS_TABLES = frozenset(
     {"META_DATA_EXPORT", "EXPORT_META_DATA", "NVTX_EVENTS", "ANALYSIS_DETAILS"}

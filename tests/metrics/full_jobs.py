@@ -148,9 +148,7 @@ def pipelined(rank: int, scale: float = 1.0) -> RankTrace:
     return _scaled(scale, rank, gpu=gpu, annotations=marks)
 
 
-def _transfer(
-    operation: str, start: float, end: float, *, src: int = -1, dst: int = -1
-) -> Event:
+def _transfer(operation: str, start: float, end: float, *, src: int = -1, dst: int = -1) -> Event:
     coll = Coll(operation, 4096, 4096, "BFloat16", 3, src=src, dst=dst)
     return Event("ncclDevKernel_SendRecv(a)", start, end - start, 22, coll)
 

@@ -16,8 +16,8 @@ from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
+from ccltui.metrics.view.overrides import positive_number
 from ccltui.metrics.view.provenance import answer, source_of
-from ccltui.metrics.workload.hardware import positive_number
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.nsys_reports.families.cuda_calls import call_names
-from ccltui.metrics.nsys_reports.families.thread_columns import process_ids, thread_ids
-from ccltui.metrics.nsys_reports.group_statistics import Groups, group, shares
-from ccltui.metrics.nsys_reports.launches import Pairs, chosen_work, pair_launches
-from ccltui.metrics.nsys_reports.recipe import ANY_KERNEL_NAME, Columns, Recipe
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import NO_KERNELS, NO_LAUNCHES
+from ccltui.metrics.nsys_reports.rows.group_statistics import Groups, group, shares
+from ccltui.metrics.nsys_reports.rows.launches import Pairs, chosen_work, pair_launches
+from ccltui.metrics.nsys_reports.rows.recipe import ANY_KERNEL_NAME, Columns, Recipe
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.summaries import NO_KERNELS, NO_LAUNCHES
+from ccltui.metrics.nsys_reports.rows.thread_columns import process_ids, thread_ids
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import KERNEL, Calls, Part, ReportTables, Work
 

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.families.raw_rows import is_chosen
-from ccltui.metrics.nsys_reports.group_statistics import group, shares
-from ccltui.metrics.nsys_reports.recipe import Columns, Recipe, absent
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.group_statistics import group, shares
+from ccltui.metrics.nsys_reports.rows.raw_rows import is_chosen
+from ccltui.metrics.nsys_reports.rows.recipe import Columns, Recipe, absent
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
 from ccltui.parsers.nsys.report_tables import RawColumns, RawTable, ReportTables
 
 _TIMES: Final = ("start", "end")

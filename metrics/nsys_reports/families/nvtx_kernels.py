@@ -9,21 +9,21 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.nsys_reports.families.nvtx_ranges import stack_columns
-from ccltui.metrics.nsys_reports.families.thread_columns import process_ids, thread_ids
-from ccltui.metrics.nsys_reports.group_statistics import group
-from ccltui.metrics.nsys_reports.launches import chosen_work, enclosed, pair_launches
-from ccltui.metrics.nsys_reports.projection import closed_on_thread, project
-from ccltui.metrics.nsys_reports.range_stacks import range_numbers, stacks
-from ccltui.metrics.nsys_reports.recipe import Columns, Recipe
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import (
+from ccltui.metrics.nsys_reports.rows.group_statistics import group
+from ccltui.metrics.nsys_reports.rows.launches import chosen_work, enclosed, pair_launches
+from ccltui.metrics.nsys_reports.rows.projection import closed_on_thread, project
+from ccltui.metrics.nsys_reports.rows.range_stacks import range_numbers, stacks
+from ccltui.metrics.nsys_reports.rows.recipe import Columns, Recipe
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.summaries import (
     NO_DEVICE_WORK,
     NO_KERNELS,
     NO_LAUNCHES,
     NO_RANGES,
     range_labels,
 )
+from ccltui.metrics.nsys_reports.rows.thread_columns import process_ids, thread_ids
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Part, ReportTables
 

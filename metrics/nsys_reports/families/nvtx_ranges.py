@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.families.thread_columns import process_ids, thread_ids
-from ccltui.metrics.nsys_reports.group_statistics import group, shares
-from ccltui.metrics.nsys_reports.range_stacks import Stacks, range_numbers, stacks
-from ccltui.metrics.nsys_reports.recipe import Columns, Recipe, absent
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import NO_RANGES, range_labels
+from ccltui.metrics.nsys_reports.rows.group_statistics import group, shares
+from ccltui.metrics.nsys_reports.rows.range_stacks import Stacks, range_numbers, stacks
+from ccltui.metrics.nsys_reports.rows.recipe import Columns, Recipe, absent
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.summaries import NO_RANGES, range_labels
+from ccltui.metrics.nsys_reports.rows.thread_columns import process_ids, thread_ids
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import PUSH_POP, START_END, Ranges, ReportTables
 

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from ccltui.metrics.nsys_reports.families.cuda_calls import THREADS, thread_columns
-from ccltui.metrics.nsys_reports.families.raw_rows import events, numbers, optional
-from ccltui.metrics.nsys_reports.families.thread_columns import process_ids, thread_ids
-from ccltui.metrics.nsys_reports.recipe import Columns, Recipe, absent
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.raw_rows import events, numbers, optional
+from ccltui.metrics.nsys_reports.rows.recipe import Columns, Recipe, absent
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.thread_columns import process_ids, thread_ids
 from ccltui.parsers.nsys.report_tables import RawColumns, ReportTables
 
 VULKAN_CALLS: Final = RawColumns(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import listed, printable
-from ccltui.parsers.nsys.sniff_nsys import PARQUET
 from ccltui.parsers.nsys.sqlite.journal_files import unfinished
+from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET
 from ccltui.parsers.text.file_sample import FileSample, JsonHead, useless_text
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.sniff_nsys import RECIPES
+from ccltui.parsers.nsys.text_reports.first_bytes import RECIPES
 
 _NAMES: Final[Mapping[str, str]] = {
     **{"Time": "Time (%)", "Total Time": "Total Time (ns)", "Sum": "Total Time (ns)"},

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.nsys.sniff_nsys import PARQUET
 from ccltui.parsers.nsys.text_reports.banners import is_progress
+from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET
 from ccltui.parsers.nsys.text_reports.recipes import text_of_parquet, with_units
 from ccltui.parsers.nsys.text_reports.sections import SectionReader
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText

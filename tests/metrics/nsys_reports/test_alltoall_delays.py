@@ -16,7 +16,7 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     is_exchange,
     study,
 )
-from ccltui.metrics.nsys_reports.shares import kind_shares, operation_shares, total_of
+from ccltui.metrics.nsys_reports.rows.shares import kind_shares, operation_shares, total_of
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING, Filter
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import Calls, Ranges, Work
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.launches import chosen_work, enclosed, pair_launches
-from ccltui.metrics.nsys_reports.projection import closed_on_thread
-from ccltui.metrics.nsys_reports.row_filter import EVERYTHING
-from ccltui.metrics.nsys_reports.summaries import NO_RANGES
+from ccltui.metrics.nsys_reports.rows.launches import chosen_work, enclosed, pair_launches
+from ccltui.metrics.nsys_reports.rows.projection import closed_on_thread
+from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING
+from ccltui.metrics.nsys_reports.rows.summaries import NO_RANGES
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import KERNEL, Names, ReportTables
 

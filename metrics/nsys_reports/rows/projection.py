@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.group_statistics import group
-from ccltui.metrics.nsys_reports.launches import chosen_work, enclosed, pair_launches
-from ccltui.metrics.nsys_reports.range_stacks import stacks
-from ccltui.metrics.nsys_reports.recipe import Columns
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.metrics.nsys_reports.summaries import (
+from ccltui.metrics.nsys_reports.rows.group_statistics import group
+from ccltui.metrics.nsys_reports.rows.launches import chosen_work, enclosed, pair_launches
+from ccltui.metrics.nsys_reports.rows.range_stacks import stacks
+from ccltui.metrics.nsys_reports.rows.recipe import Columns
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.summaries import (
     NO_KERNELS,
     NO_LAUNCHES,
     NO_RANGES,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
 from ccltui.parsers.nsys.report_tables import Part, RawColumns, ReportTables
 
 Columns = tuple[ReportColumn, ...] | str

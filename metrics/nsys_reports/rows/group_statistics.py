@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
+from ccltui.metrics.nsys_reports.rows.report import Kind, ReportColumn
 from ccltui.parsers.array_types import F64, I64
 
 

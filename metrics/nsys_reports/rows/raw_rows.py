@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.report import Kind, ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import RawColumns, RawTable, ReportTables
 

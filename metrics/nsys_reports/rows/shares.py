@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.model.classify import is_collective_kernel
 from ccltui.metrics.model.kernel_names import category_of
-from ccltui.metrics.nsys_reports.report import Report
+from ccltui.metrics.nsys_reports.rows.report import Report
 
 
 @dataclass(frozen=True, slots=True)

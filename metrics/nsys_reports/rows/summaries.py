@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.group_statistics import Groups, group, shares
-from ccltui.metrics.nsys_reports.recipe import Columns
-from ccltui.metrics.nsys_reports.report import ReportColumn
-from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.rows.group_statistics import Groups, group, shares
+from ccltui.metrics.nsys_reports.rows.recipe import Columns
+from ccltui.metrics.nsys_reports.rows.report import ReportColumn
+from ccltui.metrics.nsys_reports.rows.row_filter import Filter
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 

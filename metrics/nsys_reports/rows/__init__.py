@@ -1,0 +1,1 @@
+"""Rows of nsys reports: their columns, filters, groups, and what launches and ranges enclose."""
