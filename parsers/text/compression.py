@@ -175,7 +175,7 @@ def _text_before_damage(
     """
     member = isal_zlib.decompressobj(_GZIP_WBITS)
     file.seek(begin)
-    with contextlib.suppress(igzip_lib.IsalError):
+    with contextlib.suppress(igzip_lib.IsalError):  # type: ignore[arg-type]  # as above
         while block := file.read(_READ_BYTES):
             for start in range(0, len(block), _RECOVERY_BYTES):
                 rest = block[start : start + _RECOVERY_BYTES]
