@@ -20,6 +20,7 @@ from ccltui.parsers.format import Source
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
 from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
+from ccltui.parsers.missing_ranks import MissingRanks
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
@@ -52,10 +53,9 @@ class Job:
         return max(sizes, default=None)
 
     @property
-    def missing_ranks(self) -> tuple[int, ...]:
+    def missing_ranks(self) -> MissingRanks:
         """Ranks of the world that no loaded trace claims; empty where the world is unknown."""
-        present = {trace.rank for trace in self.ranks}
-        return tuple(rank for rank in range(self.world_size or 0) if rank not in present)
+        return MissingRanks(self.world_size or 0, {trace.rank for trace in self.ranks})
 
     @property
     def conflicting_ranks(self) -> tuple[int, ...]:

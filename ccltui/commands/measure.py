@@ -15,6 +15,7 @@ from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
+from ccltui.parsers.missing_ranks import MAX_LISTED
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
 from ccltui.report.json_document import TraceSummary
@@ -225,7 +226,8 @@ def summary_of(loaded: LoadedJob) -> TraceSummary:
         world_size=job.world_size,
         sources=tuple(sorted({trace.source.format for trace in job.ranks})),
         capture=job.capture.name,
-        missing_ranks=job.missing_ranks,
+        missing_ranks=tuple(job.missing_ranks[:MAX_LISTED]),
+        num_missing_ranks=len(job.missing_ranks),
         failures=tuple((failure.path, failure.error) for failure in job.failures),
         complete=loaded.complete,
         num_lost=sum(failure.is_lost for failure in job.failures),

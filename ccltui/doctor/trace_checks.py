@@ -27,6 +27,7 @@ from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
+_NAMED = 8  # missing ranks that a finding lists
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -60,7 +61,9 @@ def ranks(job: Job) -> Finding:
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
         )
     if job.missing_ranks:
-        missing = listed([str(rank) for rank in job.missing_ranks])
+        first = [str(rank) for rank in job.missing_ranks[:_NAMED]]
+        rest = len(job.missing_ranks) - len(first)
+        missing = f"{', '.join(first)} and {rest} more" if rest else listed(first)
         message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
         fix = "copy their files here too, or check their logs for the reason that they wrote none"
         return Finding("ranks", "warning", message, fix)

@@ -25,10 +25,11 @@ class TraceSummary:
     world_size: int | None = None
     sources: tuple[str, ...] = ()
     capture: str = ""
-    missing_ranks: tuple[int, ...] = ()
+    missing_ranks: tuple[int, ...] = ()  # the first of them where they are thousands
     failures: tuple[tuple[str, str], ...] = ()
     complete: bool = True
     num_lost: int = 0  # failures of files that could not be inspected and may be sound
+    num_missing_ranks: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -39,6 +40,7 @@ class TraceSummary:
             "sources": list(self.sources),
             "capture": self.capture,
             "missing_ranks": list(self.missing_ranks),
+            "num_missing_ranks": self.num_missing_ranks,
             "failures": [{"path": path, "error": error} for path, error in self.failures],
             "complete": self.complete,
         }

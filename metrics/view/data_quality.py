@@ -16,12 +16,12 @@ MAX_NAMED: Final = 16
 """Largest number of ranks that a message lists one by one."""
 
 
-def missing_ranks(view: View) -> list[int]:
+def missing_ranks(view: View) -> Sequence[int]:
     """Return the ranks without a trace among those selected, or of the world if all are."""
     missing = view.job.missing_ranks
     chosen = view.options.ranks
     if chosen is None:
-        return list(missing)
+        return missing
     present = {trace.rank for trace in view.job.ranks}
     return sorted(rank for rank in chosen if rank not in present)
 

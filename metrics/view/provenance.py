@@ -21,6 +21,7 @@ from ccltui.metrics.view.data_quality import (
 from ccltui.metrics.view.printed_reports import lacking_of_texts
 from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
+from ccltui.parsers.missing_ranks import MAX_LISTED
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
@@ -165,11 +166,13 @@ def inputs_of(view: View) -> Mapping[str, Any]:
 def _inputs(view: View) -> dict[str, Any]:
     traces = [rank.trace for rank in view.ranks]
     steps = sorted({step.id for rank in view.ranks for step in rank.steps})
+    missing = missing_ranks(view)
     inputs: dict[str, Any] = {
         "files": list(dict.fromkeys(trace.source.path for trace in traces)),
         "ranks": [trace.label if trace.rank is None else trace.rank for trace in traces],
         "world_size": view.job.world_size,
-        "missing_ranks": missing_ranks(view),
+        "missing_ranks": list(missing[:MAX_LISTED]),
+        "num_missing_ranks": len(missing),
         "steps": steps,
         "profile_mode": profiler_of(view),
         "duplicates": duplicates_of(view),

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 MAX_EVENT_BYTES = 64 << 20
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*")
 _EVENT_BORDER = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
-_EVENT_START = re.compile(rb'\{\s*(?:"name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"ph"\s*:')
+_EVENT_START = re.compile(rb'\{\s*+(?:"name"\s*+:\s*+"(?:[^"\\]|\\.)*+"\s*+,\s*+)?"ph"\s*+:')
 _CUT_ATTEMPTS = 3
 _MAX_BORDERLESS_BYTES = 4 << 20  # how much text without a border between events is buffered
 _MARGIN_BYTES = 4096  # kept while searching, to find the start of an event cut by a chunk
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
     """Complete events in file order.
 
@@ -61,13 +61,16 @@ class Batch:
 
     def offset_of(self, index: int) -> int:
         """Return the byte of the document where event ``index`` starts."""
-        if self.offsets is not None:
-            return self.offsets[index]
-        position = self.text.index(b"{")
-        for _ in range(index):
-            end = object_extent(self.text, position).end
+        if self.offsets is None:
+            self.offsets = list(self._starts())
+        return self.offsets[index]
+
+    def _starts(self) -> Iterator[int]:
+        end: int | None = 0
+        for _ in self.events:
             position = self.text.index(b"{", end)
-        return self.offset + position
+            yield self.offset + position
+            end = object_extent(self.text, position).end
 
 
 class EventList:
@@ -75,6 +78,8 @@ class EventList:
 
     ``truncated`` is set when the text ends before the list does.
     """
+
+    _decoded_singly_up_to = 0  # byte of the document: the text before it holds no batch
 
     def __init__(self, buffer: TextBuffer, note_log: NoteLog, scanner: Scanner | None) -> None:
         self._buffer = buffer
@@ -103,47 +108,53 @@ class EventList:
     def _next_batch(self) -> Batch | None:
         if self._scanner is not None:
             return self._scanned_batch(self._scanner)
+        if self._buffer.offset < self._decoded_singly_up_to:
+            return self._decode_one_by_one()
+        start = self._buffer.start
         cut = len(self._buffer.text)
         for _ in range(_CUT_ATTEMPTS):
-            cut = _last_event_end(self._buffer.text, cut)
+            cut = _last_event_end(self._buffer.text, start, cut)
             if cut < 0:
                 break
-            text = self._buffer.text[: cut + 1]
+            text = self._buffer.text[start : cut + 1]
             try:
                 events = batch_decoder.decode(b"[%b]" % text)
             except DECODE_ERRORS:
                 continue
             batch = Batch(events, self._buffer.offset, text)
-            self._buffer.drop(cut + 1)
+            self._buffer.drop(len(text))
             return batch
-        is_borderless = cut < 0 and len(self._buffer.text) < _MAX_BORDERLESS_BYTES
-        if is_borderless and self._buffer.more(len(self._buffer.text)):
+        unread = self._buffer.unread
+        if cut < 0 and unread < _MAX_BORDERLESS_BYTES and self._buffer.more(unread):
             return None
+        # What fails to decode must not be tried again as a whole after each of its events.
+        self._decoded_singly_up_to = self._buffer.offset + self._buffer.unread
         return self._decode_one_by_one()
 
     def _scanned_batch(self, scanner: Scanner) -> Batch | None:
         """Run the compiled scanner; return the events that it leaves to the decoder."""
-        done = scanner.scan(self._buffer.text)
+        done = scanner.scan(self._buffer.text, self._buffer.start)
         if done:
             spans = scanner.take_spans()
             events, offsets, ordinals = self._decode_spans(spans)
             batch = Batch(events, self._buffer.offset, b"", offsets, ordinals)
             self._buffer.drop(done)
             return batch
-        small = len(self._buffer.text) <= MAX_EVENT_BYTES
-        if scanner.ended_inside and small and self._buffer.more(len(self._buffer.text)):
+        unread = self._buffer.unread
+        if scanner.ended_inside and unread <= MAX_EVENT_BYTES and self._buffer.more(unread):
             return None
         return self._decode_one_by_one(limit=1)
 
     def _decode_spans(
         self, spans: list[tuple[int, int, int]]
     ) -> tuple[list[Event], list[int], list[int]]:
-        """Decode spans of the buffer.
+        """Decode spans of the unread text.
 
         Returns:
             The events, their byte offsets in the document, and their ordinals in the scan.
         """
-        texts = [self._buffer.text[start:end] for start, end, _ in spans]
+        base = self._buffer.start
+        texts = [self._buffer.text[base + start : base + end] for start, end, _ in spans]
         decoded: list[Event | None]
         try:
             decoded = list(batch_decoder.decode(b"[%b]" % b",".join(texts)))
@@ -163,26 +174,27 @@ class EventList:
         """Decode complete events one by one, up to ``limit``, damage or the end of the list."""
         events: list[Event] = []
         offsets: list[int] = []
-        position = 0
+        text, start, offset = self._buffer.text, self._buffer.start, self._buffer.offset
+        position = start
         extent = Extent()
         while True:
-            position = _SEPARATORS.match(self._buffer.text, position).end()  # type: ignore[union-attr]
-            if self._buffer.text[position : position + 1] != b"{" or len(offsets) == limit:
+            position = _SEPARATORS.match(text, position).end()  # type: ignore[union-attr]
+            if text[position : position + 1] != b"{" or len(offsets) == limit:
                 break
-            extent = object_extent(self._buffer.text, position)
+            extent = object_extent(text, position)
             if extent.end is None:
                 break
-            event = self._decode_single(self._buffer.text[position : extent.end], position)
+            event = self._decode_single(text[position : extent.end], position - start)
             if event is not None:
                 events.append(event)
-                offsets.append(self._buffer.offset + position)
+                offsets.append(offset + position - start)
             position = extent.end
-        batch = Batch(events, self._buffer.offset, self._buffer.text[:position], offsets)
+        batch = Batch(events, offset, text[start:position], offsets)
         damage = None if extent.damaged_at is None else extent.damaged_at - position
-        self._buffer.drop(position)
+        self._buffer.drop(position - start)
         if damage is not None:
             self._resynchronise(damage)
-        elif position == 0 and self._buffer.peek() == b"{":
+        elif position == start and self._buffer.peek() == b"{":
             self._read_rest_of_event(extent)
         return batch if events else None
 
@@ -202,16 +214,16 @@ class EventList:
 
     def _read_rest_of_event(self, extent: Extent) -> None:
         """Read more of an event that the buffer cuts, or note that the event never ends."""
-        if len(self._buffer.text) > MAX_EVENT_BYTES:
+        if self._buffer.unread > MAX_EVENT_BYTES:
             self._resynchronise(1)
-        elif not self._buffer.more(len(self._buffer.text)):
+        elif not self._buffer.more(self._buffer.unread):
             opened = extent.open_string_at
             next_event = None if opened is None else _EVENT_START.search(self._buffer.text, opened)
             if next_event is not None:
-                self._resynchronise(next_event.start())
+                self._resynchronise(next_event.start() - self._buffer.start)
             else:
                 self._note_truncation()
-                self._buffer.drop(len(self._buffer.text))
+                self._buffer.drop(self._buffer.unread)
 
     def _resynchronise(self, damage: int) -> None:
         """Drop text, at least up to ``damage``, up to the next possible start of an event."""
@@ -219,13 +231,13 @@ class EventList:
         self._note_log.add("malformed_event", message, self._buffer.offset + damage)
         self._buffer.drop(max(damage, 1))
         while True:
-            found = _EVENT_START.search(self._buffer.text)
+            found = _EVENT_START.search(self._buffer.text, self._buffer.start)
             if found is not None:
-                self._buffer.drop(found.start())
+                self._buffer.drop(found.start() - self._buffer.start)
                 return
-            self._buffer.drop(max(len(self._buffer.text) - _MARGIN_BYTES, 0))
+            self._buffer.drop(max(self._buffer.unread - _MARGIN_BYTES, 0))
             if not self._buffer.more():
-                self._buffer.drop(len(self._buffer.text))
+                self._buffer.drop(self._buffer.unread)
                 return
 
     def _skip_non_object(self) -> None:
@@ -242,12 +254,12 @@ class EventList:
         self.truncated = True
 
 
-def _last_event_end(text: bytes, before: int) -> int:
-    """Return the index of the ``}`` of the last ``}, {`` that ends before ``before``, or -1."""
+def _last_event_end(text: bytes, first: int, before: int) -> int:
+    """Return the index of the ``}`` of the last ``}, {`` from ``first`` to ``before``, or -1."""
     window = 4096
     start = before
-    while start > 0:
-        start = max(start - window, 0)
+    while start > first:
+        start = max(start - window, first)
         last = None
         for match in _EVENT_BORDER.finditer(text, start, before):
             last = match

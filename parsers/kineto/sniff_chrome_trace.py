@@ -15,6 +15,7 @@ _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})(?!\d)')
 _TIME = re.compile(rb'"ts"\s*:\s*(\d{1,17})(?=[.,}\s])')
 _TPU_PROCESS = re.compile(rb'"name"\s*:\s*"[^"]*/device:TPU:\d')
 
+_END_TRIES = 16  # a file may repeat the key thousands of times; the one that counts is the last
 # Keys that only a Chrome trace of PyTorch has before its events: a file cut there is still one.
 _TRACE_HEADER = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "traceName"})
 
@@ -98,11 +99,13 @@ def info_at_end(tail: bytes) -> RankInfo:
     It counts only at the top level: from there the text must close exactly one object and end.
     """
     key = b'"distributedInfo"'
-    position = tail.rfind(key)
-    while position >= 0:
+    position = len(tail)
+    for _ in range(_END_TRIES):
+        position = tail.rfind(key, 0, position)
+        if position < 0:
+            break
         rest = b"{" + tail[position:]
         shape = object_shape(rest)
         if shape.state == "complete" and skip_blank(rest, shape.end) == len(rest):
             return distributed_info(rest, shape.members[0]).completed(times_in(tail))
-        position = tail.rfind(key, 0, position)
     return times_in(tail)

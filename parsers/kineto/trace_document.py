@@ -96,7 +96,7 @@ class Document:
     def _key(self) -> str | None:
         text = self._buffer.value(MAX_MEMBER_BYTES)
         if text is None or self._buffer.peek() != b":":
-            if self._buffer.text:
+            if self._buffer.unread:
                 self._damaged_top_level()
             else:
                 self._note_truncation()

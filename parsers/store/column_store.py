@@ -1,9 +1,12 @@
 """Store of columns: a file that was read once is mapped the next time.
 
-One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned)
-and ``manifest.json`` (the position of each column, and the file's facts). A folder is written under
-a temporary name and renamed, so readers see a complete one or none; a folder that is removed
-while it is mapped stays readable. Nothing here is pickled and nothing is executed.
+One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned) and
+``manifest.json`` (the position of each column, and the file's facts; on a line of its own, their
+checksum). A folder is written under a temporary name and renamed, so readers see a complete one or
+none; a folder that is removed while it is mapped stays readable. Entries of other users are not
+read, and the size of ``columns.bin`` is compared before it is mapped; a file that is cut while it
+is mapped ends the process, which nothing here prevents. Nothing here is pickled and nothing is
+executed.
 """
 
 from __future__ import annotations
@@ -40,9 +43,16 @@ from ccltui.parsers.columns import (
 from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
 from ccltui.parsers.store.layout import columns_of, map_columns
 from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
-from ccltui.parsers.store.store_entry import flush, freshen, put_in_place
+from ccltui.parsers.store.store_entry import (
+    checked,
+    flush,
+    freshen,
+    put_in_place,
+    require_own,
+    with_checksum,
+)
 
-STORE_VERSION = 4
+STORE_VERSION = 5
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
@@ -126,7 +136,9 @@ class Store:
         folder = self.directory / key
         files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
         try:
-            manifest = msgspec.json.decode(files[0].read_bytes(), type=_Manifest, strict=True)
+            require_own((folder, *files))
+            text = checked(files[0].read_bytes())
+            manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
             trace = _mapped(manifest, files[1])
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedEntryError(folder) from error
@@ -281,7 +293,7 @@ def _write(folder: Path, trace: RankTrace) -> None:
         total_bytes=total_bytes,
         **{**facts, "counts": dict(trace.counts)},
     )
-    (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
+    (folder / MANIFEST_NAME).write_bytes(with_checksum(msgspec.json.encode(manifest)))
 
 
 def _written(file: BinaryIO, column: _PendingColumn) -> StoredColumn:

@@ -1,15 +1,18 @@
-"""Rename finished entries of the store into place, and mark them as used."""
+"""Rename finished entries of the store into place, check them, and mark them as used."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _FRESH_S = 24 * 3600
+_CHECKSUM_BYTES = 16
 _ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
 
 
@@ -51,6 +54,36 @@ def _remove(target: Path, scratch_prefix: str) -> None:
         target.rename(aside)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def require_own(places: Iterable[Path]) -> None:
+    """Raise ValueError where a place is a link, of another user but root, or a folder for others.
+
+    Others could have written anything there, and could change it while it is mapped. The folder is
+    made by `mkdtemp` and admits nobody else, so that the umask of its files does not matter.
+    """
+    for path in places:
+        status = path.lstat()
+        writable = stat.S_ISDIR(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if stat.S_ISLNK(status.st_mode) or writable or status.st_uid not in (0, os.geteuid()):
+            raise ValueError(path)
+
+
+def with_checksum(text: bytes) -> bytes:
+    """Return a text of one line with its checksum on a second one."""
+    return b"%b\n%b" % (text, _checksum(text))
+
+
+def checked(data: bytes) -> bytes:
+    """Return the text of `with_checksum`; ValueError where its checksum is another."""
+    text, _, checksum = data.rpartition(b"\n")
+    if checksum != _checksum(text):
+        raise ValueError("the checksum does not match")
+    return text
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=_CHECKSUM_BYTES).hexdigest().encode()
 
 
 def flush(files: Iterable[Path]) -> None:

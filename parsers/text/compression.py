@@ -6,6 +6,7 @@ Damage does not raise: what could be decoded is yielded, then a note says where 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import queue
@@ -26,6 +27,7 @@ _CHUNKS_AHEAD = 3
 _POLL_S = 0.05
 _READ_BYTES = 256 * 1024
 _ZSTD_SLICE_BYTES = 4096
+_RECOVERY_BYTES = 4  # half of a gzip checksum and length: no text is in the call that fails
 _GZIP_WBITS = 31  # gzip header and trailer, 32 KiB window
 
 
@@ -99,12 +101,16 @@ class TextChunks:
     def _gzip(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
         member = isal_zlib.decompressobj(_GZIP_WBITS)
         block = self._read(file, head)
+        begin, produced = 0, 0  # of this member: its first byte in the file, its text so far
         while block:
             try:
-                yield member.decompress(block, self._chunk_bytes)
+                piece = member.decompress(block, self._chunk_bytes)
             except igzip_lib.IsalError as error:  # type: ignore[misc]  # a stub says instance
+                yield from _text_before_damage(file, begin, produced, self._chunk_bytes)
                 self._damaged("corrupt_gzip", f"gzip data is damaged ({error})")
                 return
+            produced += len(piece)
+            yield piece
             block = member.unconsumed_tail or (member.unused_data if member.eof else b"")
             if member.eof:
                 while not (block := block.lstrip(b"\0")):  # some media pad files with zeros
@@ -115,6 +121,7 @@ class TextChunks:
                     self._damaged("trailing_data", "bytes after the end of the gzip data")
                     return
                 member = isal_zlib.decompressobj(_GZIP_WBITS)
+                begin, produced = self.raw_bytes - len(block), 0
             elif not block:
                 block = self._read(file)
         self._damaged("truncated_trace", "gzip data ends in the middle")
@@ -156,6 +163,27 @@ class TextChunks:
         for piece in pieces:
             self._produced += len(piece)
             yield piece
+
+
+def _text_before_damage(
+    file: io.RawIOBase, begin: int, skipped: int, limit: int
+) -> Iterator[bytes]:
+    """Decompress a damaged gzip member again; yield its text but the first ``skipped`` bytes.
+
+    An error discards all text of the call in which it occurs, which may be that of a whole small
+    file whose checksum alone is wrong. Inputs of a few bytes confine the loss.
+    """
+    member = isal_zlib.decompressobj(_GZIP_WBITS)
+    file.seek(begin)
+    with contextlib.suppress(igzip_lib.IsalError):  # type: ignore[arg-type]  # as above
+        while block := file.read(_READ_BYTES):
+            for start in range(0, len(block), _RECOVERY_BYTES):
+                rest = block[start : start + _RECOVERY_BYTES]
+                while rest and not member.eof:
+                    piece = member.decompress(rest, limit)
+                    rest = member.unconsumed_tail
+                    yield piece[skipped:]
+                    skipped = max(skipped - len(piece), 0)
 
 
 def ahead(pieces: Iterator[bytes], depth: int) -> Generator[bytes, None, None]:

@@ -55,7 +55,16 @@ BUBBLE = Result(
 
 def report(*, detail: bool = False) -> Report:
     return Report(
-        TraceSummary("runs/a", 6, 8, ("kineto",), "iteration_5", (6, 7), (("x", "broken"),)),
+        TraceSummary(
+            "runs/a",
+            6,
+            8,
+            ("kineto",),
+            "iteration_5",
+            (6, 7),
+            (("x", "broken"),),
+            num_missing_ranks=2,
+        ),
         ViewOptions(window=parse_window("1s/2s"), steps=(3, 5), ranks=frozenset({0, 1, 2, 7})),
         [Entry(LAG, "mean_lag_us"), Entry(BUBBLE, "bubble_ratio")],
         [judge(parse_gate("straggler_lag > 100"), LAG)],
@@ -110,6 +119,7 @@ def test_json_golden() -> None:
         "sources": ["kineto"],
         "capture": "iteration_5",
         "missing_ranks": [6, 7],
+        "num_missing_ranks": 2,
         "failures": [{"path": "x", "error": "broken"}],
         "complete": True,
     }

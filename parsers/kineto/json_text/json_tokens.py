@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^ \t\r\n"{}\[\],:]++|"', re.DOTALL)
 """A string, a structural character or a literal; a lone quote opens a string that the text cuts."""
 
+_MOST_NESTED = 10_000
+"""Levels of an event that is walked token by token; no decoder accepts as many."""
+
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _STRING_REST = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
 _LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null|NaN|-?Infinity")
@@ -39,7 +42,7 @@ def object_extent(text: bytes, start: int) -> Extent:
     """Return where the object that opens at ``start`` ends, checking that its brackets pair.
 
     An object that opens in place of a key, or a unresolved word, is damage: text that two processes
-    wrote into one file looks like that.
+    wrote into one file looks like that. So is a value nested deeper than any decoder reads.
     """
     expected: list[int] = []
     previous = b""
@@ -48,6 +51,8 @@ def object_extent(text: bytes, start: int) -> Extent:
         first = token[0]
         if first in _OPEN:
             if expected and expected[-1] == ord("}") and previous != b":":
+                return Extent(damaged_at=match.start())
+            if len(expected) == _MOST_NESTED:
                 return Extent(damaged_at=match.start())
             expected.append(_OPEN[first])
         elif first in (ord("}"), ord("]")):

@@ -90,7 +90,7 @@ def decode_lenient(text: bytes) -> Event | None:
     Returns:
         The event, or None if it cannot be read.
     """
-    if _nesting(text) > _MOST_NESTED:
+    if _is_too_deep(text):
         return None
     try:
         plain = lenient_json(text)
@@ -114,17 +114,17 @@ def decode_lenient(text: bytes) -> Event | None:
     return event
 
 
-def _nesting(text: bytes) -> int:
-    """Return how deep lists and objects are nested, at most; brackets in strings do not count."""
-    brackets = text.count(b"[") + text.count(b"{")
-    if brackets <= _MOST_NESTED:
-        return brackets  # no deeper than that
-    depth = deepest = 0
+def _is_too_deep(text: bytes) -> bool:
+    """Return whether lists and objects are nested too deep; brackets in strings do not count."""
+    if text.count(b"[") + text.count(b"{") <= _MOST_NESTED:
+        return False
+    depth = 0
     for token in _BRACKETS.finditer(text):
         byte = token[0][:1]
         if byte in b"[{":
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > _MOST_NESTED:
+                return True
         elif byte in b"]}":
             depth -= 1
-    return deepest
+    return False

@@ -15,6 +15,8 @@ Arguments of collectives are decoded by the general decoder too, but once for al
 arguments differ in the sequence number only: the text of those members is the key of a table.
 """
 
+import os
+
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -88,8 +90,8 @@ cdef class Scanner:
         free(self.counts)
         free(self.spans)
 
-    def scan(self, bytes text):
-        """Scan events from the start of ``text``; return the number of bytes consumed.
+    def scan(self, bytes text, Py_ssize_t start=0):
+        """Scan events from index ``start`` of ``text``; return the number of bytes consumed.
 
         Stops before an incomplete event, text that is no event, or text that is not strict
         JSON. :meth:`take` returns the rows, :meth:`take_spans` the events left over.
@@ -97,6 +99,9 @@ cdef class Scanner:
         cdef Bytes base = <Bytes><const char *>text
         cdef Bytes end = base + len(text)
         cdef Py_ssize_t done
+        if not 0 <= start <= len(text):
+            raise ValueError("start is outside the text")
+        base += start
         with nogil:
             done = self._scan(base, end)
         return done
@@ -115,7 +120,10 @@ cdef class Scanner:
         return columns
 
     def take_spans(self):
-        """Return (start, end, ordinal) of the events left over since the last call."""
+        """Return (start, end, ordinal) of the events left over since the last call.
+
+        Positions count from where the last scan started.
+        """
         cdef Py_ssize_t index
         spans = [
             (self.spans[index], self.spans[index + 1], self.spans[index + 2])

@@ -14,21 +14,34 @@ cdef struct Slot:
     int64_t tid
 
 
+cdef extern from *:
+    ctypedef unsigned long long uint128_t "unsigned __int128"
+
+# Random in each process: texts chosen to collide would make every look-up visit all of them.
+cdef uint64_t[3] _key_words
+cdef bytes _random = os.urandom(24)
+memcpy(_key_words, <const char *>_random, 24)
+
+
+cdef inline uint64_t folded(uint64_t one, uint64_t other) noexcept nogil:
+    """Return the upper half of a product of 128 bits, exclusive-or its lower half."""
+    cdef uint128_t product = <uint128_t>one * other
+    return <uint64_t>(product >> 64) ^ <uint64_t>product
+
+
 cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
-    cdef uint64_t value = <uint64_t>0x9E3779B97F4A7C15ULL ^ <uint64_t>length
+    """Hash a text with the key; multipliers are part of it, so no difference cancels for all keys."""
+    cdef uint64_t value = _key_words[0] ^ <uint64_t>length
     cdef uint64_t word
     while length >= 8:
         memcpy(&word, text, 8)
-        value = (value ^ word) * <uint64_t>0xff51afd7ed558ccdULL
-        value ^= value >> 32
+        value = folded(value ^ word, _key_words[1] | 1)
         text += 8
         length -= 8
     word = 0
     if length > 0:
         memcpy(&word, text, length)
-        value = (value ^ word) * <uint64_t>0xc4ceb9fe1a85ec53ULL
-        value ^= value >> 32
-    return value
+    return folded(value ^ word, _key_words[2] | 1)
 
 
 cdef class _Table:

@@ -20,14 +20,17 @@ class Scanner(Protocol):
 
     ended_inside: bool
 
-    def scan(self, text: bytes) -> int:
-        """Scan events from the start of ``text``; return the number of bytes consumed."""
+    def scan(self, text: bytes, start: int = 0) -> int:
+        """Scan events from index ``start`` of ``text``; return the number of bytes consumed."""
 
     def take(self, group: int) -> dict[str, Any] | None:
         """Return the columns of a group since the last call, None without rows."""
 
     def take_spans(self) -> list[tuple[int, int, int]]:
-        """Return (start, end, ordinal) of the events left to the general decoder."""
+        """Return (start, end, ordinal) of the events left to the general decoder.
+
+        Positions count from where the last scan started.
+        """
 
     def take_described(self) -> tuple[I32, I64, I64]:
         """Return the rows of collective arguments: three columns of one length.

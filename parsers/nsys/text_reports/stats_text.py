@@ -6,7 +6,9 @@ of the profiled program. Other text gives no section.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import NotFoundError, TraceError
@@ -16,6 +18,8 @@ from ccltui.parsers.nsys.text_reports.recipes import text_of_parquet, with_units
 from ccltui.parsers.nsys.text_reports.sections import SectionReader
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText
 from ccltui.parsers.text.compression import TextChunks
+
+_LIMIT_MB: Final = 256
 
 
 def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> StatsText:
@@ -27,13 +31,14 @@ def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> 
         unit: Unit of times whose header has none.
 
     Raises:
-        TraceError: A table cannot be read; it has path, line and column.
+        TraceError: A table cannot be read; it has path, line and column. Or the text is longer
+            than the limit.
         NotFoundError: There is no such file.
     """
     name = shown or path.name
     chunks = TextChunks(path)
     try:
-        data = b"".join(chunks)
+        data = _whole(chunks, name)
     except FileNotFoundError:
         raise NotFoundError("no such file", path=name) from None
     except OSError as error:
@@ -42,6 +47,19 @@ def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> 
         return parse_stats_text(text_of_parquet(data, name), path=name, unit=unit)
     text, notes = _decode(data)
     return parse_stats_text(text, path=name, unit=unit, notes=(*chunks.notes, *notes))
+
+
+def _whole(chunks: TextChunks, name: str) -> bytes:
+    """Return the whole text; TraceError beyond the limit, as tables take ten times its memory."""
+    stated = os.environ.get("CCLTUI_TEXT_LIMIT_MB", "")
+    limit = int(stated) if stated.isdecimal() and len(stated) < 10 else _LIMIT_MB
+    parts = []
+    for part in chunks:
+        if chunks.text_bytes > limit * 1_000_000:
+            message = f"its text is longer than {limit:,} MB; CCLTUI_TEXT_LIMIT_MB sets the limit"
+            raise TraceError(message, path=name)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def parse_stats_text(

@@ -253,6 +253,19 @@ def test_bombs_cost_little(job: Path) -> None:
     assert codes(discovery) == ["growing_file", "rank_unknown"]
 
 
+def test_a_key_that_a_file_repeats_thousands_of_times_costs_little(job: Path) -> None:
+    head = '{"traceEvents":[{"ph":"X","ts":1}' + " " * (1 << 16) + "],"
+    put(job, "many.json", head + '"distributedInfo":1,' * 3000 + '"a":1}}')
+    put(job, "last.json", head + '"distributedInfo":{"rank":1,"world_size":2}}')
+
+    begun = time.process_time()
+    found = by_path(discover(job))
+    assert time.process_time() - begun < 4
+
+    assert (found["last.json"].rank, found["last.json"].world_size) == (1, 2)
+    assert found["many.json"].rank is None
+
+
 def test_a_damaged_database_is_listed(job: Path) -> None:
     path = job / "a.sqlite"
     with sqlite3.connect(path) as connection:

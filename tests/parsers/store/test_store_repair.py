@@ -240,3 +240,50 @@ def test_columns_that_go_nowhere_name_every_place_and_reason(
         f"rank0.json: its columns cannot be written to {tmp_path / 'cache'} (File exists) or "
         f"{tmp_path / 'scratch'} (File exists)"
     )
+
+
+def written(tmp_path: Path) -> Store:
+    (tmp_path / "t.json").write_text(TRACE % 0)
+    store = Store(tmp_path / "store")
+    store.write("k", read_kineto(tmp_path / "t.json"))
+    assert store.load("k") is not None
+    return store
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("name", ["", COLUMNS_NAME, MANIFEST_NAME])
+def test_what_another_user_wrote_is_not_read(tmp_path: Path, name: str) -> None:
+    store = written(tmp_path)
+
+    os.chown(store.directory / "k" / name, NOBODY, NOBODY)
+
+    assert store.load("k") is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_what_others_may_write_is_not_read(tmp_path: Path, mode: int) -> None:
+    store = written(tmp_path)
+
+    (store.directory / "k").chmod(mode)
+
+    assert store.load("k") is None
+
+
+def test_a_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    store = written(tmp_path)
+
+    columns = store.directory / "k" / COLUMNS_NAME
+    columns.rename(tmp_path / "elsewhere")
+    columns.symlink_to(tmp_path / "elsewhere")
+
+    assert store.load("k") is None
+
+
+def test_no_byte_of_a_manifest_can_change(tmp_path: Path) -> None:
+    store = written(tmp_path)
+    manifest = store.directory / "k" / MANIFEST_NAME
+    data = manifest.read_bytes()
+
+    for at in range(len(data)):
+        manifest.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert store.load("k") is None

@@ -153,3 +153,16 @@ def test_leaving_early_ends_the_thread() -> None:
     fetched.close()
 
     assert not [thread for thread in threading.enumerate() if thread.name == "decompress"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("at", [-8, -5, -4, -1])
+def test_a_wrong_checksum_keeps_the_text_that_decodes(tmp_path: Path, size: int, at: int) -> None:
+    first, data = gzip.compress(ZEROS[:70_000]), bytearray(gzip.compress(NOISE))
+    data[at] ^= 1
+
+    text, chunks = read(tmp_path / "f", first + bytes(data), size)
+
+    assert text == ZEROS[:70_000] + NOISE
+    assert [note.code for note in chunks.notes] == ["corrupt_gzip"]
+    assert "hecksum" in chunks.notes[0].message or at >= -4
