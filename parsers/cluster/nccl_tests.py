@@ -18,10 +18,10 @@ from ccltui.parsers.text.bounded_text import read_bounded
 _HEADER: Final = re.compile(r"#\s+size\s+count\s+type\b")
 _STARTING: Final = re.compile(r"# Collective test starting: (\S+)")
 _PROGRAM: Final = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
-_VERSION: Final = re.compile(r"nccl-library=(\d+)|NCCL version (\d[\w.+-]*)")
-_DEVICE: Final = re.compile(r"#\s+Rank\s+(\d+) .*? on\s+(\S+) device\s+(\d+) \[[^\]]*\] (.+)")
-_OUT_OF_BOUNDS: Final = re.compile(r"# Out of bounds values : (\d+)")
-_AVERAGE: Final = re.compile(r"# Avg bus bandwidth\s*:\s*([\d.]+)")
+_VERSION: Final = re.compile(r"nccl-library=(\d{1,9})(?!\d)|NCCL version (\d[\w.+-]*)")
+_DEVICE: Final = re.compile(r"#\s+Rank\s+(\d{1,9}) .*? on\s+(\S+) device\s+(\d+) \[[^\]]*\] (.+)")
+_OUT_OF_BOUNDS: Final = re.compile(r"# Out of bounds values : (\d{1,18})(?!\d)")
+_AVERAGE: Final = re.compile(r"# Avg bus bandwidth\s*:\s*(\d{1,18}(?:\.\d*)?)(?![\d.])")
 _FAILURE: Final = re.compile(r"Test (?:NCCL|CUDA) failure.*|Test failure .*")
 
 

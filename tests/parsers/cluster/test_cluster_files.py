@@ -267,3 +267,19 @@ def what_it_says(reader: Callable[..., Any], path: Path) -> str:
     except TraceError as error:
         return str(error)
     return ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# nccl-tests version 2 nccl-library={big}",
+        "#  Rank {big} Group 0 Pid 1 on host device  0 [0x1] A100",
+        "# Out of bounds values : {big} OK",
+        "# Avg bus bandwidth    : {big}",
+        "# Avg bus bandwidth    : 1.2.3",
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_not_read(tmp_path: Path, line: str) -> None:
+    text = TESTS + line.replace("{big}", "1" * 5000) + "\n"
+
+    assert read_nccl_tests(put(tmp_path, text), shown="t")[0].collective
