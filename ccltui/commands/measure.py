@@ -238,8 +238,12 @@ def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
 
 
 def _nothing_read(measured: Measured) -> str | None:
-    """Reason why no trace was read; None if one was, or if metrics used other files."""
-    if measured.trace.ranks:
+    """Reason why no trace was read; None if one was, or if metrics used other files.
+
+    Execution traces alone give throughput: it names the absent Kineto traces as a reason, and has a
+    value all the same.
+    """
+    if measured.trace.ranks or any(result.value is not None for _, result in measured.results):
         return None
     reasons = [reason for _, result in measured.results for reason in result.reasons]
     return next((reason.message for reason in reasons if reason.code == "no_trace"), None)
