@@ -2,7 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
-# make seeds  run what the seed documents state, and write docs/seeds.md
+# make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv

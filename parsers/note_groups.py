@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Note, RankTrace
 
+FIRST_OF_SEVERAL: Final = " (the first of several; their numbers differ)"
+"""Added to a message whose numbers are those of one of the notes that it stands for."""
+
 _NUMBER: Final = re.compile(r"\d[\d,.]*")
 
 
@@ -29,8 +32,12 @@ class NoteGroup:
     @property
     def message(self) -> str:
         """The message of the first, which may state numbers that differ in the others."""
-        differ = "" if self.is_uniform else " (the first of several; their numbers differ)"
-        return self.note.message + differ
+        return self.note.message + ("" if self.is_uniform else FIRST_OF_SEVERAL)
+
+
+def kind_of(note: Note) -> tuple[str, str]:
+    """Return the code and the message without its numbers, which notes of one kind share."""
+    return note.code, _NUMBER.sub("#", note.message)
 
 
 def note_groups(traces: Iterable[RankTrace]) -> list[NoteGroup]:
@@ -38,8 +45,7 @@ def note_groups(traces: Iterable[RankTrace]) -> list[NoteGroup]:
     found: dict[tuple[str, str], list[tuple[RankTrace, Note]]] = {}
     for trace in traces:
         for note in trace.notes:
-            kind = (note.code, _NUMBER.sub("#", note.message))
-            found.setdefault(kind, []).append((trace, note))
+            found.setdefault(kind_of(note), []).append((trace, note))
     return [
         NoteGroup(
             note=group[0][1],

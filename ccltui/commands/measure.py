@@ -240,7 +240,11 @@ def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
 
 
 def _nothing_read(measured: Measured) -> str | None:
-    """Reason why no trace was read; None if one was, or if metrics used other files."""
+    """Reason why no trace was read; None if one was, or if metrics used other files.
+
+    Execution traces alone give throughput: it names the absent Kineto traces as a reason, and has a
+    value all the same.
+    """
     used_others = any(result.value is not None for _, result in measured.results)
     if measured.trace.ranks or (used_others and not measured.trace.failures):
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Code, Reason
+from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -129,18 +130,25 @@ def common_warnings(view: View) -> list[str]:
 
 def _reader_losses(view: View) -> list[str]:
     """Notes on what the reader dropped or had to assume, one sentence for each kind."""
-    found: dict[str, list[tuple[str, Note]]] = {}
+    found: dict[tuple[str, str], list[tuple[str, Note]]] = {}
     for rank in view.ranks:
         for note in rank.trace.notes:
-            path, noted = rank.trace.source.path, found.setdefault(note.message, [])
-            repeated = rank.trace.source.part > 0 and path in [known for known, _ in noted]
+            path, noted = rank.trace.source.path, found.setdefault(kind_of(note), [])
+            repeated = rank.trace.source.part > 0 and any(
+                (path, note.message) == (known, other.message) for known, other in noted
+            )
             if note.code not in _CUTS | _LOSSLESS and not repeated:
                 noted.append((path, note))
     return [
-        f"{some_of([path for path, _ in noted])}: {message} ({_occurrences([n for _, n in noted])})"
-        for message, noted in found.items()
-        if noted
+        f"{some_of([path for path, _ in noted])}: {_shared_message(notes)} ({_occurrences(notes)})"
+        for noted in found.values()
+        if (notes := [note for _, note in noted])
     ]
+
+
+def _shared_message(notes: Sequence[Note]) -> str:
+    same = all(note.message == notes[0].message for note in notes)
+    return notes[0].message + ("" if same else FIRST_OF_SEVERAL)
 
 
 def _occurrences(notes: Sequence[Note]) -> str:

@@ -85,7 +85,7 @@ def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:
     outside of any is a run of its own.
     """
     files = [file for file in discovery.files if file.duplicate_of is None]
-    homes = {_folder(file) for file in files if format_meant(file) in ANCHORS}
+    homes = _homes(files)
     held: dict[str, list[FoundFile]] = defaultdict(list)
     alone: list[FoundFile] = []
     for file in files:
@@ -98,6 +98,22 @@ def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:
     runs += _logs(alone, files)
     place = {file.path: number for number, file in enumerate(files)}
     return tuple(sorted(runs, key=lambda run: place[run.files[0].path]))
+
+
+def _homes(files: Iterable[FoundFile]) -> set[str]:
+    """Return the folders of runs.
+
+    The line of completion is printed too: a log with it below a run, as torchrun writes for each
+    rank, is of that run.
+    """
+    anchors = [file for file in files if format_meant(file) in ANCHORS]
+    printed = [file for file in anchors if file.format is RUN_COMPLETE and not _is_named(file)]
+    homes = {_folder(file) for file in anchors if file not in printed}
+    return homes | {_folder(file) for file in printed if _home(_folder(file), homes) is None}
+
+
+def _is_named(file: FoundFile) -> bool:
+    return PurePosixPath(file.path).name.lower().startswith("run_complete")
 
 
 def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFolder]:

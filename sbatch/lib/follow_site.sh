@@ -78,10 +78,11 @@ keep_options() {
     [[ " ${KEPT[*]} " == *" --constraint="* ]] || keep --constraint "$SITE_CONSTRAINT"
 }
 
-# of_next_job FILE: a number in the name of a file, not in those of its folders, may be the job's.
+# of_next_job FILE: a number in the name of a file, not in those of its folders, may be the job's; the
+# last one, because names of jobs have numbers too (llama3.1_3.out).
 of_next_job() {
     printf '%s/%s\n' "$(dirname -- "$1")" "$(basename -- "$1" |
-        sed -E "s/(^|[^0-9])$SLURM_JOB_ID([^0-9]|\$)/\1%j\2/")"
+        sed -E "s/^(|.*[^0-9])$SLURM_JOB_ID(|[^0-9].*)\$/\1%j\2/")"
 }
 
 # keep OPTION VALUE

@@ -101,3 +101,25 @@ def test_a_wrong_command_line_is_2(arguments: list[str], message: str) -> None:
 def test_an_unknown_name_lists_the_names() -> None:
     done = run(CCL_METRICS, "--trace", "x", "--metric", "nope")
     assert "coll_call_num, throughput_tokens, iter_time" in done.stderr
+
+
+def test_execution_traces_alone_give_a_throughput_with_status_0(tmp_path: Path) -> None:
+    """Two steps of 4 sequences of 8 tokens within 2 s; other metrics have no value."""
+    steps = [
+        {"id": 2 + at, "name": f"ProfilerStep#{at}", "ctrl_deps": 1, "attrs": []} for at in (3, 4)
+    ]
+    head = {"schema": "1.1.1-chakra.0.0.4", "start_ts": 1000, "finish_ts": 3000}
+    (tmp_path / "torch_et_0.json").write_text(json.dumps({**head, "nodes": steps}))
+    (tmp_path / "workload_card.yaml").write_text(
+        "workload:\n  data: {batch_size: 4, batch_size_scope: global, seq_len: 8}\n"
+    )
+
+    done = run(CCL_METRICS, "--trace", tmp_path, "--metric", "throughput_tokens")
+
+    assert json.loads(done.stdout)["throughput_tokens_per_s"] == 32
+    assert (done.returncode, done.stderr) == (
+        0,
+        "ccltui: throughput_tokens is partial: no Kineto trace: steps and times are those of "
+        "execution traces\n",
+    )
+    assert run(CCL_METRICS, "--trace", tmp_path, "--metric", "iter_time").returncode == 1

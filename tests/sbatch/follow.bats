@@ -66,3 +66,10 @@ printf "%s\n" "JobId=4 JobName=train" "   JobState=RUNNING BatchFlag=1" "   RunT
     [ "$status" -eq 1 ]
     [[ $output == *"Invalid account"*"job 4 has account 'root'"*"accounts and qos of yours: list"* ]]
 }
+
+@test "of the numbers in a log's name the last one is taken as the job's" {
+    [ "$(of_next_job /runs4/llama4.1_4.out)" = "/runs4/llama4.1_%j.out" ]
+    [ "$(of_next_job /runs/slurm-4.out)" = "/runs/slurm-%j.out" ]
+    [ "$(of_next_job /runs/4)" = "/runs/%j" ]
+    [ "$(of_next_job /runs/train_14_44.out)" = "/runs/train_14_44.out" ]
+}

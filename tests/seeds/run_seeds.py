@@ -4,19 +4,21 @@ python tests/seeds/run_seeds.py [--check] [--only PREFIX] [--keep DIR]
 
 The rows are in seed_rows.toml: a statement of a document in our words, the command that a reader of
 it types (as our tools have it), and what the output must contain. Commands run on data made by
-seed_data.py. What needs a GPU, Slurm or Perlmutter is marked: as much of it as runs without is run.
+seed_data.py, rows of Slurm on the private one of tests/slurm, whose nodes train on CPUs. What needs
+a GPU or Perlmutter is marked: as much of it as runs without is run.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,7 +31,8 @@ sys.path[:0] = [str(HERE.parent)]
 
 import seed_data  # noqa: E402  (helpers of tests are beside its folder)
 
-_TIMEOUT_S: Final = 120
+CLUSTER: Final = HERE.parent / "slurm" / "hold_cluster.py"
+_TIMEOUT_S: Final = 300
 _MOST_SHOWN: Final = 160
 
 
@@ -45,6 +48,7 @@ class Row:
         status: Exit status of the command.
         needs: What the whole of it needs: "a GPU", "Slurm", "Perlmutter", "the network".
         torch: Whether its data come from trainers.
+        slurm: Whether it is run on a private Slurm.
         quick: Whether it runs within a second or so, in the test suite too.
         no: Why the statement does not hold here, as is known; the command shows it.
         note: What a reader should know about a yes.
@@ -58,6 +62,7 @@ class Row:
     status: int = 0
     needs: str = ""
     torch: bool = False
+    slurm: bool = False
     quick: bool = False
     no: str = ""
     note: str = ""
@@ -90,6 +95,7 @@ class Outcome:
             return f"not run here: needs {row.needs}{where}"
         more = [f"the whole needs {row.needs}"] if row.needs else []
         more += [f"the whole is run by `{row.tested}`"] if row.tested else []
+        more += ["on a private Slurm, on CPUs"] if row.slurm else []
         more += [row.note] if row.note else []
         return "yes" + (f" ({'; '.join(more)})" if more else "")
 
@@ -126,6 +132,20 @@ def outcome_of(row: Row, env: Mapping[str, str], cwd: Path) -> Outcome:
     return Outcome(row, problem_of(row, done.returncode, output, cwd))
 
 
+@contextlib.contextmanager
+def private_slurm(env: Mapping[str, str]) -> Iterator[Mapping[str, str] | None]:
+    """The environment of clients of a private Slurm; None, with its reason, where none can run."""
+    command = [sys.executable, str(CLUSTER)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        conf = holder.stdout.readline().strip()
+        yield (
+            {**env, **seed_data.on_cpus(), "SLURM_CONF": conf} if conf else None
+        )  # then stdin ends
+
+
 def problem_of(row: Row, status: int, output: str, cwd: Path) -> str:
     """Difference between an output and what the row expects; "" where there is none."""
     if status != row.status:
@@ -152,6 +172,7 @@ def page(outcomes: Sequence[Outcome], documents: Mapping[str, str]) -> str:
         "the command that does it here, and its outcome. `make seeds` runs every command on data",
         "that the demo and the trainers of this project have made, and writes this page;",
         "`python tests/seeds/run_seeds.py --check` compares. Variables are folders of that data.",
+        "Rows of Slurm run on the private one of `tests/slurm`, whose nodes train on CPUs.",
         *("", f"{len(outcomes)} statements: {summary}.", ""),
     ]
     for number, title in documents.items():
@@ -206,14 +227,28 @@ def main() -> int:
             folder.mkdir(parents=True, exist_ok=True)
             seed_data.make(folder, trainers=trainers)
         env = seed_data.environment(folder)
-        outcomes = []
-        for row in rows:
-            if row.torch and not trainers:
-                outcomes.append(Outcome(row, "no torch here", was_run=False))
-                continue
-            outcomes.append(outcome_of(row, env, folder))
-            print(f"{row.id}  {outcomes[-1].cell}", flush=True)
+        cluster = private_slurm(env) if any(row.slurm for row in rows) else None
+        with cluster or contextlib.nullcontext() as slurm:
+            outcomes = []
+            for row in rows:
+                outcomes.append(_tried(row, env, slurm, folder, trainers=trainers))
+                print(f"{row.id}  {outcomes[-1].cell}", flush=True)
     return _finish(options, outcomes, documents)
+
+
+def _tried(
+    row: Row,
+    env: Mapping[str, str],
+    slurm: Mapping[str, str] | None,
+    folder: Path,
+    *,
+    trainers: bool,
+) -> Outcome:
+    if row.torch and not trainers:
+        return Outcome(row, "no torch here", was_run=False)
+    if row.slurm and slurm is None:
+        return Outcome(row, "no Slurm here", was_run=False)
+    return outcome_of(row, slurm if row.slurm and slurm is not None else env, folder)
 
 
 def _finish(
@@ -228,7 +263,7 @@ def _finish(
     if options.only:
         return 0
     if not all(one.was_run for one in outcomes):
-        print("not written: rows of trainers need torch", file=sys.stderr)
+        print("not written: some rows need torch or Slurm, see above", file=sys.stderr)
         return 1
     PAGE.write_text(made, encoding="utf-8")
     return 0

@@ -65,9 +65,27 @@ def environment(folder: Path) -> dict[str, str]:
         "SIDE": str(folder / "side"),
         "NSYS_DATA": str(folder / "data"),
         "RUN": str(traces / "tiny-torchtitan-cpu-4"),
+        "TINY": str(folder / "tiny-torchtitan-cpu-4"),
         "GPT2": str(folder / "gpt2" / "run"),
         "FSDP": str(folder / "fsdp"),
         "ARTIFACTS": str(folder / "artifacts"),
+    }
+
+
+def on_cpus() -> dict[str, str]:
+    """Variables with which jobs on the private Slurm train our tiny model, as its only user."""
+    return {
+        "CCLTUI_SITE": "generic",
+        "SITE_DEVICE": "cpu",
+        "SITE_ACCOUNT": "m1234",
+        "SITE_CONSTRAINT": "gpu",
+        "SITE_CPUS_PER_TASK": "2",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "CCLTUI_SBATCH": str(SBATCH),
+        "CCLTUI_TRAIN_PROGRAM": str(ROOT / "tests" / "slurm" / "tiny_train.py"),
+        "NERSC_HOST": "",
+        "USER": "root",
     }
 
 
@@ -179,7 +197,8 @@ def _train(folder: Path, names: Mapping[str, str]) -> None:
     workload = folder / "tiny-torchtitan-cpu-4"
     shutil.copytree(ROOT / "tests" / "slurm" / "tiny_workload", workload)
     template = SBATCH / "workloads" / "llama3.1-8b-torchtitan-tp-perlmutter-16"
-    shutil.copy(template / "run.sbatch", workload)
+    for name in ("run.sbatch", "run.sh"):
+        shutil.copy(template / name, workload)
     cpus = {
         "CCLTUI_SITE": "generic",
         "SITE_DEVICE": "cpu",

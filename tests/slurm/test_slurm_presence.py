@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
+import hold_cluster
 import pytest
 from presence import absent, why_not
 
@@ -34,3 +35,13 @@ def test_what_is_absent_fails_it_where_it_is_required(monkeypatch: pytest.Monkey
 
     with pytest.raises(pytest.fail.Exception, match="no Slurm"):
         absent("no Slurm")
+
+
+def test_a_cluster_for_tries_by_hand_names_what_is_absent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    assert hold_cluster.main() == 1
+
+    assert capsys.readouterr() == ("", "no Slurm here: needs root: device files and name spaces\n")

@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 import torch
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 from gpt.data import BYTES, Prepared, local_tokens, save
+
+_FIX: Final = "    fix: run download_data.py first, or name other texts: --train A --val B"
 
 
 def main() -> int:
@@ -25,6 +28,8 @@ def main() -> int:
             tokens, vocabulary = _tokens(text, options.tokenizer)
         except OSError as error:
             print(f"preprocess_small: {text}: {error.strerror}", file=sys.stderr)
+            if isinstance(error, FileNotFoundError):
+                print(_FIX, file=sys.stderr)
             return 1
         tokens = tokens[: options.max_tokens]
         about = Prepared(options.dataset or text.name, options.tokenizer, vocabulary, len(tokens))

@@ -62,6 +62,22 @@ def test_throughput_of_the_run_asked_for(tmp_path: Path) -> None:
     assert "2 runs, which are never averaged" in first.warnings[0]
 
 
+def test_the_line_of_completion_in_a_log_of_a_rank_is_no_run_of_its_own(tmp_path: Path) -> None:
+    line = "[Rank 0] RUN_COMPLETE world_size=2 tokens_per_sec=5.00 total_wall_time_sec=1.00\n"
+    run = put_run(tmp_path / "a", BASELINE)
+    logs = run / "torchrun_logs" / "node1" / "attempt_0" / "0"
+    logs.mkdir(parents=True)
+    (logs / "stdout.log").write_text(line)
+    alone = tmp_path / "b"
+    alone.mkdir()
+    (alone / "stdout.log").write_text(line)
+
+    found = read_runs(discover(tmp_path))
+
+    assert [run.name for run in found] == ["a", "b"]
+    assert only(run).name == "a"
+
+
 def test_a_run_that_is_not_there(tmp_path: Path) -> None:
     pair(tmp_path)
 

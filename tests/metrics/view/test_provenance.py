@@ -164,6 +164,23 @@ def test_dropped_events_have_one_warning_per_kind() -> None:
     )
 
 
+def test_notes_that_differ_in_numbers_alone_have_one_warning() -> None:
+    """Each rank names its own file, as execution traces do."""
+    traces = [
+        rank_trace(
+            rank,
+            gpu=[allreduce(0, 1)],
+            notes=[Note("execution_trace", f"described by torch_et_{rank}.json", count=rank + 1)],
+        )
+        for rank in (0, 1, 2)
+    ]
+
+    assert COUNT.run(View(job(*traces))).warnings == (
+        "rank0_trace.json, rank1_trace.json, rank2_trace.json: described by torch_et_0.json "
+        "(the first of several; their numbers differ) (6×)",
+    )
+
+
 def test_a_trace_without_any_event_is_not_outside_of_a_window() -> None:
     result = COUNT.run(View(job(rank_trace(0), rank_trace(1))))
 
