@@ -43,6 +43,8 @@ class Metric:
         needs_traces: False where side files alone can answer.
         parameters: Overrides that the metric accepts, with their meanings.
         lists_measured: False where the table ``per_rank`` may omit ranks that were measured.
+        in_all: False for a table that is computed only where its name is given: ``all`` and the
+            explorer's list of metrics leave it out, because it takes longer than the others.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Metric:
     needs_traces: bool = True
     parameters: Mapping[str, str] = field(default_factory=dict)
     lists_measured: bool = True
+    in_all: bool = True
 
     @property
     def title(self) -> str:
@@ -202,6 +205,7 @@ def metric(
     needs_traces: bool = True,
     parameters: Mapping[str, str] | None = None,
     lists_measured: bool = True,
+    in_all: bool = True,
 ) -> Callable[[Callable[[View], Result]], Metric]:
     """Make a `Metric` of the function below.
 
@@ -225,6 +229,7 @@ def metric(
             needs_traces=needs_traces,
             parameters=parameters or {},
             lists_measured=lists_measured,
+            in_all=in_all,
         )
 
     return define
