@@ -18,8 +18,8 @@ from ccltui.metrics.model.flops import flops_of
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
-Product = tuple[str | None, str | None]
-"""Operator, and JSON text of the shapes of its inputs."""
+Product = tuple[str | None, ...]
+"""Operator, and JSON text of the shapes of its inputs, as in the keys of a pivot."""
 
 
 class ProductRate(Struct):
