@@ -78,7 +78,11 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--list-metrics", action="store_true", help="print name, unit, requirements and definition"
     )
-    args.add_metric(group, "compute and print this metric; may be repeated; all: every metric")
+    args.add_metric(
+        group,
+        "compute and print this metric; may be repeated; all: every metric "
+        "but the tables kernels, operators and modules",
+    )
     add_functions(group)
     group.add_argument("--format", choices=args.FORMATS, help="output format; default: table")
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")

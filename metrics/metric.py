@@ -45,6 +45,8 @@ class Metric:
         lists_measured: False where the table ``per_rank`` may omit ranks that were measured.
         parts: The key with the shares that the value consists of, by name, for tables that show
             nothing else of the metric; "" where it is no sum of named parts.
+        in_all: False for a table that is computed only where its name is given: ``all`` and the
+            explorer's list of metrics leave it out, because it takes longer than the others.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Metric:
     parameters: Mapping[str, str] = field(default_factory=dict)
     lists_measured: bool = True
     parts: str = ""
+    in_all: bool = True
 
     @property
     def title(self) -> str:
@@ -206,6 +209,7 @@ def metric(
     parameters: Mapping[str, str] | None = None,
     lists_measured: bool = True,
     parts: str = "",
+    in_all: bool = True,
 ) -> Callable[[Callable[[View], Result]], Metric]:
     """Make a `Metric` of the function below.
 
@@ -230,6 +234,7 @@ def metric(
             parameters=parameters or {},
             lists_measured=lists_measured,
             parts=parts,
+            in_all=in_all,
         )
 
     return define

@@ -31,7 +31,7 @@ def parser() -> Parser:
     """Parser of the arguments of ``ccl-metrics``."""
     result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
     result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
-    add_metric(result, "name or alias of a metric; may be repeated; all: every metric")
+    add_metric(result, "name or alias of a metric; may be repeated; all: every metric but tables")
     add_functions(result)
     result.add_argument(
         "--list-metrics", action="store_true", help="print the names of the metrics and exit"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ccltui.report.output import print_message, write_report
 from ccltui.report.text_layout import table, text_bytes
+
+if TYPE_CHECKING:
+    from ccltui.metrics.metric import Metric
 
 HEADER = ("name", "unit", "needs", "definition")
 
@@ -13,12 +18,16 @@ def run() -> int:
     from ccltui.metrics import registry  # noqa: PLC0415
 
     rows = [
-        (metric.name, metric.unit, "; ".join(metric.needs), metric.definition)
+        (metric.name, metric.unit, "; ".join(metric.needs), metric.definition + _note(metric))
         for metric in registry.metrics().values()
     ]
     write_report(text_bytes(table(HEADER, rows)), None)
     print_broken_plugins()
     return 0
+
+
+def _note(metric: Metric) -> str:
+    return "" if metric.in_all else " Not in all: ask for it by name."
 
 
 def run_names() -> int:

@@ -115,15 +115,19 @@ def _by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
-    """Return the metrics of ``names`` (or aliases), each once, in that order; ``all`` is every one.
+    """Return the metrics of ``names`` (or aliases), each once, in that order.
 
+    ``all`` is every metric but the tables that are computed by name only.
     Raises GrammarError for an unknown name, with similar names and the list.
     """
     from ccltui.metrics import registry  # noqa: PLC0415
 
     chosen: dict[str, Metric] = {}
     for name in names:
-        found = registry.metrics().values() if name == ALL_METRICS else [find_metric(name)]
+        if name == ALL_METRICS:
+            found = [metric for metric in registry.metrics().values() if metric.in_all]
+        else:
+            found = [find_metric(name)]
         chosen.update((metric.name, metric) for metric in found)
     return tuple(chosen.values())
 

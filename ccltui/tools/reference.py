@@ -102,6 +102,7 @@ def _metric_section(metric: Metric) -> str:
         f"- **Value**: `{metric.headline}`, in {metric.unit}",
         f"- **Needs**: {'; '.join(metric.needs)}",
         *([f"- **Aliases**: {aliases}"] if aliases else []),
+        *([] if metric.in_all else ["- **By name only**: `--metric all` leaves it out"]),
         *(f"- **`--set {name}=…`**: {meaning}" for name, meaning in metric.parameters.items()),
     ]
     better = {True: "Higher is better.", False: "Lower is better.", None: ""}

@@ -73,7 +73,7 @@ class Display:
         """Give the panes their paint functions, after numpy is imported."""
         if self._prepared:
             return
-        from ccltui.tui.panes import collective_drawer  # noqa: PLC0415
+        from ccltui.tui.panes.details import collective_drawer  # noqa: PLC0415
 
         self._prepared = True
         for pane in all_panes():

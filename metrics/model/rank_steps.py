@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.id_lookup import first_rows
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
@@ -142,29 +143,9 @@ def launch_rows(trace: RankTrace, chosen: I64 | None = None) -> I32:
 
     ``chosen`` are the rows of ``gpu`` that are asked for; None for all.
     """
-    work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
+    work = trace.group("gpu").correlation
     work = work if chosen is None else work.take(chosen)
-    known = np.arange(len(keys), dtype=np.int32)
-    if len(keys) and keys.min() < 0:
-        known = known[keys >= 0]
-        keys = keys[known]
-    if not len(known) or not len(work):
-        return np.full(len(work), MISSING, np.int32)
-    low, high = int(keys.min()), int(keys.max())
-    if high - low <= _MAX_TABLE_RATIO * len(keys):  # calls have consecutive numbers
-        table = np.full(high - low + 2, MISSING, np.int32)
-        table[keys[::-1] - low] = known[::-1]  # the first of several with one number
-        return table.take(
-            np.clip(work - low, -1, high - low + 1)
-        )  # numbers outside of the table: its last entry, -1
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
-    rows = order[at]
-    return np.where(keys[rows] == work, known[rows], np.int32(MISSING))
-
-
-_MAX_TABLE_RATIO: Final = 8
-"""A table of correlation ids is quicker than a search up to so many ids in its range per call."""
+    return first_rows(trace.group("runtime").correlation, work)
 
 
 def launch_times(trace: RankTrace, rows: I32) -> I64:

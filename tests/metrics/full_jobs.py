@@ -38,7 +38,10 @@ _GROUPS = (
 
 
 def trained(rank: int, scale: float = 1.0) -> RankTrace:
-    """Three steps: unequal work, two reductions, two exchanges of tokens, a copy, late launches."""
+    """Three steps: unequal work, two reductions, two exchanges of tokens, a copy, late launches.
+
+    The product and the copy are launched in a range of the user.
+    """
     gpu, runtime, operators, marks = [], [], [], []
     for i in range(3):
         at = 1000.0 * i
@@ -48,7 +51,7 @@ def trained(rank: int, scale: float = 1.0) -> RankTrace:
             Event("aten::mm", at + 4, 3, 1, shapes=SHAPES),
             Event("moe::router_topk", at + 440, 8, 1),
         ]
-        marks.append(step(i, at, 900))
+        marks += [step(i, at, 900), Event("forward", at + 2, 10, 1)]
     return _scaled(
         scale,
         rank,

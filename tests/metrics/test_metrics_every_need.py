@@ -172,6 +172,12 @@ NEEDS: Mapping[str, Need] = {
     "operators with shapes (record_shapes=True), or an execution trace": Need(
         {"not_applicable": no_shapes}, ("record_shapes=True", "execution trace")
     ),
+    "operators": Need({"not_applicable": no_shapes}, ("no operator was recorded",)),
+    "launch records or External ids": Need({"not_applicable": no_launches}, ("launch record",)),
+    "launch records": Need({"not_applicable": no_launches}, ("launch record",)),
+    "nn.Module frames or ranges of the user": Need(
+        {"not_applicable": no_markers}, ("nn.Module", "range of the user")
+    ),
     "expert-load side files, or all-to-alls with splits between known ranks": Need(
         {"no_side_file": no_sizes}, ("side file", "splits")
     ),

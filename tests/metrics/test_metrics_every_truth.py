@@ -49,13 +49,17 @@ TRUTH: Mapping[str, float] = {
     "idle_ratio": IDLE / WINDOW,
     "iter_time": 0.9,
     "kernel_categories": PRODUCTS / (KERNELS + COPIES),
+    "kernels": (KERNELS + COPIES) / 4 / 1000,
     "launch_bound": 1 / 2,  # of gaps before the copy and before the small kernel the second
     "link_utilization": WIRE / SHORTEST / 1e3 / 300,
     "memory_transfer": 0.045,
     # 6 * (10,000 - 100) + 12 * 2 layers * 2 heads * 4 * 16 positions, on four A100
     "mfu": 100 * (59_400 + 3_072) * TOKENS_PER_S / (4 * 312e12),
+    "modules": (PRODUCTS + COPIES) / (KERNELS + COPIES),  # the range covers their launches
     "moe_fraction": (EXCHANGES + SMALL) / KERNELS,
     "network_utilization": WIRE / WINDOW / 1e3,
+    # reductions and exchanges have no launch record
+    "operators": (PRODUCTS + COPIES + SMALL) / (KERNELS + COPIES),
     "rank_imbalance": (390 + 120 * 3) / COMP,
     "sm": (WINDOW - IDLE) / WINDOW,
     "straggler_lag": (120 + 75 + 0 + 0) / 4,

@@ -42,18 +42,21 @@ ADDS: Mapping[str, tuple[str, ...]] = {
     "kernel_categories": (
         *("work_time_ms", "by_category.*.ms", "by_category.*.calls", "per_rank.*_ms"),
     ),
+    "kernels": ("work_time_ms", "num_events"),
     "launch_bound": ("launch_bound_ms", "num_launches", "per_rank.*.launch_bound_ms"),
     "link_utilization": ("num_collectives",),
     "memory_transfer": (
         *("uncovered_mem_ms", "mem_time_ms", "num_copies", "total_bytes"),
         *("by_kind.*.bytes", "by_kind.*.count", "by_kind.*.time_ms", "per_rank.*.*mem*_ms"),
     ),
+    "modules": ("num_events",),
     "moe_fraction": ("moe_ms", "expert_comm_ms", "kernel_time_ms"),
     "network_utilization": ("wire_bytes", "by_dim.*.wire_bytes", "by_locality.*.wire_bytes"),
     "node_locality": (
         *("intra_node_bytes", "intra_node_ms"),
         *("by_dim.*.intra_node_bytes", "by_type.*.intra_node_bytes"),
     ),
+    "operators": ("num_events",),
     "pipeline_bubble": ("total_time_ms",),
     "rank_imbalance": ("per_rank.*.comp_time_ms", "comp_time_ms.mean"),
     "run_compare": ("num_steps",),
@@ -93,6 +96,7 @@ NO_SUMS: Mapping[str, str] = {
 BETWEEN: tuple[str, ...] = (
     *("blame_chain", "busbw", "comm_comp_overlap", "communication_fraction", "gpu_busy"),
     *("idle_ratio", "iter_time", "kernel_categories", "link_utilization", "mfu", "moe_fraction"),
+    *("modules", "operators"),
     *("network_utilization", "node_locality", "sm", "straggler_cause"),
     *("straggler_lag", "temporal_breakdown", "trace_proxy_latency", "trace_tflops"),
     *("wait_vs_transfer", "clock_offsets"),
@@ -121,6 +125,7 @@ SCALES: Mapping[str, Mapping[str, Kind]] = {
     },
     "run_compare": {"rows.*.n": "same", "rows.*.n_against": "same", "rows.*": "time"},
     "straggler_cause": {"per_rank.*": "time"},
+    "operators": {"operators.*.tflops": "rate"},
     "trace_tflops": {"of_peak_pct": "rate", "trace_tflops": "rate", "per_rank.*": "rate"},
 }
 """Leaves whose name does not tell how they follow the speed of the job; own rules go first."""
@@ -140,12 +145,15 @@ DOUBLES: Mapping[str, tuple[str, ...]] = {
     "comm_comp_overlap": ("num_comm_kernels", "num_comp_kernels", "uncorrelated"),
     "dominant_kernel": ("num_kernels",),
     "idle_ratio": ("num_gaps",),
+    "kernels": ("num_events",),
     "launch_bound": ("num_gaps", "num_gaps_unknown", "num_launches"),
     "link_utilization": ("num_collectives",),
     "memory_transfer": ("total_bytes", "num_copies"),
     "mfu": ("tokens_per_s", "total_count"),
+    "modules": ("num_events",),
     "network_utilization": ("wire_bytes",),
     "node_locality": ("intra_node_bytes",),
+    "operators": ("num_events",),
     "pipeline_bubble": ("bubble_time_ms", "total_time_ms", "num_ranks"),
     "straggler_cause": ("num_blamed", "num_examined", "blamed_lag_ms", "explained_lag_ms"),
     "straggler_lag": ("num_collectives", "num_ranks", "ties"),

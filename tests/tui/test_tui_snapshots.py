@@ -23,6 +23,7 @@ KEYS = {
     "detail": ("2", "]", "enter", "tab", "j"),
     "files": ("5", "j"),
     "steps": ("6", "j"),
+    "kernels": ("*", "j"),
     "streams": ("3", "u", *"wwww"),
     "block": ("2", "]", "3", "R"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),

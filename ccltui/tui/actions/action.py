@@ -35,6 +35,7 @@ class Effect(Enum):
 
     PROMPT_WINDOW = auto()
     PROMPT_FILTER = auto()
+    PROMPT_ROWS = auto()
     PROMPT_SEARCH = auto()
     PROMPT_GOTO = auto()
     PROMPT_RANKS = auto()

@@ -16,6 +16,7 @@ from ccltui.tui.moves import (
     chart_moves,
     compare_ranks,
     drawer,
+    kernel_rows,
     loss_list,
     row_moves,
     search_steps,
@@ -38,6 +39,7 @@ FILES: Final = only(pane_names.FILES)
 STEPS: Final = only(pane_names.STEPS)
 RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
+WORK: Final = only(pane_names.KERNELS)
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
@@ -66,6 +68,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            FILES, files.why_no_capture, hint="open"),
     Action("open.run", ("enter",), "traces of this run", "panes", Effect.OPEN_RUN, RUNS,
            runs.why_no_capture, hint="its traces"),
+    Action("open.longest", ("enter",), "its longest instance", "panes", kernel_rows.to_longest,
+           WORK, kernel_rows.why_no_longest, hint="longest"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
@@ -140,7 +144,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("rows.out", ("ctrl+s",), "more ranks in view", "view",
            chart_moves.zoom_rows(inwards=False), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=False)),
-    Action("view.order", ("o",), "by rank, wait caused, node, group", "view", chart_moves.order,
+    Action("view.order", ("o",), "by rank, wait, node, group", "view", chart_moves.order,
            CHARTS, reasons.chart_is_empty),
     Action("view.pin", ("p",), "keep this rank on top", "view", chart_moves.pin, CHARTS,
            chart_moves.no_rank),
@@ -161,6 +165,15 @@ _OTHERS: Final[tuple[Action, ...]] = (
            no_time, hint="rank", pair="events.previous_rank", pair_help="next, previous rank"),
     Action("events.previous_rank", ("h", "left"), "previous rank", "move",
            view_moves.other_rank(-1), EVENTS, no_time),
+    Action("kernels.sort", ("o", "l", "right"), "sort by the next column", "view",
+           kernel_rows.sort(1), WORK, kernel_rows.why_none, hint="sort", pair="kernels.sort_back",
+           pair_help="sort: next, previous column"),
+    Action("kernels.sort_back", ("h", "left"), "sort by the previous column", "view",
+           kernel_rows.sort(-1), WORK, kernel_rows.why_none),
+    Action("kernels.reverse", ("O",), "most first, or least first", "view", kernel_rows.reverse,
+           WORK, kernel_rows.why_none),
+    Action("kernels.by", ("C",), "by name, operator, ...", "view", kernel_rows.next_pivot,
+           WORK, no_time, hint="by"),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
            TIMELINE, no_time),
@@ -172,6 +185,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            why_not=reasons.no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
            EVENTS, no_time, hint="filter"),
+    Action("filter.rows", ("/", "F"), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
+           WORK, no_time, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
            Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,

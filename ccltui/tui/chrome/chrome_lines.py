@@ -94,17 +94,25 @@ def _window_text(chosen: ViewOptions) -> str:
 def tabs(scene: Scene, width: int) -> Line:
     """Return the tabs and the legend of the pane in view, shortened where space is short.
 
-    Where the tab in view would be cut off, the other tabs shrink to their digits.
+    Tabs shrink to their keys from the right until all fit. Where even that is too long, and the
+    tab in view would be cut off, all others are keys alone.
     """
     shown, panes = pane_in_view(scene), panes_with_tabs(scene)
     full, narrow = (shown.legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
     long = [pane.short_title if width < NARROW else pane.title for pane in panes]
     short = [pane.short_title for pane in panes]
-    for titles, legend in ((long, full), (short, full), (short, narrow)):
+    here = panes.index(shown)
+    last = [*short[:-1], short[-1] if here == len(panes) - 1 else ""]
+    for titles, legend in ((long, full), (short, full), (last, full), (short, narrow)):
         line = _tabs(scene, panes, titles)
         if _size(line) + _size(legend) <= width:
             return spread(line, legend, width, Ink.TAB)
-    here = panes.index(shown)
+    for first in range(len(panes) - 1, 0, -1):
+        titles = [t if at < first or at == here else "" for at, t in enumerate(short)]
+        line = _tabs(scene, panes, titles)
+        if _size(line) + _size(narrow) <= width:
+            return spread(line, narrow, width, Ink.TAB)
+    line = _tabs(scene, panes, short)
     if _size(line[: here + 2]) + _size(narrow) >= width:
         digits = [title if at == here else "" for at, title in enumerate(short)]
         line = _tabs(scene, panes, digits)

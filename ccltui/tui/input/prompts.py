@@ -19,6 +19,7 @@ from ccltui.tui.moves.view_history import Mark, Return
 from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
+from ccltui.tui.state.own.kernel_listing import KERNELS_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -72,6 +73,11 @@ def _filter(text: str, scene: Scene) -> Outcome:
     own = EVENTS_STATE.of(scene.state)
     listing = replace(own.listing, pattern=_pattern(text.strip()))
     return EVENTS_STATE.put(scene.state, replace(own, listing=listing))
+
+
+def _rows(text: str, scene: Scene) -> Outcome:
+    own = KERNELS_STATE.of(scene.state)
+    return KERNELS_STATE.put(scene.state, replace(own, pattern=_pattern(text.strip()), row=0))
 
 
 def _search(text: str, scene: Scene) -> Outcome:
@@ -154,6 +160,12 @@ FILTER = Question(
     _filter,
     lambda scene: listing_of(scene.state).pattern,
 )
+ROWS = Question(
+    "rows whose name matches (regex, case ignored)   empty: all",
+    _rows,
+    lambda scene: KERNELS_STATE.of(scene.state).pattern,
+    previewed=True,
+)
 SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
 GOTO = Question(TITLE, goto, previewed=True, prefix="g")
 RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
@@ -178,6 +190,7 @@ EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggesti
 OF = {
     Effect.PROMPT_WINDOW: WINDOW,
     Effect.PROMPT_FILTER: FILTER,
+    Effect.PROMPT_ROWS: ROWS,
     Effect.PROMPT_SEARCH: SEARCH,
     Effect.PROMPT_GOTO: GOTO,
     Effect.PROMPT_RANKS: RANKS,

@@ -11,6 +11,7 @@ from typing import Final
 from ccltui.tui.panes.alignment_pane import ALIGNMENT
 from ccltui.tui.panes.events import EVENTS
 from ccltui.tui.panes.files import FILES
+from ccltui.tui.panes.kernels_pane import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
 from ccltui.tui.panes.reports import REPORTS
 from ccltui.tui.panes.runs import RUNS
@@ -26,6 +27,7 @@ PANES: Final[tuple[Pane, ...]] = (
     EVENTS,
     FILES,
     STEPS,
+    KERNELS,
     RUNS,
     CLUSTER,
     REPORTS,

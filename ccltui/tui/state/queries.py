@@ -17,6 +17,7 @@ from ccltui.tui.state.view_state import Shown, Versus
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
     from ccltui.metrics.compare.step_diff import StepDiff
+    from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
     from ccltui.metrics.view.job_view import View
@@ -121,6 +122,25 @@ class KernelQuery(ViewQuery["Mapping[str, Track]"]):
         from ccltui.tui.state.device_streams import kernels_of  # noqa: PLC0415
 
         return kernels_of(view, self.category)
+
+
+@dataclass(frozen=True, slots=True)
+class PivotQuery(ViewQuery["PivotColumns"]):
+    """Query for the table of device work of all ranks by name, operator, ...: ``by``."""
+
+    keeps_last = True
+
+    generation: int
+    by: str
+
+    def answer(self, view: View, findings: Findings) -> PivotColumns:
+        """Return the rows with the most time."""
+        from ccltui.metrics.device.pivot_columns import pivot_columns  # noqa: PLC0415
+
+        found = pivot_columns(view, self.by)
+        if findings.complete:  # what was computed for this table alone is not kept
+            view.forget_details()
+        return found
 
 
 @dataclass(frozen=True, slots=True)

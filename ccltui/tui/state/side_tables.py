@@ -23,7 +23,8 @@ def of_traces() -> dict[str, Metric]:
     """Return the metrics of the Summary; those of runs and machines have their own panes."""
     from ccltui.metrics.registry import metrics  # noqa: PLC0415  (after the first paint)
 
-    return {name: one for name, one in metrics().items() if one.category not in _CATEGORIES}
+    found = metrics().items()
+    return {name: one for name, one in found if one.in_all and one.category not in _CATEGORIES}
 
 
 def has_short_texts(job: Job) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.arrays.statistics import ratio
+from ccltui.metrics.device.product_rates import shapes_in
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name
 from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of, is_product
@@ -53,7 +54,7 @@ class Products:
     def add(self, made: Made) -> None:
         """Count calls; those with shapes that give no FLOPs add only to the number of calls."""
         for (name, shapes), calls in made.items():
-            flops = flops_of(name, _shapes(shapes))
+            flops = flops_of(name, shapes_in(shapes))
             if flops is None:
                 self.uncounted += calls
                 continue
@@ -278,14 +279,6 @@ def _made(execution: ExecutionTrace, steps: set[int] | None) -> Made:
         if steps is None or inside:
             found[one.name, msgspec.json.encode(one.shapes).decode()] += 1
     return found
-
-
-def _shapes(text: str) -> list[Any]:
-    try:
-        shapes = msgspec.json.decode(text.encode("utf-8", "surrogatepass"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-    return shapes if isinstance(shapes, list) else []
 
 
 def _peak(view: View) -> float | None:

@@ -31,7 +31,7 @@ NUM_KERNELS = Metric(
     keys=("num_kernels", "per_rank"),
     headline="num_kernels",
     compute=compute,
-    aliases=("kernels",),
+    aliases=("kernel_count",),
 )
 IMPOSTOR = dataclasses.replace(NUM_KERNELS, name="iter_time", aliases=())
 WITHOUT_HEADLINE = dataclasses.replace(NUM_KERNELS, name="other", aliases=(), headline="absent")

@@ -69,21 +69,21 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
-        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps     █ comp  █ net  █ both  "
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps  *  █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
-    assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
+    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
     assert "default_pg 0-7 (84)  lag 100us" in aligned
     assert aligned.endswith(" 10ms ")
 
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps"
-        "        █ compute  █ exposed net  █ overlapped  "
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps  * "
+        "    █ compute  █ exposed net  █ overlapped  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
-    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  ")
+    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
     assert aligned.endswith("  lag 100us         10ms ")
 
 
@@ -96,9 +96,9 @@ def test_the_pane_in_view_is_always_named(pane: str, width: int) -> None:
     assert re.search(rf"\[{named.key} ({named.title}|{named.short_title})\]", drawn)
 
 
-def test_of_other_panes_digits_are_left_where_the_one_in_view_had_no_room() -> None:
+def test_tabs_shrink_to_their_keys_from_the_right() -> None:
     assert text(chrome_lines.tabs(scene(pane=STEPS), 70)) == (
-        "  1  2  3  4  5 [6 Steps]                      █comp █both █net █copy "
+        "  1 Sum  2 Align  3 Time  4  5 [6 Steps] *     █comp █both █net █copy "
     )
 
 

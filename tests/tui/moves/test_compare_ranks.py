@@ -12,7 +12,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.export import rows_of, tabular
 from ccltui.tui.engine import query_answers
 from ccltui.tui.moves import compare_ranks, drawer, row_moves, step_rows, view_moves
-from ccltui.tui.panes import collective_drawer
+from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
 from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE

@@ -8,7 +8,7 @@ from fakes import Plan, scene
 from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, SUMMARY, TIMELINE
 from ccltui.tui.state.own.summary_state import SUMMARY_STATE, SummaryState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
@@ -183,7 +183,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=SUMMARY)
 
     assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
-    assert after(found, view_moves.next_pane(-1)).state.pane == STEPS
+    assert after(found, view_moves.next_pane(-1)).state.pane == KERNELS
     assert TIMELINE_STATE.of(after(found, chart_moves.merge).state).merged
 
 

@@ -9,7 +9,7 @@ from fakes import Plan, full_job, ready_and_end, scene
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.moves import drawer, row_moves, view_moves
-from ccltui.tui.panes.collective_drawer import paint
+from ccltui.tui.panes.details.collective_drawer import paint
 from ccltui.tui.state.answers import Answered, Answers
 from ccltui.tui.state.collective_detail import Detail, Stop, detail
 from ccltui.tui.state.own.pane_names import TIMELINE

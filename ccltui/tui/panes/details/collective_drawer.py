@@ -12,8 +12,8 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import drawer
-from ccltui.tui.panes import comparison, repeated_block
 from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
+from ccltui.tui.panes.details import comparison, repeated_block
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown

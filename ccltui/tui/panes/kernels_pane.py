@@ -1,0 +1,267 @@
+"""The Kernels pane: the device work of all ranks by name, operator, module, stream or rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.text import fit, fit_middle
+from ccltui.tui.state.answers import Query
+from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
+from ccltui.tui.state.own.pane_names import KERNELS as NAME
+from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import GAP, Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.metrics.device.pivot_columns import PivotColumns
+
+_METRICS: Final = {By.CATEGORY: "kernel_categories", By.OPERATOR: "operators", By.MODULE: "modules"}
+_PLURALS: Final = {By.CATEGORY: "categories"}
+_MEDIUM, _WIDE = 104, 132
+_GAP = 2
+_LEAST_NAME = 16
+_DETAIL = 24
+_UNKNOWN = "--"
+
+
+class KernelsPane(Pane):
+    """Table of the device work of all ranks."""
+
+    name = NAME
+    key = "*"
+    title = "Kernels"
+    short_title = "Kern"
+    about = (
+        "Device work of all ranks in the window. exposed: the part that work of another kind "
+        "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS: of "
+        "matrix products and attention whose shapes were recorded. Modules are paths of "
+        "nn.Module, NVTX and user ranges around the launch."
+    )
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Return the reason: no device work is loaded."""
+        lanes = scene.findings.lanes.values()
+        if any(len(track.start_ns) for lane in lanes for track in (lane.compute, lane.network)):
+            return None
+        return "no device work is loaded"
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """Yield the query of the kind of rows in view."""
+        from ccltui.tui.state.queries import PivotQuery
+
+        if not scene.findings.lanes:
+            return ()
+        return (PivotQuery(scene.findings.generation, KERNELS_STATE.of(scene.state).by.value),)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Draw a page of the table that contains the selected row."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """Return the number and kind of the rows, the filter, and the order."""
+        from ccltui.tui.moves import kernel_rows
+
+        own, found = KERNELS_STATE.of(scene.state), kernel_rows.columns(scene)
+        if found is None:
+            return []
+        shown = len(kernel_rows.order(scene))
+        one = found.num_rows == 1 and not own.pattern
+        kind = own.by.value if one else _PLURALS.get(own.by, f"{own.by.value}s")
+        of = f"{numbers.count(shown)} of " if shown != found.num_rows else ""
+        filtered = f" /{fit(own.pattern, 12).rstrip()}/" if own.pattern else ""
+        least = ", least first" if own.reverse else ""
+        order = "" if narrow else f"  by {own.sort.value}{least}"
+        text = f"{of}{numbers.count(found.num_rows)} {kind}{filtered}{order} "
+        return [(text, Ink.TAB)]
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """Return the numbers of the selected row, and its full name."""
+        return _status(scene)
+
+    def count(self, scene: Scene) -> int:
+        """Return the number of listed rows."""
+        from ccltui.tui.moves import kernel_rows
+
+        return len(kernel_rows.order(scene))
+
+    def row(self, scene: Scene) -> int:
+        """Return the place of the cursor."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.place(scene)
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Put the cursor on a row."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.to_row(scene, row)
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason: nothing is loaded, summed or left by the filter."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.why_none(scene) or super().why_no_rows(scene)
+
+    def name_at_cursor(self, scene: Scene) -> str | None:
+        """Return the name of the selected row."""
+        from ccltui.tui.moves import kernel_rows
+
+        found, row = kernel_rows.columns(scene), kernel_rows.chosen(scene)
+        return None if found is None or row is None else found.name[row]
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Yield the listed rows in their order."""
+        from ccltui.tui.moves import kernel_rows
+
+        found = kernel_rows.columns(scene)
+        rows = () if found is None else kernel_rows.order(scene)
+        return (_record(found, row) for row in rows) if found is not None else iter(())
+
+    def metric(self, scene: Scene) -> str:
+        """Return the metric with this table."""
+        return _METRICS.get(KERNELS_STATE.of(scene.state).by, "kernels")
+
+
+KERNELS: Final = KernelsPane()
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+    from ccltui.tui.moves import kernel_rows
+
+    planes = Planes.blank(height, width, Ink.TEXT)
+    found, rows = kernel_rows.columns(scene), kernel_rows.order(scene)
+    room = max(height - 1, 1)
+    at = kernel_rows.place(scene)
+    first = at // room * room  # whole pages: the picture scrolls only when it must
+    if found is None or not rows:
+        why = kernel_rows.why_none(scene) or "still summing the device work"
+        planes.put(1, 1, f"{why[0].upper()}{why[1:]}.", Ink.DIM)
+        return planes
+    shown = rows[first : first + room]
+    lines = _lines(scene, found, shown, width)
+    planes.put(0, 1, lines[0], Ink.DIM)
+    for index, line in enumerate(lines[1:]):
+        on = first + index == at
+        text = ("▶" if on else " ") + line
+        planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
+        planes.listed[1 + index] = first + index
+    return planes
+
+
+def _lines(scene: Scene, found: PivotColumns, rows: Iterable[int], width: int) -> list[str]:
+    """Return the heading and the rows; the name has the room that the numbers leave."""
+    from ccltui.draw.table import Column as Cells
+    from ccltui.draw.table import table
+
+    own = KERNELS_STATE.of(scene.state)
+    columns = _columns(found, width)
+    detailed = width >= _WIDE and any(found.detail)
+    used = sum(size + _GAP for _, size in columns) + (_DETAIL + _GAP if detailed else 0)
+    room = max(width - 2 - used, _LEAST_NAME)
+    mark = "▴" if own.reverse else "▼"
+    titles = [f"{mark}{one.value}" if one is own.sort else one.value for one, _ in columns]
+    name = own.by.value if own.sort is not Column.NAME else f"{mark}{own.by.value}"
+    heading = [Cells(name.ljust(room), widest=room)]
+    heading += [
+        Cells(title.rjust(size), "right", size)
+        for title, (_, size) in zip(titles, columns, strict=True)
+    ]
+    if detailed:
+        heading.append(Cells("shapes" if own.by is By.OPERATOR else "category", widest=_DETAIL))
+    cells = [
+        [
+            fit_middle(_name(found, row, detailed=detailed), room),
+            *(_cell(found, row, column) for column, _ in columns),
+            *([found.detail[row]] if detailed else []),
+        ]
+        for row in rows
+    ]
+    return table(heading, cells, width - 1)
+
+
+def _name(found: PivotColumns, row: int, *, detailed: bool) -> str:
+    """Return the name of a row, with the shapes of an operator that have no column."""
+    with_shapes = found.by == By.OPERATOR.value and not detailed
+    return f"{found.name[row]} {found.detail[row]}".rstrip() if with_shapes else found.name[row]
+
+
+def _columns(found: PivotColumns, width: int) -> list[tuple[Column, int]]:
+    """Return the columns of numbers with their widths, the more the wider the pane."""
+    chosen = [(Column.TOTAL, 16), (Column.CALLS, 8), (Column.MEAN, 9), (Column.MAX, 9)]
+    if width >= _MEDIUM:
+        chosen += [(Column.P95, 9), (Column.EXPOSED, 9), (Column.IMBALANCE, 9)]
+    if any(not isnan(rate) for rate in found.tflops.tolist()):
+        chosen.append((Column.TFLOPS, 7))
+    return chosen
+
+
+def _cell(found: PivotColumns, row: int, column: Column) -> str:
+    if column is Column.TOTAL:
+        total = int(found.total_ns[row])
+        return f"{numbers.duration(total)} {total / max(found.all_ns, 1):6.1%}"
+    if column is Column.CALLS:
+        return numbers.count(int(found.calls[row]))
+    if column is Column.EXPOSED:
+        return numbers.duration(int(found.exposed_ns[row]))
+    if column is Column.IMBALANCE:
+        return _number(float(found.imbalance[row]), ".2f")
+    if column is Column.TFLOPS:
+        return _number(float(found.tflops[row]), ".1f")
+    values = {Column.MEAN: found.mean_ns, Column.MAX: found.max_ns, Column.P95: found.p95_ns}
+    return _time(float(values[column][row]))
+
+
+def _number(value: float, digits: str) -> str:
+    return _UNKNOWN if isnan(value) else format(value, digits)
+
+
+def _time(nanoseconds: float) -> str:
+    return _UNKNOWN if isnan(nanoseconds) else numbers.duration(round(nanoseconds))
+
+
+def _status(scene: Scene) -> tuple[Line, Line]:
+    from ccltui.tui.moves import kernel_rows
+
+    found, row = kernel_rows.columns(scene), kernel_rows.chosen(scene)
+    if found is None or row is None:
+        return [], []
+    parts = [
+        f"mean {_time(float(found.mean_ns[row]))}",
+        f"median {_time(float(found.median_ns[row]))}",
+        f"p95 {_time(float(found.p95_ns[row]))}",
+    ]
+    if found.longest_rank[row]:
+        longest = numbers.duration(int(found.longest_ns[row]))
+        parts.append(f"longest {longest} on {rank_name(found.longest_rank[row])}")
+    parts.append(f"exposed {numbers.duration(int(found.exposed_ns[row]))}")
+    if found.detail[row]:
+        parts.append(found.detail[row])
+    return [(f" {GAP.join(parts)}", Ink.TEXT)], [
+        (f" {found.example[row] or found.name[row]}", Ink.DIM)
+    ]
+
+
+def _record(found: PivotColumns, row: int) -> Record:
+    known: dict[str, float] = {
+        "mean_ns": float(found.mean_ns[row]),
+        "median_ns": float(found.median_ns[row]),
+        "p95_ns": float(found.p95_ns[row]),
+        "max_ns": float(found.max_ns[row]),
+        "imbalance_ratio": float(found.imbalance[row]),
+        "tflops": float(found.tflops[row]),
+    }
+    return {
+        found.by: found.name[row],
+        "detail": found.detail[row],
+        "calls": int(found.calls[row]),
+        "total_ns": int(found.total_ns[row]),
+        "exposed_ns": int(found.exposed_ns[row]),
+        **{name: None if isnan(value) else value for name, value in known.items()},
+    }

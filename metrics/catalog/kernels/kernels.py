@@ -1,0 +1,70 @@
+"""Table of the device work of all ranks by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.pivot_groups import CLASSES, by_name, category
+from ccltui.metrics.device.pivot_rows import COLUMNS_BASIS, table, total_ns
+from ccltui.metrics.device.work_pivot import PivotRow, pivot
+from ccltui.metrics.metric import metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+
+@metric(
+    unit="ms",
+    definition=(
+        "Summed durations of kernels and copies in the measured time, mean over ranks; the "
+        "details list the two hundred names with the most time over all ranks, and the sum of "
+        "the others."
+    ),
+    needs=("GPU kernels",),
+    keys=("work_time_ms", "kernels", "other", "num_names", "num_events"),
+    headline="work_time_ms",
+    label="kernels by name",
+    in_all=False,
+)
+def kernels(view: View) -> Result:
+    """The device work of all ranks by bare name and class, most time first."""
+    ranks = device_ranks(view)
+    rows = pivot(ranks, by_name)
+    shown, other = table(rows, ranks, _described)
+    details: dict[str, Any] = {
+        "work_time_ms": milliseconds(total_ns(rows)) / len(ranks),
+        "kernels": shown,
+        "other": other,
+        "num_names": len(rows),
+        "num_events": sum(row.calls for row in rows),
+    }
+    return answer(
+        kernels,
+        view,
+        details,
+        source="kernel",
+        basis={
+            **COLUMNS_BASIS,
+            "share": "of the summed durations of all kernels and copies",
+            "name": "without template arguments and parameters; the example has the most time",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _described(row: PivotRow) -> dict[str, Any]:
+    name, kind = row.key
+    return {
+        "name": name,
+        "class": kind,
+        "category": category(row.example, CLASSES.index(str(kind))),
+        "num_variants": row.num_texts,
+        "example": row.example,
+    }
+
+
+metric_cal = kernels.document_of

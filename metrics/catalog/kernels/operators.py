@@ -1,0 +1,79 @@
+"""Table of the device work of all ranks by the host operator that launched it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.pivot_groups import by_operator
+from ccltui.metrics.device.pivot_rows import (
+    COLUMNS_BASIS,
+    attributed_share,
+    table,
+    with_launches,
+)
+from ccltui.metrics.device.product_rates import product_rates
+from ccltui.metrics.device.work_pivot import PivotRow, pivot
+from ccltui.metrics.metric import metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed durations of kernels and copies whose launching host operator is "
+        "known; the details list the two hundred operators with the most time, each with the "
+        "shapes of its inputs where they are recorded, and the sum of the others."
+    ),
+    needs=("GPU kernels", "operators", "launch records or External ids"),
+    keys=("attributed_share", "operators", "other", "num_operators", "num_events"),
+    headline="attributed_share",
+    label="kernels by operator",
+    in_all=False,
+)
+def operators(view: View) -> Result:
+    """The device work of all ranks by operator and shapes, most time first."""
+    ranks, missing = with_launches(
+        device_ranks(view), lambda rank: len(rank.trace.group("cpu_ops")) > 0, "operator"
+    )
+    rows, rates = pivot(ranks, by_operator), product_rates(ranks)
+
+    def described(row: PivotRow) -> dict[str, Any]:
+        name, shapes = row.key
+        rate = rates.get((name, shapes))
+        return {
+            "name": name,
+            "shapes": shapes,
+            "operator_calls": None if rate is None else rate.calls,
+            "tflops": None if rate is None else rate.tflops,
+        }
+
+    shown, other = table(rows, ranks, described)
+    details: dict[str, Any] = {
+        "attributed_share": attributed_share(rows),
+        "operators": shown,
+        "other": other,
+        "num_operators": sum(row.key[0] is not None for row in rows),
+        "num_events": sum(row.calls for row in rows),
+    }
+    return answer(
+        operators,
+        view,
+        details,
+        source="kernel",
+        basis={
+            **COLUMNS_BASIS,
+            "name": "the innermost operator at the launch; inside a matrix product or attention "
+            "with recorded shapes that one; null where none is known",
+            "tflops": "FLOPs by the shapes of the inputs over the whole duration of the computing "
+            "kernels that the operator launched and that begin in the measured time",
+        },
+        reasons=[*missing, *without_device(view)],
+    )
+
+
+metric_cal = operators.document_of
