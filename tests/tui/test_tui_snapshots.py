@@ -14,7 +14,7 @@ from ccltui.tui.state.queries import is_waiting
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KEYS = {
-    "summary": ("1", "j", "j"),
+    "overview": ("1", "j", "j"),
     "alignment": ("2", "]"),
     "timeline": ("2", "]", "3", "w", "w"),
     "events": ("4", "]"),
