@@ -9,13 +9,14 @@ from typing import Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 
-_INKS: Final = {
+INKS: Final = {
     "compute": Ink.COMPUTE,
     "waiting": Ink.WAITING,
     "communication": Ink.EXPOSED,
     "copies": Ink.COPY,
     "idle": Ink.IDLE,
 }
+"""Colour of each kind of part."""
 _SHADES: Final = "█▓▒░"
 """Parts of one kind in turn: their colour is the same, and fills less of a cell each time."""
 _MONO: Final = {
@@ -53,13 +54,13 @@ class Cell:
 
 def cells_of(parts: Sequence[Part], *, colour: bool) -> list[Cell]:
     """Return the look of each part: a colour for each kind, a character for each part of it."""
-    found, seen = [], dict.fromkeys(_INKS, 0)
+    found, seen = [], dict.fromkeys(INKS, 0)
     for part in parts:
         at = seen[part.kind]
         seen[part.kind] += 1
         # Idle time is drawn lighter than work from its first cause on.
         glyphs = (_SHADES[2:] if part.kind == "idle" else _SHADES) if colour else _MONO[part.kind]
-        found.append(Cell(glyphs[min(at, len(glyphs) - 1)], _INKS[part.kind]))
+        found.append(Cell(glyphs[min(at, len(glyphs) - 1)], INKS[part.kind]))
     return found
 
 
@@ -95,5 +96,5 @@ def put_legend(
     """Draw one line of the legend."""
     cells = cells_of(parts, colour=colour)
     for index in row:
-        x = planes.put(y, x, f"{cells[index].glyph} ", cells[index].ink)
-        x = planes.put(y, x, f"{parts[index].text}{GAP}", Ink.TEXT)
+        x = planes.put(y, x, cells[index].glyph, cells[index].ink)
+        x = planes.put(y, x, f" {parts[index].text}{GAP}", Ink.TEXT)

@@ -38,6 +38,7 @@ class Finding(Struct, frozen=True):
         value: the number that the sentence states first, None without one; ``unit`` is its unit.
         unit: see ``value``.
         evidence: the place that shows it, as `fix_first` describes it, None where there is none.
+        kind: kind of the part of `step_composition` that the time is in, "" where there is none.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Finding(Struct, frozen=True):
     value: float | None = None
     unit: str = "ms"
     evidence: Mapping[str, Any] | None = None
+    kind: str = ""
 
 
 def details_of(results: Results, name: str) -> Mapping[str, Any]:
@@ -150,6 +152,7 @@ def _losses(results: Results) -> list[Finding]:
             f"losses.{number}",
             row.get("lost_ms"),
             evidence=row["evidence"],
+            kind="waiting" if row.get("kind") == "straggler" else str(row.get("kind", "")),
         )
         for number, row in enumerate(rows[:SHOWN_LOSSES])
     ]
@@ -218,10 +221,10 @@ def matched(results: Results) -> str:
         return ""
     left = [f"{match[kind]} {kind}" for kind in ("mismatched", "incomplete") if match.get(kind)]
     apart = f"; {', '.join(left)}" if left else ""
-    return f"Matched collectives by confidence: {', '.join(sure)}{apart}."
+    return f"Collectives matched: {', '.join(sure)} confidence{apart}."
 
 
 def clocks(results: Results) -> str:
     """Return how precisely the clocks are known, "" where they are not."""
     bar = details_of(results, "clock_offsets").get("residual_p95_us")
-    return "" if bar is None else f"The clocks of the ranks are known to {bar:.4g} us."
+    return "" if bar is None else f"Clocks are known to {bar:.4g} us."

@@ -101,6 +101,7 @@ def _metric_section(metric: Metric) -> str:
     aliases = ", ".join(f"`{alias}`" for alias in metric.aliases)
     facts = [
         f"- **Value**: `{metric.headline}`, in {metric.unit}",
+        f"- **Label**: {metric.title}",
         f"- **Needs**: {'; '.join(metric.needs)}",
         *([f"- **Aliases**: {aliases}"] if aliases else []),
         *(f"- **`--set {name}=…`**: {meaning}" for name, meaning in metric.parameters.items()),

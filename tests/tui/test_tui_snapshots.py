@@ -26,8 +26,8 @@ KEYS = {
     "streams": ("3", "u", *"wwww"),
     "block": ("2", "]", "3", "R"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),
-    "losses": ("1", "k"),
-    "metric": ("1", "j", "j", "enter"),
+    "unavailable": ("1", "u", "G"),
+    "metric": ("1", "G", "k", "k", "enter"),
 }
 
 

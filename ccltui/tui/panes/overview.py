@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ccltui.draw import numbers
-from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
+from ccltui.draw.composition import INKS, Part, legend_rows, put_composition, put_legend
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
@@ -107,7 +107,8 @@ def _add_findings(page: Page, scene: Scene, chosen: int | None) -> None:
         if index or not begins_with_verdict:
             number = index + (not begins_with_verdict)
             ink = Ink.LABEL if finding.metric == "fix_first" else Ink.DIM
-            page.row(index, f"{number} {finding.text}", ink, on=index == chosen)
+            mark = INKS.get(finding.kind) if scene.colour else None
+            page.row(index, f"{number} {finding.text}", ink, on=index == chosen, number=mark)
     page.blank()
 
 
@@ -123,10 +124,9 @@ def _add_step(page: Page, scene: Scene) -> None:
     listed = [part for part in parts if part.share >= _LEAST_SHARE]
     for row in legend_rows(listed, width):
         page.add(_legend(listed, row, colour=scene.colour))
-    if len(listed) < len(parts):
-        names = ", ".join(part.name for part in parts if part.share < _LEAST_SHARE)
-        page.text(f"below {_LEAST_SHARE:.1%} each: {names}", Ink.DIM, most=2)
-    page.blank()
+    if left := len(parts) - len(listed):
+        what = "1 part is" if left == 1 else f"{left} parts are"
+        page.text(f"{what} below {_LEAST_SHARE:.1%}: see step composition", Ink.DIM)
 
 
 def _legend(parts: Sequence[Part], row: Sequence[int], *, colour: bool) -> Drawn:
