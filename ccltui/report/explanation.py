@@ -23,6 +23,7 @@ METRICS: Final = (
     "verdict",
     "iter_time",
     "step_variability",
+    "step_composition",
     "temporal_breakdown",
     "fix_first",
     "what_if_no_straggler",

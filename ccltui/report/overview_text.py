@@ -15,6 +15,8 @@ from ccltui.metrics.result import Result
 Results = Mapping[str, Result]
 
 SHOWN_LOSSES: Final = 3
+_SPAN_TOLERANCE: Final = 0.1
+"""Difference between markers and device work of a step above which both are stated."""
 _IDLE: Final = {
     "data_loading": "data loading",
     "synchronisation": "synchronisation",
@@ -86,7 +88,10 @@ def step_time(results: Results) -> str:
     if mean is None:
         return ""
     spread = found.get("std_iter_time_ms")
-    text = f"A step takes {mean:.4g} ms"
+    device = details_of(results, "step_composition").get("step_ms")
+    # Markers end when the host has launched the work, which may be long before it is done.
+    apart = device is not None and abs(device - mean) > _SPAN_TOLERANCE * max(device, mean)
+    text = f"The markers of a step last {mean:.4g} ms" if apart else f"A step takes {mean:.4g} ms"
     text += "" if spread is None else f", standard deviation {spread:.3g} ms"
     text += f" (n = {count})"
     median = found.get("p50_iter_time_ms")
@@ -94,7 +99,7 @@ def step_time(results: Results) -> str:
     slowest = details_of(results, "step_variability").get("slowest_step")
     if slowest and slowest.get("iter_time_ms") is not None:
         text += f"; slowest {slowest['iter_time_ms']:.4g} ms, step {slowest['step']}"
-    return f"{text}."
+    return f"{text}; on the devices a step takes {device:.4g} ms." if apart else f"{text}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SPARK = 16
 _TREND = 14
 _TITLE = 22
-_WIDEST = 28  # most characters of a title, with its indent
+_WIDEST = 32  # most characters of a label, with its indent
 _COLUMNS = (
     Column("metrics", widest=_WIDEST),
     Column("value", "right"),

@@ -119,8 +119,7 @@ _ANY_WIDTH: Final = 1000
 """Width to count the lines of tables with: their number is the same at each."""
 _HINTS: Final = {
     Section.FINDINGS: "enter shows where; ! shows the next",
-    Section.RANKS: "busy: share of time with computation or copies; waits: sums over collectives; "
-    "enter: this rank in Timeline",
+    Section.RANKS: "waits are sums over collectives; enter: this rank in Timeline",
     Section.METRICS: "enter folds or unfolds; u lists what is unavailable",
     Section.NOTES: "enter shows what can be done",
 }
