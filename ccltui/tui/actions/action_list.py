@@ -26,7 +26,7 @@ from ccltui.tui.moves import (
 )
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.panes import files, runs
-from ccltui.tui.state import metric_list
+from ccltui.tui.state.figures import metric_list
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ccltui.tui.moves import loss_list
-from ccltui.tui.state import metric_list
-from ccltui.tui.state.metric_list import chosen_row, items
+from ccltui.tui.state.figures import metric_list
+from ccltui.tui.state.figures.metric_list import chosen_row, items
+from ccltui.tui.state.figures.rank_board import board
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import TIMELINE
-from ccltui.tui.state.rank_board import board
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

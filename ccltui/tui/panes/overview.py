@@ -15,13 +15,13 @@ from ccltui.draw.text import wrap
 from ccltui.report import overview_text
 from ccltui.tui.moves import loss_list
 from ccltui.tui.moves.overview_rows import chosen_of, section_of, sections, selected_row
-from ccltui.tui.panes.metric_lines import add_metrics
-from ccltui.tui.panes.metric_table import by_rank
-from ccltui.tui.panes.overview_page import Drawn, Page
-from ccltui.tui.state.metric_list import chosen_metric
+from ccltui.tui.panes.overview_parts.metric_lines import add_metrics
+from ccltui.tui.panes.overview_parts.metric_table import by_rank
+from ccltui.tui.panes.overview_parts.overview_page import Drawn, Page
+from ccltui.tui.state.figures.metric_list import chosen_metric
+from ccltui.tui.state.figures.rank_board import BoardRow, board
 from ccltui.tui.state.notes import NoteRow, notes, trust
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.rank_board import BoardRow, board
 from ccltui.tui.state.scene import Scene, rank_name
 
 WIDE: Final = 160

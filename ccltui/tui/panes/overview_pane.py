@@ -71,7 +71,7 @@ class OverviewPane(Pane):
 
         if not OVERVIEW_STATE.of(scene.state).table_open:
             return sum(sections(scene).values())
-        from ccltui.tui.panes.metric_table import body_lines
+        from ccltui.tui.panes.overview_parts.metric_table import body_lines
 
         metric = _chosen(scene)
         return 0 if metric is None else len(body_lines(scene, metric, _ANY_WIDTH))
@@ -126,13 +126,13 @@ _HINTS: Final = {
 
 
 def _chosen(scene: Scene) -> Metric | None:
-    from ccltui.tui.state.metric_list import chosen_metric
+    from ccltui.tui.state.figures.metric_list import chosen_metric
 
     return chosen_metric(scene)
 
 
 def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
-    from ccltui.tui.state.metric_rows import fallback, leading, rank_columns
+    from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
 
     result = scene.findings.results.get(metric.name)
     text = wrap(f"{metric.title}: {metric.definition}", width - 2, most=2)
@@ -148,7 +148,7 @@ def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
 
 def _all_metrics(scene: Scene) -> Iterator[Record]:
     """Yield every metric: name, value, unit, range over ranks, window, and why it is absent."""
-    from ccltui.tui.state.metric_rows import extremes, leading, rank_columns
+    from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
 
     labels = tuple(scene.findings.lanes)
     for metric in scene.findings.metrics:
@@ -177,7 +177,7 @@ def _all_metrics(scene: Scene) -> Iterator[Record]:
 
 def _by_rank(scene: Scene, metric: Metric) -> Iterator[Record]:
     """Yield one metric for the job, then rank by rank."""
-    from ccltui.tui.state.metric_rows import rank_columns
+    from ccltui.tui.state.figures.metric_rows import rank_columns
 
     labels = tuple(scene.findings.lanes)
     result = scene.findings.results.get(metric.name)

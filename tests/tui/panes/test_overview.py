@@ -23,8 +23,8 @@ from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows, row_moves
 from ccltui.tui.panes import overview
+from ccltui.tui.state.figures.metric_list import UNAVAILABLE, items
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.metric_list import UNAVAILABLE, items
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.rebase_findings import adopt

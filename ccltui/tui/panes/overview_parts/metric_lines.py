@@ -11,9 +11,9 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
-from ccltui.tui.panes.overview_page import MARK, Drawn, Page
-from ccltui.tui.state.metric_list import UNAVAILABLE, Item, items, unavailable_by_category
-from ccltui.tui.state.metric_rows import (
+from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
+from ccltui.tui.state.figures.metric_list import UNAVAILABLE, Item, items, unavailable_by_category
+from ccltui.tui.state.figures.metric_rows import (
     Number,
     extremes,
     fallback,

@@ -10,8 +10,8 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
-from ccltui.tui.state.detail_tables import DetailTable, detail_tables
-from ccltui.tui.state.metric_rows import Number, RankColumns, leading, rank_columns
+from ccltui.tui.state.figures.detail_tables import DetailTable, detail_tables
+from ccltui.tui.state.figures.metric_rows import Number, RankColumns, leading, rank_columns
 from ccltui.tui.state.notes import remarks_on
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
 from ccltui.tui.state.scene import Scene, rank_name
