@@ -24,8 +24,8 @@ Command = Callable[[Sequence[str]], int]
 Attributes = list[int | list[bytes | int]]
 _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
-PANES: Final = ("Summary", "Alignment", "Timeline", "Events", "Files", "Steps")
-PANES_SHORT: Final = ("Sum", "Align", "Time", "Events", "Files", "Steps")
+PANES: Final = ("Overview", "Alignment", "Timeline", "Events", "Files", "Steps")
+PANES_SHORT: Final = ("Over", "Align", "Time", "Events", "Files", "Steps")
 NARROW: Final = 100
 _HEADLESS: Final = (
     *("--metric", "--fail-if", "--format", "--output", "-o", "--detail", "--list-metrics"),

@@ -38,6 +38,8 @@ class Ink(IntEnum):
     EXPOSED = 18
     OVERLAPPED = 19
     COPY = 20
+    WAITING = 21
+    IDLE = 22
 
 
 SHADES: Final = {Ink.COMPUTE: "█", Ink.EXPOSED: "░", Ink.OVERLAPPED: "▒", Ink.COPY: "▓"}
@@ -76,6 +78,7 @@ class _Colours:
     classes: tuple[int | None, int, int, int]  # idle, compute, exposed, overlapped
     ramp: tuple[int | None, ...]
     copy: int = 5  # copies and fills
+    waiting: int = 9  # for a late rank
 
 
 _DARK: Final = _Colours(
@@ -90,6 +93,7 @@ _DARK: Final = _Colours(
     classes=(234, 63, 208, 86),
     ramp=(234, 53, 127, 132, 203, 211, 223, 231),
     copy=140,
+    waiting=228,
 )
 _LIGHT: Final = _Colours(
     text=235,
@@ -103,6 +107,7 @@ _LIGHT: Final = _Colours(
     classes=(254, 18, 166, 31),
     ramp=(254, 216, 207, 198, 160, 89, 52, 16),
     copy=97,
+    waiting=165,
 )
 _DARK_16: Final = _Colours(
     text=7,
@@ -127,6 +132,7 @@ _LIGHT_16: Final = _Colours(
     error=1,
     classes=(15, 4, 1, 10),
     ramp=(15, 3, 13, 9, 5, 1, 4, 0),
+    waiting=6,
 )
 _ANSI: Final = _Colours(
     text=None,
@@ -193,6 +199,8 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.EXPOSED: Look(exposed, idle),
         Ink.OVERLAPPED: Look(overlapped, idle),
         Ink.COPY: Look(colours.copy, idle),
+        Ink.WAITING: Look(colours.waiting, idle),
+        Ink.IDLE: Look(colours.dim, idle),
     }
 
 

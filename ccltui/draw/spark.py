@@ -10,16 +10,17 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def spark(values: Sequence[float | None], width: int) -> str:
-    """Sparkline between the smallest and the largest value, one cell per value; blank if absent.
+    """Sparkline from 0 to the largest value, one cell per value; blank if absent.
 
-    If there are more values than cells, a cell shows the maximum of its values.
+    A value of 0 has the lowest cell to itself. Where a value is negative the scale begins at the
+    smallest one, and a first cell ``±`` says so. If there are more values than cells, a cell shows
+    the maximum of its values.
     """
-    shares = _shares(values, width)
-    known = [value for value in shares if value is not None]
-    if not known:
-        return " " * len(shares)
-    low, high = min(known), max(known)
-    return "".join(_height(value, low, high) for value in shares)
+    known = [value for value in values if value is not None]
+    low, high = min([0, *known]), max([0, *known])
+    sign = "±" if low < 0 else ""
+    shares = _shares(values, width - len(sign))
+    return sign + "".join(_height(value, low, high) for value in shares)
 
 
 def _shares(values: Sequence[float | None], width: int) -> list[float | None]:
@@ -35,9 +36,10 @@ def _shares(values: Sequence[float | None], width: int) -> list[float | None]:
 def _height(value: float | None, low: float, high: float) -> str:
     if value is None:
         return " "
-    if high == low:
-        return _HEIGHTS[3]
-    return _HEIGHTS[min(int((value - low) / (high - low) * 8), 7)]
+    if value == low:
+        return _HEIGHTS[0]
+    steps = len(_HEIGHTS) - 1
+    return _HEIGHTS[max(1, min(round((value - low) / (high - low) * steps), steps))]
 
 
 def bar(done: float, width: int) -> str:

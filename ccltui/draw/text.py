@@ -18,8 +18,8 @@ _UNKNOWN = "?"
 ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·",
-    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*.",
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·▾▸",
+    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*.v>",
 )
 """Translation for terminals that cannot show these characters."""
 

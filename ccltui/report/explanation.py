@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
-from ccltui.metrics.result import Result
 from ccltui.parsers.safe_text import safe_text
+from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.markdown_text import escaped
+from ccltui.report.overview_text import Results, details_of
 from ccltui.report.printable_json import printable_json
 
 METRICS: Final = (
     "verdict",
     "iter_time",
+    "step_variability",
+    "step_composition",
     "temporal_breakdown",
     "fix_first",
+    "what_if_no_straggler",
     "straggler_lag",
     "blame_chain",
     "exposed_communication",
@@ -35,8 +39,6 @@ BUDGET: Final = 8192
 """Largest size of the JSON document in bytes, unless another is asked for."""
 _LEAST: Final = 3
 """Number of statements that are kept whatever the budget."""
-
-Results = Mapping[str, Result]
 
 
 class Claim(Struct, frozen=True):
@@ -95,10 +97,10 @@ def explain(trace: TraceSummary, results: Results) -> Explanation:
     for add in (_step, _parts, _culprit, _losses, _waiting, _exposed):
         claims += add(results)
     claims += _trust(trace, results)
-    found = _details(results, "verdict")
+    found = details_of(results, "verdict")
     return Explanation(
         path=trace.path,
-        headline=_headline(results),
+        headline=overview_text.headline(results),
         verdict=found.get("verdict"),
         confidence=found.get("confidence"),
         claims=tuple(claims),
@@ -161,39 +163,16 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
         claims.pop()
 
 
-def _details(results: Results, name: str) -> Mapping[str, Any]:
-    """Return the details of a result that has a value, empty for any other."""
-    result = results.get(name)
-    return {} if result is None or result.status == "unavailable" else result.details
-
-
-def _headline(results: Results) -> str:
-    result = results.get("verdict")
-    if result is None:
-        return "No verdict was computed."
-    if result.status == "unavailable":
-        why = result.reasons[0].message if result.reasons else "no reason given"
-        return f"I cannot tell who makes the job slow, because {why}."
-    found = result.details
-    sure = f" Confidence: {found['confidence']}." if found.get("confidence") else ""
-    cost = f" It costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
-    if found["verdict"] == "no_straggler":
-        cost = ""
-    text = str(found["why"])
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{cost}{sure}"
-
-
 def _culprit(results: Results) -> list[Claim]:
-    found = _details(results, "verdict")
+    found = details_of(results, "verdict")
     claims = []
-    if found.get("saves_ms") is not None:
-        text = f"Setting the culprit back saves {found['saves_ms']:.4g} ms a step."
-        claims.append(Claim("verdict", text, "verdict", "saves_ms", found["saves_ms"], "ms"))
-    for number, other in enumerate(found.get("also", ())):
-        saves = other.get("saves_ms")
-        cost = "" if saves is None else f", {saves:.4g} ms a step"
-        text = f"Also possible: {other['verdict']}{_who(other.get('culprit'))}{cost}."
-        claims.append(Claim("verdict", text, "verdict", f"also.{number}", saves, "ms"))
+    if saved := overview_text.saving(results):
+        claims.append(Claim("verdict", saved, "verdict", "saves_ms", found["saves_ms"], "ms"))
+    claims += [
+        Claim("verdict", one.text, one.metric, one.key, one.value, one.unit)
+        for one in overview_text.findings(results)
+        if one.key.startswith("also.")
+    ]
     shares = {name: share for name, share in found.get("shares", {}).items() if share}
     if shares:
         ordered = sorted(shares.items(), key=lambda item: -item[1])
@@ -203,28 +182,16 @@ def _culprit(results: Results) -> list[Claim]:
     return claims
 
 
-def _who(culprit: Mapping[str, Any] | None) -> str:
-    if culprit is None:
-        return ""
-    if culprit.get("ranks"):
-        return f" of rank {', '.join(culprit['ranks'][:4])}"
-    for key in ("stage", "group", "host"):
-        if culprit.get(key) is not None:
-            return f" of {key} {culprit[key]}"
-    return ""
-
-
 def _step(results: Results) -> list[Claim]:
-    found = _details(results, "iter_time")
-    mean = found.get("avg_iter_time_ms")
-    if mean is None:
+    text = overview_text.step_time(results)
+    if not text:
         return []
-    text = f"A step takes {mean:.4g} ms (mean of {found.get('num_iterations')})."
+    mean = details_of(results, "iter_time")["avg_iter_time_ms"]
     return [Claim("step", text, "iter_time", "avg_iter_time_ms", mean, "ms")]
 
 
 def _parts(results: Results) -> list[Claim]:
-    found = _details(results, "temporal_breakdown")
+    found = details_of(results, "temporal_breakdown")
     names = {
         "comp_only_ratio": "computation alone",
         "overlap_ratio": "computation beside communication",
@@ -241,16 +208,16 @@ def _parts(results: Results) -> list[Claim]:
 
 
 def _losses(results: Results) -> list[Claim]:
-    rows: Sequence[Mapping[str, Any]] = _details(results, "fix_first").get("losses", ())
     return [
-        Claim("loss", f"{row['sentence']}.", "fix_first", f"losses.{k}", row["lost_ms"], "ms")
-        for k, row in enumerate(rows[:3])
+        Claim("loss", one.text, one.metric, one.key, one.value, one.unit)
+        for one in overview_text.findings(results)
+        if one.metric == "fix_first"
     ]
 
 
 def _waiting(results: Results) -> list[Claim]:
     claims = []
-    lag = _details(results, "straggler_lag")
+    lag = details_of(results, "straggler_lag")
     if lag.get("mean_lag_us") is not None:
         text = (
             f"Between the first and the last arrival at a collective lie {lag['mean_lag_us']:.4g} "
@@ -259,7 +226,7 @@ def _waiting(results: Results) -> list[Claim]:
         claims.append(
             Claim("evidence", text, "straggler_lag", "mean_lag_us", lag["mean_lag_us"], "us")
         )
-    chain = _details(results, "blame_chain")
+    chain = details_of(results, "blame_chain")
     if chain.get("root_rank") is not None and chain.get("root_share") is not None:
         text = (
             f"{chain['root_share']:.0%} of the waiting at collectives began with rank "
@@ -272,7 +239,7 @@ def _waiting(results: Results) -> list[Claim]:
 
 
 def _exposed(results: Results) -> list[Claim]:
-    by_dim = _details(results, "exposed_communication").get("by_dim", {})
+    by_dim = details_of(results, "exposed_communication").get("by_dim", {})
     known = {name: row["exposed_ms"] for name, row in by_dim.items() if row.get("exposed_ms")}
     if not known:
         return []
@@ -283,17 +250,13 @@ def _exposed(results: Results) -> list[Claim]:
 
 
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
-    of = "" if trace.world_size is None else f" of {trace.world_size}"
-    text = f"{trace.ranks}{of} ranks are recorded."
+    text = overview_text.recorded(trace.ranks, trace.world_size)
     claims = [Claim("trust", text, "coll_call_num", "num_traces", trace.ranks)]
-    match = _details(results, "straggler_lag").get("match", {})
-    if match.get("matched") is not None:
-        text = f"{match['matched']} collectives are matched, confidence {match.get('confidence')}."
-        claims.append(Claim("trust", text, "straggler_lag", "match", match["matched"]))
-    clocks = _details(results, "clock_offsets")
-    if clocks.get("residual_p95_us") is not None:
-        text = f"The clocks of the ranks are known to {clocks['residual_p95_us']:.4g} us."
-        bar = clocks["residual_p95_us"]
+    if text := overview_text.matched(results):
+        match = details_of(results, "straggler_lag")["match"]
+        claims.append(Claim("trust", text, "straggler_lag", "match", match))
+    if text := overview_text.clocks(results):
+        bar = details_of(results, "clock_offsets")["residual_p95_us"]
         claims.append(Claim("trust", text, "clock_offsets", "residual_p95_us", bar, "us"))
     return claims
 

@@ -100,6 +100,7 @@ def _metric_section(metric: Metric) -> str:
     aliases = ", ".join(f"`{alias}`" for alias in metric.aliases)
     facts = [
         f"- **Value**: `{metric.headline}`, in {metric.unit}",
+        f"- **Label**: {metric.title}",
         f"- **Needs**: {'; '.join(metric.needs)}",
         *([f"- **Aliases**: {aliases}"] if aliases else []),
         *([] if metric.in_all else ["- **By name only**: `--metric all` leaves it out"]),

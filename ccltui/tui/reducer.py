@@ -15,7 +15,7 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.pane_names import SUMMARY
+from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.queries import answered
 from ccltui.tui.state.rebase_findings import adopt
@@ -41,7 +41,7 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
 def _opened(scene: Scene) -> Scene:
     """Return the scene of a scanned directory: one without traces shows its other contents."""
     job = scene.session.job
-    if job is None or job.capture.files or scene.state.pane != SUMMARY:
+    if job is None or job.capture.files or scene.state.pane != OVERVIEW:
         return scene
     for pane in all_panes():
         if pane.opens_without_traces and pane.why_unavailable(scene) is None:

@@ -56,6 +56,7 @@ BUILT_IN: Final = (
     "runs.run_step_time",
     "runs.run_throughput",
     "kernels.sm",
+    "time.step_composition",
     "time.step_variability",
     "stragglers.straggler_cause",
     "time.temporal_breakdown",

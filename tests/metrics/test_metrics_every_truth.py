@@ -62,6 +62,7 @@ TRUTH: Mapping[str, float] = {
     "operators": (PRODUCTS + COPIES + SMALL) / (KERNELS + COPIES),
     "rank_imbalance": (390 + 120 * 3) / COMP,
     "sm": (WINDOW - IDLE) / WINDOW,
+    "step_composition": COMP / WINDOW,
     "straggler_lag": (120 + 75 + 0 + 0) / 4,
     "temporal_breakdown": COMP / WINDOW,
     "throughput_tokens": TOKENS_PER_S,

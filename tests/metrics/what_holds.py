@@ -60,6 +60,7 @@ ADDS: Mapping[str, tuple[str, ...]] = {
     "pipeline_bubble": ("total_time_ms",),
     "rank_imbalance": ("per_rank.*.comp_time_ms", "comp_time_ms.mean"),
     "run_compare": ("num_steps",),
+    "step_composition": ("window_ms",),
     "straggler_cause": ("num_blamed", "blamed_lag_ms", "num_examined"),
     "straggler_lag": (
         *("num_collectives", "ties", "wait_us.*"),
@@ -97,7 +98,7 @@ BETWEEN: tuple[str, ...] = (
     *("blame_chain", "busbw", "comm_comp_overlap", "communication_fraction", "gpu_busy"),
     *("idle_ratio", "iter_time", "kernel_categories", "link_utilization", "mfu", "moe_fraction"),
     *("modules", "operators"),
-    *("network_utilization", "node_locality", "sm", "straggler_cause"),
+    *("network_utilization", "node_locality", "sm", "straggler_cause", "step_composition"),
     *("straggler_lag", "temporal_breakdown", "trace_proxy_latency", "trace_tflops"),
     *("wait_vs_transfer", "clock_offsets"),
 )

@@ -7,6 +7,7 @@ import json
 from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, as_json, as_markdown, explain
 from ccltui.report.json_document import TraceSummary
+from ccltui.report.overview_text import findings, step_time
 
 TRACE = TraceSummary("/jobs/one", ranks=8, world_size=8)
 
@@ -95,3 +96,50 @@ def test_its_metrics_exist() -> None:
     from ccltui.metrics.registry import metrics
 
     assert set(METRICS) <= set(metrics())
+
+
+def test_the_step_time_names_what_it_is_of() -> None:
+    numbers = {"avg_iter_time_ms": 58.29, "std_iter_time_ms": 3.21, "num_iterations": 6}
+    slowest = result("step_variability", {"slowest_step": {"step": 13, "iter_time_ms": 64.84}})
+    markers = {"iter_time": result("iter_time", numbers)}
+    near, far = (
+        {**markers, "step_composition": result("step_composition", {"step_ms": device})}
+        for device in (57.62, 290.0)
+    )
+
+    assert step_time({**near, "step_variability": slowest}) == (
+        "A step takes 58.29 ms, standard deviation 3.21 ms (n = 6); slowest 64.84 ms, step 13."
+    )
+    assert step_time(far) == (
+        "The markers of a step last 58.29 ms, standard deviation 3.21 ms (n = 6); on the devices a "
+        "step takes 290 ms."
+    )
+    assert step_time({}) == ""
+
+
+def test_a_loss_has_what_a_step_would_take_without_it() -> None:
+    place = {"rank": "1", "time_us": 3.0}
+    late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": place}
+    other = {"kind": "copies", "what": "copies", "sentence": "1 ms: copies", "evidence": None}
+    rows = [{**row, "lost_ms": 1.0} for row in (late, other, other, other)]
+    replay = {"1": {"ideal_step_time_ms": 55.9, "saved_pct": 4.0}}
+    results = {
+        "verdict": slow_worker(culprit={"ranks": ["1"]}),
+        "fix_first": result("fix_first", {"losses": rows}),
+        "what_if_no_straggler": result("what_if_no_straggler", {"without_rank": replay}),
+    }
+
+    verdict, first, *rest, also = findings(results)
+
+    assert verdict.text.endswith("Confidence: high. Setting the culprit back saves 11.5 ms a step.")
+    assert verdict.evidence == first.evidence == place  # the wait that the culprit causes
+    assert first.text == "2 ms: rank 1; if it came in time a step would take 55.9 ms (-4.0 %)."
+    assert [one.text for one in rest] == ["1 ms: copies."] * 2
+    assert (first.kind, rest[0].kind) == ("waiting", "copies")
+    assert also.text == "Also possible: host of rank 1, 0.5 ms a step."
+
+
+def test_a_culprit_without_a_wait_is_seen_at_its_step() -> None:
+    found = findings({"verdict": slow_worker(culprit={"ranks": ["3"], "steps": [7]})})
+
+    assert found[0].evidence == {"rank": "3", "step": 7}

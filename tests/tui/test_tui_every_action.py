@@ -22,7 +22,8 @@ from ccltui.tui.panes import PANES
 from ccltui.tui.state.scene import Scene
 
 BEFORE: dict[str, tuple[str, ...]] = {
-    "pane.summary": ("2",),
+    "pane.overview": ("2",),
+    "view.fold": ("G",),
     "app.back": ("2", "]", "enter"),
     "stragglers.previous_over": ("2", "]"),
     "rows.out": ("2", "ctrl+w"),

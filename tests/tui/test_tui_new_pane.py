@@ -121,7 +121,7 @@ async def test_a_registered_pane_is_opened_painted_and_walked_through(
 
 
 def test_its_key_is_in_the_help_of_every_pane(labels_pane: LabelsPane) -> None:
-    for name in ("summary", labels_pane.name):
+    for name in ("overview", labels_pane.name):
         lines = ["".join(text for text, _ in line) for line in help_lines(name, 80, {})]
         assert any("&         Labels" in line for line in lines)
 

@@ -13,8 +13,8 @@ from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
 from ccltui.tui.moves.step_rows import STEPS_STATE
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
@@ -23,11 +23,14 @@ Check = Callable[[Scene], object]
 
 KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "pane.steps": (("6",), lambda s: s.state.pane == STEPS and parts_of_steps(s) is not None),
-    "open.ranks": (("1", "enter"), lambda s: SUMMARY_STATE.of(s.state).table_open),
-    "open.ranks of a loss": (
-        ("1", "k", "k", "k", "enter"),
-        lambda s: s.state.pane == ALIGNMENT,
+    "open.ranks": (("1", "G", "k", "enter"), lambda s: OVERVIEW_STATE.of(s.state).table_open),
+    "open.ranks of a loss": (("1", "enter"), lambda s: s.state.pane == ALIGNMENT),
+    "open.ranks of a rank": (
+        ("1", *"jjj", "enter"),
+        lambda s: (s.state.pane, s.state.selection.rank) == (TIMELINE, "5"),
     ),
+    "view.fold": (("1", "G", "k", "space"), lambda s: OVERVIEW_STATE.of(s.state).folded),
+    "view.unavailable": (("1", "u"), lambda s: OVERVIEW_STATE.of(s.state).lists_unavailable),
     "open.loss": (("!",), lambda s: s.state.selection.rank == "5" and described(s) is not None),
     "open.step": (("6", "enter"), lambda s: s.session.filter.steps == (2, 2)),
     "open.step again": (("6", "enter", "enter"), lambda s: s.session.filter.steps is None),
@@ -60,7 +63,7 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
         ("6", "j"),
         lambda s: STEPS_STATE.of(s.state).step not in (2, None),
     ),
-    "move.last_row": (("1", "G"), lambda s: SUMMARY_STATE.of(s.state).section is Section.METRICS),
+    "move.last_row": (("1", "G"), lambda s: OVERVIEW_STATE.of(s.state).section is Section.METRICS),
     "app.back": (("2", "x", "escape"), lambda s: not s.state.maximised),
     "back from a comparison": (("3", "V", "enter", "escape"), lambda s: s.state.drawer is None),
     "the other detail": (
@@ -102,7 +105,7 @@ async def test_a_key_does_what_it_says(start: Start, settle: Settle, name: str) 
         (("2", "]", "enter", "x"), {"alignment"}),
         (("2", "]", "enter", "tab", "x"), {"drawer"}),
         (("2", "]", "enter"), {"alignment", "timeline", "drawer"}),
-        (("2", "]", "enter", "1"), {"summary"}),
+        (("2", "]", "enter", "1"), {"overview"}),
         (("2", "]", "enter", "6"), {"steps"}),
     ],
 )

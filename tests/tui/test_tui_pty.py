@@ -83,7 +83,7 @@ def test_slim_and_plain_look_the_same_after_every_key(width: int, height: int) -
         running([APP, "slim"], width, height) as slim,
     ):
         for program in (plain, slim):
-            program.wait_for("arrived last")
+            program.wait_for("most of it is lost")
         settle_equal(plain, slim, "start")
         for key in SCRIPT:
             os.write(plain.descriptor, key.encode())
@@ -94,7 +94,7 @@ def test_slim_and_plain_look_the_same_after_every_key(width: int, height: int) -
 def test_slim_and_plain_look_the_same_after_resizes() -> None:
     with running([APP, "plain"], 100, 30) as plain, running([APP, "slim"], 100, 30) as slim:
         for program in (plain, slim):
-            program.wait_for("arrived last")
+            program.wait_for("most of it is lost")
         for width, height in ((120, 40), (60, 15), (90, 24), (170, 45), (100, 30)):
             for program in (plain, slim):
                 program.resize(width, height)
@@ -106,7 +106,7 @@ def test_slim_and_plain_look_the_same_after_resizes() -> None:
 def busy() -> Iterator[Program]:
     """64 ranks with 360 collectives each at 120x40: every row full of edges."""
     with running([APP, "slim", "64", "60"], 120, 40) as program:
-        program.wait_for("arrived last")
+        program.wait_for("most of it is lost")
         program.drain(1.0)
         yield program
 
@@ -149,7 +149,7 @@ def test_bytes_on_a_wide_screen_stay_within_the_budget() -> None:
         ("rank", "j", 1_000),
     ]
     with running([APP, "slim", "64", "60"], 200, 50) as wide:
-        wide.wait_for("arrived last")
+        wide.wait_for("most of it is lost")
         wide.drain(1.0)
         spent = {name: (wide.press(key), budget) for name, key, budget in budgets}
 
@@ -171,7 +171,7 @@ def test_a_held_key_costs_few_frames_and_then_there_is_silence(busy: Program) ->
 @pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGTERM, 143)])
 def test_the_terminal_is_given_back(number: signal.Signals | None, code: int) -> None:
     with running([APP, "slim"], 80, 24) as program:
-        program.wait_for("arrived last")
+        program.wait_for("most of it is lost")
         if number is None:
             os.write(program.descriptor, b"q")
         else:

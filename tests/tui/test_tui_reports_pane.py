@@ -14,7 +14,7 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import reports
-from ccltui.tui.state.own.pane_names import REPORTS, SUMMARY
+from ccltui.tui.state.own.pane_names import OVERVIEW, REPORTS
 from ccltui.tui.state.pane import panes_with_tabs
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -79,7 +79,7 @@ async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Pa
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
         await listed(pilot)
-        assert pane(app) == SUMMARY
+        assert pane(app) == OVERVIEW
         await pilot.press("9")
         await listed(pilot)
 

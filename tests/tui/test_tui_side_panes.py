@@ -19,7 +19,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import machines
 from ccltui.tui.panes.runs import RUNS as RUNS_PANE
-from ccltui.tui.state.own.pane_names import CLUSTER, KERNELS, RUNS, SUMMARY
+from ccltui.tui.state.own.pane_names import CLUSTER, KERNELS, OVERVIEW, RUNS
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]
@@ -206,7 +206,7 @@ async def test_the_panes_are_only_offered_where_there_is_something(
         await pilot.press("7")
         await pilot.pause()
 
-        assert pane(app) == SUMMARY
+        assert pane(app) == OVERVIEW
         assert app.scene.notice.startswith("no run here")
         await pilot.press("8")
         await pilot.pause()
@@ -241,7 +241,7 @@ async def test_a_directory_with_both_offers_both(opened: Open, runs: Path, clust
         assert "mlx5_0 port 1" in pane_text(app)
         await pilot.press("tab")
         await pilot.pause()
-        assert pane(app) == SUMMARY
+        assert pane(app) == OVERVIEW
 
 
 def after(*keys: str) -> Callable[[Pilot[int]], object]:

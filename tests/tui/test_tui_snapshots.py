@@ -14,7 +14,7 @@ from ccltui.tui.state.queries import is_waiting
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KEYS = {
-    "summary": ("1", "j", "j"),
+    "overview": ("1", "j", "j"),
     "alignment": ("2", "]"),
     "timeline": ("2", "]", "3", "w", "w"),
     "events": ("4", "]"),
@@ -27,8 +27,8 @@ KEYS = {
     "streams": ("3", "u", *"wwww"),
     "block": ("2", "]", "3", "R"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),
-    "losses": ("1", "k"),
-    "metric": ("1", "j", "j", "enter"),
+    "unavailable": ("1", "u", "G"),
+    "metric": ("1", "G", "k", "k", "enter"),
 }
 
 

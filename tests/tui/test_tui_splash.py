@@ -106,7 +106,7 @@ def test_a_signal_before_the_explorer_gives_the_terminal_back(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     with running(slow_start(tmp_path), 80, 24) as program:
-        program.wait_for("[1 Sum]")
+        program.wait_for("[1 Over]")
         assert not echoes(program)
         time.sleep(0.1)
         os.kill(program.pid, number)

@@ -18,6 +18,7 @@ from ccltui.tui.moves import (
     drawer,
     kernel_rows,
     loss_list,
+    overview_rows,
     row_moves,
     search_steps,
     step_rows,
@@ -26,6 +27,7 @@ from ccltui.tui.moves import (
 )
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.panes import files, runs
+from ccltui.tui.state.figures import metric_list
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
@@ -33,7 +35,7 @@ from ccltui.tui.state.view_state import ViewState
 
 ALIGNMENT: Final = only(pane_names.ALIGNMENT)
 TIMELINE: Final = only(pane_names.TIMELINE)
-SUMMARY: Final = only(pane_names.SUMMARY)
+OVERVIEW: Final = only(pane_names.OVERVIEW)
 EVENTS: Final = only(pane_names.EVENTS)
 FILES: Final = only(pane_names.FILES)
 STEPS: Final = only(pane_names.STEPS)
@@ -58,8 +60,12 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("pane.next", ("tab",), "next pane; drawer", "panes", view_moves.tab,
            pair="pane.previous", pair_help="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", view_moves.next_pane(-1)),
-    Action("open.ranks", ("enter",), "evidence; ranks; advice", "panes", view_moves.open_row,
-           SUMMARY, reasons.no_rows, hint="open"),
+    Action("open.ranks", ("enter",), "proof; table; fold; advice", "panes",
+           overview_rows.open_row, OVERVIEW, reasons.no_rows, hint="open"),
+    Action("view.fold", ("space",), "fold, unfold a group", "view", overview_rows.fold,
+           OVERVIEW, overview_rows.why_not_fold),
+    Action("view.unavailable", ("u",), "list what is unavailable", "view",
+           metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, step_rows.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,

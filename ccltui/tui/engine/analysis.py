@@ -36,8 +36,17 @@ FIRST_METRIC: Final = "coll_call_num"
 """The metric that needs least of a rank, so that a number is shown before any chart."""
 MATCHING_METRIC: Final = "straggler_lag"
 """The metric that shows whether matched collectives are reliable; computed before the others."""
-SUMMARY_METRIC: Final = "fix_first"
-"""The metric at the top of the Summary pane."""
+OVERVIEW_METRICS: Final = (
+    "iter_time",
+    "step_variability",
+    "step_composition",
+    "fix_first",
+    "gpu_busy",
+    "clock_offsets",
+    "verdict",
+    "what_if_no_straggler",
+)
+"""Metrics at the top of the Overview pane, the fast ones first."""
 
 
 class Analyst:
@@ -138,7 +147,8 @@ def stages(
     A stage that fails is left out; its error is raised after the last stage.
     """
     findings = replace(findings, metrics=found)
-    urgent = {FIRST_METRIC: 0, MATCHING_METRIC: 1, SUMMARY_METRIC: 2}
+    first = (FIRST_METRIC, MATCHING_METRIC, *OVERVIEW_METRICS)
+    urgent = {name: place for place, name in enumerate(first)}
     ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
     failed: list[Exception] = []
     for stage in (_with_lanes, _with_communicators):

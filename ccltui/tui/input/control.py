@@ -20,7 +20,7 @@ from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, view_history, view_moves
 from ccltui.tui.panes import files, runs
-from ccltui.tui.state.own.pane_names import FILES, SUMMARY
+from ccltui.tui.state.own.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -89,7 +89,8 @@ class Control:
             step = SCROLL.get(event.key)
             self._front.help = None if step is None else self._front.help + step
         else:
-            printable = event.character if event.is_printable else None
+            # A blank separates the strokes of a key, so the space bar goes by its name.
+            printable = event.character if event.is_printable and event.key != "space" else None
             stroke, self.stroke = self.stroke, ""
             if not stroke or not self._press(printable or event.key, stroke):
                 self._press(printable or event.key)
@@ -231,9 +232,9 @@ class Control:
         """Open the traces of the selected run, unless they are open already."""
         capture, job = runs.capture_of_run(self._scene), self._scene.session.job
         if job is not None and capture == job.capture.name:
-            self._go(view_moves.open_pane(SUMMARY)(self._scene), "open.run")
+            self._go(view_moves.open_pane(OVERVIEW)(self._scene), "open.run")
         elif capture is not None:
-            self._app.open_capture(capture, SUMMARY)
+            self._app.open_capture(capture, OVERVIEW)
 
     def _open_help(self) -> None:
         self._front.help = 0

@@ -16,7 +16,7 @@ from ccltui.tui.state.pane import Pane, all_panes
 _NAMES: Final = frozenset(
     {
         *("left", "right", "up", "down", "home", "end", "pageup", "pagedown"),
-        *("escape", "enter", "tab", "backspace", "delete", "insert"),
+        *("escape", "enter", "tab", "space", "backspace", "delete", "insert"),
         *(f"f{number}" for number in range(1, 13)),
     }
 )

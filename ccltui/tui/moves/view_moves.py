@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui.moves import drawer, loss_list, row_moves
+from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, to_collective, to_time
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
 from ccltui.tui.state.own.pane_names import ALIGNMENT
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
@@ -177,24 +177,16 @@ def floor(*, higher: bool) -> Move:
     return move
 
 
-def open_row(scene: Scene) -> ViewState:
-    """Show the evidence of a loss, a metric rank by rank, or a remark in full."""
-    own = SUMMARY_STATE.of(scene.state)
-    if own.section is Section.LOSSES and loss_list.losses(scene):
-        return loss_list.show(scene, own.loss or 0)
-    return SUMMARY_STATE.put(scene.state, replace(own, table_open=True, first_rank=0))
-
-
 def _with_closed_table(state: ViewState) -> ViewState:
-    own = SUMMARY_STATE.of(state)
-    return SUMMARY_STATE.put(state, replace(own, table_open=False)) if own.table_open else state
+    own = OVERVIEW_STATE.of(state)
+    return OVERVIEW_STATE.put(state, replace(own, table_open=False)) if own.table_open else state
 
 
 def is_open(scene: Scene) -> bool:
     """Return whether :func:`back` closes anything."""
     state = scene.state
     opened = shows_drawer(scene) or state.area is not None or state.maximised
-    return opened or SUMMARY_STATE.of(state).table_open or bool(state.search)
+    return opened or OVERVIEW_STATE.of(state).table_open or bool(state.search)
 
 
 def back(scene: Scene) -> ViewState:
@@ -207,7 +199,7 @@ def back(scene: Scene) -> ViewState:
         return replace(state, drawer=Drawer() if focused else None)
     if state.area is not None:
         return replace(state, area=None)
-    if SUMMARY_STATE.of(state).table_open:
+    if OVERVIEW_STATE.of(state).table_open:
         return _with_closed_table(state)
     return replace(state, search="")
 

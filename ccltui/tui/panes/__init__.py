@@ -13,15 +13,15 @@ from ccltui.tui.panes.events import EVENTS
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.kernels_pane import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
+from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.reports import REPORTS
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
-from ccltui.tui.panes.summary_pane import SUMMARY
 from ccltui.tui.panes.timeline_pane import TIMELINE
 from ccltui.tui.state.pane import Pane, register
 
 PANES: Final[tuple[Pane, ...]] = (
-    SUMMARY,
+    OVERVIEW,
     ALIGNMENT,
     TIMELINE,
     EVENTS,

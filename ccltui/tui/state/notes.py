@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ccltui import slow_path
 from ccltui.draw.palette import Ink
@@ -12,7 +12,10 @@ from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.names import listed
 from ccltui.parsers.note_groups import note_groups
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.summary_rows import chosen_metric
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.parsers.job import Job
 
 _ADVICE: Final[Mapping[str, str]] = {
     "truncated_trace": "What came before the end of the file is kept. A file ends early where the "
@@ -38,6 +41,10 @@ _ADVICE: Final[Mapping[str, str]] = {
 }
 
 _RANKS_LISTED: Final = 4
+_NORMAL: Final[Mapping[str, str]] = {
+    "execution_trace": "The execution trace beside it describes calls that the trace does not.",
+}
+"""Notes of the readers that are no problem, with what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +57,12 @@ class NoteRow:
 
 
 def notes(scene: Scene) -> list[NoteRow]:
-    """Return remarks on the selected metric, failed files, then notes of the readers."""
+    """Return failed files, then notes of the readers; those that are no problem come last."""
     job = scene.session.job
     if job is None:
         problem = scene.session.problem
         return [NoteRow(f"x {problem}", Ink.ERROR)] if problem else []
-    found = _remarks(scene)
-    found += [NoteRow(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
+    found = [NoteRow(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
     if job.card_problem:
         text = f"x workload card: {job.card_problem}"
         found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
@@ -68,25 +74,54 @@ def notes(scene: Scene) -> list[NoteRow]:
     for group in note_groups(job.ranks):
         names = listed([rank_name(trace.label) for trace in group.traces], _RANKS_LISTED)
         found.append(_of_reader(f"{names}: ", group.note.code, group.message))
-    return found
+    return sorted(found, key=lambda note: note.ink is Ink.DIM)
 
 
 def _of_reader(sign: str, code: str, message: str) -> NoteRow:
+    if code in _NORMAL:
+        return NoteRow(f"{sign}{message}", Ink.DIM, _NORMAL[code])
     return NoteRow(f"! {sign}{message}", Ink.WARNING, _ADVICE.get(code, ""))
 
 
-def _remarks(scene: Scene) -> list[NoteRow]:
-    """Return the reasons and warnings of the selected metric."""
-    metric = chosen_metric(scene)
-    result = None if metric is None else scene.findings.results.get(metric.name)
-    if metric is None or result is None:
-        return []
+def remarks_on(result: Result) -> list[NoteRow]:
+    """Return the reasons and warnings of a metric, with advice."""
     merged = merged_reasons(result.reasons)
     advice_of = {message: _ADVICE.get(code, "") for code, message in merged}
     advice_of |= {text: "" for text in result.warnings if text not in advice_of}
-    known = [] if scene.session.job is None else scene.session.job.failures
-    return [
-        NoteRow(f"! {metric.title}: {text}", Ink.WARNING, advice)
-        for text, advice in advice_of.items()
-        if not any(failure.error in text for failure in known)  # these have a line of their own
-    ]
+    return [NoteRow(f"! {text}", Ink.WARNING, advice) for text, advice in advice_of.items()]
+
+
+def trust(scene: Scene) -> NoteRow:
+    """Return what the numbers rest on: ranks, matches, clocks, and files that are damaged."""
+    from ccltui.report import overview_text  # noqa: PLC0415  (after the first paint)
+
+    results, job = scene.findings.results, scene.session.job
+    worlds = [result.inputs.get("world_size") for result in results.values()]
+    world = next((size for size in worlds if isinstance(size, int)), None)
+    ranks = len(scene.findings.lanes) or scene.session.ranks_loaded
+    damage = [] if job is None else _damage(job)
+    texts = (
+        overview_text.recorded(ranks, world),
+        overview_text.matched(results),
+        overview_text.clocks(results),
+        *(damage or ["No file is damaged."]),
+    )
+    lacking = bool(damage) or (world is not None and ranks < world)
+    return NoteRow(" ".join(text for text in texts if text), Ink.WARNING if lacking else Ink.DIM)
+
+
+def _damage(job: Job) -> list[str]:
+    """Return how many files are damaged, by kind, one sentence each."""
+    found = []
+    if job.failures:
+        found.append(f"{_files(len(job.failures))} cannot be read.")
+    codes = [{note.code for note in trace.notes} for trace in job.ranks]
+    for code, verb in (("truncated_trace", "truncated"), ("malformed_event", "damaged in places")):
+        count = sum(code in one for one in codes)
+        if count:
+            found.append(f"{_files(count)} {'is' if count == 1 else 'are'} {verb}.")
+    return found
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

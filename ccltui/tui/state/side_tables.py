@@ -20,7 +20,7 @@ _CATEGORIES: Final = frozenset({"runs", "cluster"})
 
 
 def of_traces() -> dict[str, Metric]:
-    """Return the metrics of the Summary; those of runs and machines have their own panes."""
+    """Return the metrics of the Overview; those of runs and machines have their own panes."""
     from ccltui.metrics.registry import metrics  # noqa: PLC0415  (after the first paint)
 
     found = metrics().items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from ccltui.tui.state.own.pane_names import SUMMARY
+from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 
@@ -90,7 +90,7 @@ class Versus:
 class ViewState:
     """All state that keys change. A new state is a new object; nothing else is mutable."""
 
-    pane: str = SUMMARY  # by its name
+    pane: str = OVERVIEW  # by its name
     selection: Selection = field(default_factory=Selection)
     time: TimeView = field(default_factory=TimeView)
     columns: ColumnView = field(default_factory=ColumnView)

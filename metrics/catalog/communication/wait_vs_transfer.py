@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         "match",
     ),
     headline="wait_share",
-    label="waiting share of collectives",
+    label="straggler wait",
     category="stragglers",
     higher_is_better=False,
 )

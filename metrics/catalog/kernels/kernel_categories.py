@@ -54,7 +54,7 @@ class Part:
         "per_rank",
     ),
     headline="gemm_share",
-    label="matrix product share",
+    label="GEMM share",
 )
 def kernel_categories(view: View) -> Result:
     """Sum the device work of every rank by category."""

@@ -10,7 +10,7 @@ from ccltui.tui.actions.action_list import GROUPS, active, all_actions, by_id
 from ccltui.tui.input.keymap import Keymap
 from ccltui.tui.input.prompts import OF
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.own.pane_names import ALIGNMENT, SUMMARY, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 
@@ -92,7 +92,7 @@ def test_keys_lead_to_actions_pane_by_pane() -> None:
     keymap = Keymap()
 
     assert keymap.press(ALIGNMENT, "", "]").action is by_id("stragglers.next")
-    assert keymap.press(SUMMARY, "", "enter").action is by_id("open.ranks")
+    assert keymap.press(OVERVIEW, "", "enter").action is by_id("open.ranks")
     assert keymap.press(TIMELINE, "", "enter").action is by_id("open.detail")
     assert keymap.press(ALIGNMENT, "", "b").problem == "b works in 3 Timeline"
     assert keymap.press(ALIGNMENT, "", "Z").problem == "Z is not a key here: ? lists them"

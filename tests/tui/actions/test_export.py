@@ -32,8 +32,8 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
-from ccltui.tui.state.own.pane_names import EVENTS, SUMMARY, TIMELINE
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import EVENTS, OVERVIEW, TIMELINE
 from ccltui.tui.state.queries import answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer
@@ -41,10 +41,10 @@ from ccltui.tui.state.view_state import Area, Drawer
 
 def test_a_command_line_for_each_pane() -> None:
     options = ExplorerOptions()
-    summary = scene(pane=SUMMARY)
-    summary = own_changed(summary, SUMMARY_STATE, metric=2)
+    listed = scene(pane=OVERVIEW)
+    listed = own_changed(listed, OVERVIEW_STATE, section=Section.METRICS, item="step_ms")
 
-    assert command_line(summary, options) == "ccltui /nowhere/run-0421 --metric step_ms"
+    assert command_line(listed, options) == "ccltui /nowhere/run-0421 --metric step_ms"
     assert command_line(scene(), options) == (
         "ccltui /nowhere/run-0421 --metric straggler_lag --group 'default_pg 0-7'"
     )
@@ -55,7 +55,7 @@ def test_a_command_line_for_each_pane() -> None:
 
 
 def test_the_filter_and_the_options_are_part_of_it() -> None:
-    found = scene(pane=SUMMARY)
+    found = scene(pane=OVERVIEW)
     chosen = ViewOptions(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
     session = replace(found.session, filter=chosen, path="/data/run 1; rm")
     options = ExplorerOptions(
@@ -65,7 +65,7 @@ def test_the_filter_and_the_options_are_part_of_it() -> None:
     words = shlex.split(command_line(replace(found, session=session), options))
 
     assert words == [
-        *("ccltui", "/data/run 1; rm", "--metric", "total_calls", "--window=10ms/"),
+        *("ccltui", "/data/run 1; rm", "--metric", "fix_first", "--window=10ms/"),
         *("--steps", "2-5", "--ranks", "0-2,7", "--rank-map", "3=a.json"),
         *("--profile-mode", "torch", "--raw-clocks"),
     ]
@@ -92,8 +92,10 @@ def test_collectives_as_csv(tmp_path: Path) -> None:
 
 
 def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
-    found = scene(pane=SUMMARY)
-    found = own_changed(found, SUMMARY_STATE, metric=2)
+    found = scene(pane=OVERVIEW)
+    found = own_changed(
+        found, OVERVIEW_STATE, section=Section.METRICS, item="step_ms", table_open=True
+    )
     target = tmp_path / "steps.json"
 
     write_rows(found, str(target))
@@ -102,6 +104,25 @@ def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
     assert rows[0] == {"rank": None, "value": 18.82, "step_ms": None, "std": None, "n": None}
     assert [row["rank"] for row in rows[1:]] == list("01234567")
     assert rows[6]["step_ms"] == 19.0
+
+
+def test_every_metric_with_its_unit_as_json(tmp_path: Path) -> None:
+    target = tmp_path / "metrics.json"
+
+    write_rows(scene(pane=OVERVIEW), str(target))
+
+    rows = {row["metric"]: row for row in json.loads(target.read_text())}
+    assert list(rows) == ["total_calls", "tokens", "step_ms", "straggler_lag", "fix_first"]
+    step = rows["step_ms"]
+    assert (step["label"], step["value"], step["unit"]) == ("step time", 18.82, "ms")
+    assert (step["min"], step["min_rank"], step["max"], step["max_rank"]) == (
+        18.8,
+        "r0",
+        19.0,
+        "r2",
+    )
+    assert step["window"] == "step"
+    assert (rows["tokens"]["value"], rows["tokens"]["reason"]) == (None, "no workload card here")
 
 
 def listed() -> Scene:
@@ -199,7 +220,7 @@ def test_names_are_escaped_and_compute_nothing(tmp_path: Path) -> None:
 
 def test_a_command_line_has_no_key_that_a_line_editor_acts_on() -> None:
     path = "/data/it's\x03\n\x1b[201~\u202e\\x"
-    found = scene(pane=SUMMARY)
+    found = scene(pane=OVERVIEW)
     found = replace(found, session=replace(found.session, path=path))
 
     line = command_line(found, ExplorerOptions())

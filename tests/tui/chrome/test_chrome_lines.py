@@ -18,7 +18,8 @@ from ccltui.tui.chrome.status_lines import status
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import OVERVIEW, STEPS, TIMELINE
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -69,21 +70,21 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
-        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps  *  █ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  *  █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
-    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
+    assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
     assert "default_pg 0-7 (84)  lag 100us" in aligned
     assert aligned.endswith(" 10ms ")
 
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps  * "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * "
         "    █ compute  █ exposed net  █ overlapped  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
-    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
+    assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
     assert aligned.endswith("  lag 100us         10ms ")
 
 
@@ -153,7 +154,8 @@ def test_a_notice_takes_the_second_line() -> None:
 
 
 def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
-    above, below = status(scene(pane=SUMMARY), 40)
+    found = own_changed(scene(pane=OVERVIEW), OVERVIEW_STATE, section=Section.METRICS)
+    above, below = status(found, 40)
 
     assert text(above).rstrip() == " collective calls: Literal collective"
     assert text(below).rstrip() == " calls for tests, mean over ranks."
@@ -209,7 +211,7 @@ def test_a_status_names_whole_facts_only() -> None:
 
 
 def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
-    found = scene(pane=SUMMARY)
+    found = scene(pane=OVERVIEW)
     steps = found.findings.steps
     second = steps[1]
 
@@ -232,7 +234,7 @@ def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:
 
 
 def test_one_iteration_is_no_range() -> None:
-    found = scene(pane=SUMMARY)
+    found = scene(pane=OVERVIEW)
     step = found.findings.steps[0]
     one = replace(found, findings=replace(found.findings, steps=(step,)))
 

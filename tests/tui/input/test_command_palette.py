@@ -9,7 +9,7 @@ from fakes import Plan, scene
 from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW
 from ccltui.tui.state.scene import Scene
 
 
@@ -69,7 +69,7 @@ def test_an_action_that_cannot_act_shows_why_and_keeps_the_palette_open() -> Non
     assert isinstance(after, Commands)
     assert after.prompt.problem == "no collective is matched across ranks"
 
-    merge = typed("view.merge").entries(scene(pane=SUMMARY), {})[0]
+    merge = typed("view.merge").entries(scene(pane=OVERVIEW), {})[0]
     assert merge.why_not == "works in 3 Timeline"
 
     nothing = typed("x y z").press("enter", None, one, {})

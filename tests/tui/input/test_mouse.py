@@ -14,10 +14,10 @@ from ccltui.draw.planes import Planes
 from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import pointer
-from ccltui.tui.panes import alignment, summary, timeline
+from ccltui.tui.panes import alignment, overview, timeline
 from ccltui.tui.state.own.event_listing import EVENTS_STATE
-from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import OVERVIEW, STEPS, TIMELINE
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer, Shown
@@ -120,14 +120,14 @@ def with_remarks(found: Scene) -> Scene:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_click_in_summary_selects_the_row_under_it(width: int) -> None:
-    found = with_remarks(scene(pane=SUMMARY))
-    planes = summary.paint(found, 60, width)
+    found = with_remarks(scene(pane=OVERVIEW))
+    planes = overview.paint(found, 60, width)
     sections = set()
 
     for y in sorted(planes.listed):
         state = pointer.clicked(found, planes, 3, y)
-        sections.add(SUMMARY_STATE.of(state).section)
-        after = summary.paint(found.with_state(state), 60, width)
+        sections.add(OVERVIEW_STATE.of(state).section)
+        after = overview.paint(found.with_state(state), 60, width)
         first = min(at for at, row in after.listed.items() if row == planes.listed[y])
         assert after.row_text(first)[0] == "▶", planes.row_text(y)
         assert after.row_text(y)[1:80] == planes.row_text(y)[1:80]

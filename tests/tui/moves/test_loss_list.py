@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fakes import Plan, full_job, literal_metrics, scene, trace
+from fakes import Plan, full_job, literal_metrics, own_changed, scene, trace
 
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
-from ccltui.tui.moves import loss_list, row_moves, view_moves
-from ccltui.tui.panes import summary
+from ccltui.tui.moves import loss_list, overview_rows, row_moves
+from ccltui.tui.panes import overview
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.own.pane_names import ALIGNMENT, SUMMARY, TIMELINE
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section, SummaryState
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 
 
-def own(found: Scene) -> SummaryState:
-    """State of Summary."""
-    return SUMMARY_STATE.of(found.state)
+def own(found: Scene) -> OverviewState:
+    """State of Overview."""
+    return OVERVIEW_STATE.of(found.state)
 
 
 def opened() -> Scene:
-    return scene(pane=SUMMARY)
+    return scene(pane=OVERVIEW)
 
 
 def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
-    planes = summary.paint(found, height, width)
+    planes = overview.paint(found, height, width)
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 
@@ -40,10 +40,11 @@ def with_result(found: Scene, **details: Any) -> Scene:
 def test_summary_begins_with_three_losses() -> None:
     shown = text(opened())
 
-    assert shown[0] == " fix first: 40.0% of the time no kernel computes; most of it is lost to"
-    assert shown[1].startswith(" 1 the others wait for rank 5")
-    assert shown[3].startswith(" 3 copies run")
-    assert shown[4] == ""
+    assert shown[0] == " No verdict was computed."
+    assert shown[1] == " fix first: 40.0% of the time no kernel computes; most of it is lost to"
+    assert shown[2].startswith("▶1 the others wait for rank 5")
+    assert shown[4].startswith(" 3 copies run")
+    assert shown[5] == ""
 
 
 def test_each_key_press_shows_the_next() -> None:
@@ -63,7 +64,7 @@ def test_each_key_press_shows_the_next() -> None:
     assert view.cells * view.cell_ns < 20 * 300_000
 
     third = second.with_state(loss_list.show_next(second))
-    assert SUMMARY_STATE.of(third.state).loss == 2
+    assert OVERVIEW_STATE.of(third.state).loss == 2
     assert third.with_state(loss_list.show_next(third)).state.pane == ALIGNMENT
 
 
@@ -83,16 +84,21 @@ def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
     )
 
 
-def test_rows_lead_through_losses_metrics_and_remarks() -> None:
+def test_rows_lead_through_findings_ranks_metrics_and_remarks() -> None:
     found = opened()
-    up = found.with_state(row_moves.down(-1)(found))
-    assert (own(up).section, own(up).loss) == (Section.LOSSES, 2)
-    assert text(up)[3].startswith("▶3 ")
-    assert view_moves.open_row(found.with_state(row_moves.first_row(found))).pane == ALIGNMENT
+    third = found.with_state(row_moves.down(2)(found))
+    assert (own(third).section, own(third).loss) == (Section.FINDINGS, 2)
+    assert text(third)[4].startswith("▶3 ")
+    assert overview_rows.open_row(found.with_state(row_moves.first_row(found))).pane == ALIGNMENT
+
+    rank = third.with_state(row_moves.down(1)(third))
+    assert (own(rank).section, own(rank).rank) == (Section.RANKS, 0)
+    shown = overview_rows.open_row(rank)
+    assert (shown.pane, shown.selection.rank) == (TIMELINE, "5")
 
     last = found.with_state(row_moves.last_row(found))
-    assert (own(last).section, own(last).metric) == (Section.METRICS, 4)
-    assert SUMMARY_STATE.of(view_moves.open_row(last)).table_open
+    assert (own(last).section, own(last).item) == (Section.METRICS, "#unavailable")
+    assert OVERVIEW_STATE.of(overview_rows.open_row(last)).lists_unavailable
 
 
 def test_what_is_missing_is_said_instead() -> None:
@@ -100,7 +106,7 @@ def test_what_is_missing_is_said_instead() -> None:
     waiting = replace(found, findings=replace(found.findings, results={}))
     assert loss_list.why_no_evidence(waiting) == "still computing"
     assert loss_list.show_next(waiting) == waiting.state
-    assert text(waiting)[0] == " fix first: …"
+    assert text(waiting)[1] == " fix first: …"
 
     none = replace(found, findings=replace(found.findings, results={}, lanes={}))
     assert loss_list.why_no_evidence(none) == "no rank is loaded"
@@ -125,8 +131,8 @@ def test_of_fewer_remarks_another_is_chosen() -> None:
     fewer = replace(last, session=replace(last.session, job=after))
     none = replace(last, session=replace(last.session, job=job))
 
-    assert any(line.startswith("▶! r1: of 1") for line in text(last))
-    assert any(line.startswith("▶! r0: of 0") for line in text(fewer))
+    assert any(line.startswith("▶! r1: of 1") for line in text(last, 40))
+    assert any(line.startswith("▶! r0: of 0") for line in text(fewer, 40))
     assert text(none)
 
 
@@ -141,16 +147,16 @@ def test_remarks_open_with_what_can_be_done() -> None:
     assert [one.text for one in notes(found)] == ["! r0: the file ends at byte 77 \x1b[31m"]
     last = found.with_state(row_moves.last_row(found))
     assert own(last).section is Section.NOTES
-    assert any(line.startswith("▶! r0: the file ends") for line in text(last))
-    shown = text(last.with_state(view_moves.open_row(last)))
+    assert any(line.startswith("▶! r0: the file ends") for line in text(last, 40))
+    shown = text(last.with_state(overview_rows.open_row(last)))
     assert shown[0] == " ! r0: the file ends at byte 77 ␛[31m"
     assert "the process was killed" in " ".join(shown)
 
 
 def test_an_opened_metric_has_its_whole_definition() -> None:
     found = opened()
-    found = found.with_state(row_moves.down(2)(found))
-    shown = text(found.with_state(view_moves.open_row(found)))
+    found = own_changed(found, OVERVIEW_STATE, section=Section.METRICS, item="step_ms")
+    shown = text(found.with_state(overview_rows.open_row(found)))
 
     assert shown[0] == " step time (step_ms): Literal step time for tests, mean over ranks."
     assert shown[1] == " needs GPU kernels; --metric step_ms prints it"

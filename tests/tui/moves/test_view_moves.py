@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
+from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, SUMMARY, TIMELINE
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE, SummaryState
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
+from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -126,14 +128,14 @@ def test_rows(pane: str) -> None:
     assert after(found, row_moves.last_row, row_moves.first_row).state.selection.rank == "0"
 
 
-def test_rows_of_the_summary_are_metrics_then_ranks() -> None:
-    found = scene(pane=SUMMARY)
+def test_rows_of_a_metric_are_the_lines_of_its_tables() -> None:
+    found = scene(pane=OVERVIEW)
+    own = OverviewState(section=Section.METRICS, item="step_ms")
 
-    moved = after(found, row_moves.down(2))
-    assert SUMMARY_STATE.of(moved.state).metric == 2
-    opened = after(moved, view_moves.open_row, row_moves.down(3))
-    assert SUMMARY_STATE.of(opened.state) == SummaryState(table_open=True, metric=2, first_rank=3)
-    assert not SUMMARY_STATE.of(view_moves.back(opened)).table_open
+    found = found.with_state(OVERVIEW_STATE.put(found.state, own))
+    opened = after(found, overview_rows.open_row, row_moves.down(3))
+    assert OVERVIEW_STATE.of(opened.state) == replace(own, table_open=True, first_row=3)
+    assert not OVERVIEW_STATE.of(view_moves.back(opened)).table_open
 
 
 @pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])
@@ -180,7 +182,7 @@ def test_ranks_by_harm() -> None:
 
 
 def test_panes_in_turn() -> None:
-    found = scene(pane=SUMMARY)
+    found = scene(pane=OVERVIEW)
 
     assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
     assert after(found, view_moves.next_pane(-1)).state.pane == KERNELS

@@ -20,12 +20,12 @@ from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, RankLoaded
 from ccltui.tui.moves import missing_data
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import runs, summary
+from ccltui.tui.panes import overview, runs
 from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.runs import RunsQuery
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.file_rows import FileRow, file_rows
-from ccltui.tui.state.own.pane_names import FILES, RUNS, SUMMARY
+from ccltui.tui.state.own.pane_names import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
@@ -244,7 +244,7 @@ async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> 
             job = app.scene.session.job
             assert job is not None
             assert (job.capture.name, app._background.loads - loads) == (name, at)
-            assert app.scene.state.pane == SUMMARY
+            assert app.scene.state.pane == OVERVIEW
 
 
 def test_a_directory_without_a_file_says_so() -> None:
@@ -254,7 +254,7 @@ def test_a_directory_without_a_file_says_so() -> None:
 
     assert PANE.paint(empty, 4, 60).row_text(1).strip() == "No file here."
     assert missing_data.no_collectives(empty) == "no rank is loaded"
-    shown = summary.paint(empty, 12, 80)
+    shown = overview.paint(empty, 12, 80)
     text = " ".join(shown.row_text(y).strip() for y in range(12))
     assert "No trace that can be shown." in text
     assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text

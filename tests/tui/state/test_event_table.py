@@ -16,7 +16,7 @@ from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.event_table import EventTable, event_table
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
-from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
 from ccltui.tui.state.queries import EventQuery, answered, listed_events, wanted
 from ccltui.tui.state.scene import Scene
 
@@ -155,6 +155,6 @@ def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
     assert answered(found, result).notice == result.problem
 
 
-@pytest.mark.parametrize("pane", [SUMMARY, ALIGNMENT, TIMELINE])
+@pytest.mark.parametrize("pane", [OVERVIEW, ALIGNMENT, TIMELINE])
 def test_nothing_is_listed_where_no_list_is_in_view(pane: str) -> None:
     assert not [query for query in wanted(scene(pane=pane)) if isinstance(query, EventQuery)]

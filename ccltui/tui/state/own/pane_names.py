@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SUMMARY: Final = "summary"
+OVERVIEW: Final = "overview"
 ALIGNMENT: Final = "alignment"
 TIMELINE: Final = "timeline"
 EVENTS: Final = "events"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ccltui.metrics.result import Result
-from ccltui.tui.state.summary_rows import extremes, late_ranks, leading, rank_columns
+from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
 
 LABELS = ("0", "1")
 
@@ -48,15 +48,3 @@ def test_the_leading_column_is_the_headline_s_own() -> None:
 def test_extremes_name_the_ranks() -> None:
     assert extremes({"0": 4.0, "1": None, "2": 9.0}) == (("0", 4.0), ("2", 9.0))
     assert extremes({"0": None}) is None
-
-
-def test_late_ranks_come_by_what_they_cost() -> None:
-    blame = {
-        "0": {"last_count": 30, "caused_wait_us": 10.0},
-        "1": {"last_count": 2, "caused_wait_us": 900.0},
-        "2": {"last_count": 0, "caused_wait_us": 0.0},
-    }
-
-    assert late_ranks(result({"blame": blame, "num_collectives": 84})) == "r1 2   r0 30   of 84"
-    assert late_ranks(result({"blame": {}, "num_collectives": 84})) == ""
-    assert late_ranks(result({})) == ""

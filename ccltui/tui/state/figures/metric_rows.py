@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ccltui.tui.state.own.summary_state import SUMMARY_STATE
-from ccltui.tui.state.scene import Scene, rank_name
-
 if TYPE_CHECKING:
-    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
 
 _PER_STEP = "per_step"
@@ -78,25 +74,6 @@ def trend(result: Result, headline: str) -> list[Number]:
         rows = [row for row in per_step or () if isinstance(row, Mapping)]
     found = [row.get(headline) for row in rows]
     return found if any(_is_number(value) and value is not None for value in found) else []
-
-
-def chosen_metric(scene: Scene) -> Metric | None:
-    """Return the metric that is selected in Summary."""
-    metrics = scene.findings.metrics
-    return metrics[min(SUMMARY_STATE.of(scene.state).metric, len(metrics) - 1)] if metrics else None
-
-
-def late_ranks(result: Result) -> str:
-    """List the ranks that arrived last with counts, the costliest first; "" without any."""
-    blame = result.details.get("blame")
-    total = result.details.get("num_collectives")
-    if not isinstance(blame, Mapping) or not total:
-        return ""
-    ranks = [(label, part["last_count"], part["caused_wait_us"]) for label, part in blame.items()]
-    guilty = sorted((rank for rank in ranks if rank[1]), key=lambda rank: -rank[2])
-    return "   ".join(f"{rank_name(label)} {times}" for label, times, _ in guilty[:6]) + (
-        f"   of {total}" if guilty else ""
-    )
 
 
 def extremes(column: Mapping[str, Number]) -> tuple[tuple[str, float], tuple[str, float]] | None:

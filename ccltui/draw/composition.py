@@ -1,0 +1,100 @@
+"""Draw the parts of a whole as one stacked bar with a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+
+INKS: Final = {
+    "compute": Ink.COMPUTE,
+    "waiting": Ink.WAITING,
+    "communication": Ink.EXPOSED,
+    "copies": Ink.COPY,
+    "idle": Ink.IDLE,
+}
+"""Colour of each kind of part."""
+_SHADES: Final = "█▓▒░"
+"""Parts of one kind in turn: their colour is the same, and fills less of a cell each time."""
+_MONO: Final = {
+    "compute": "█",
+    "waiting": "▓",
+    "communication": "▒=~%",
+    "copies": "+",
+    "idle": "░·:-",
+}
+GAP: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its kind, its name and figures in the legend, and its share of the whole."""
+
+    kind: str
+    name: str
+    figures: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        """Text in the legend."""
+        return f"{self.name} {self.figures}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Character and style of a part."""
+
+    glyph: str
+    ink: Ink
+
+
+def cells_of(parts: Sequence[Part], *, colour: bool) -> list[Cell]:
+    """Return the look of each part: a colour for each kind, a character for each part of it."""
+    found, seen = [], dict.fromkeys(INKS, 0)
+    for part in parts:
+        at = seen[part.kind]
+        seen[part.kind] += 1
+        # Idle time is drawn lighter than work from its first cause on.
+        glyphs = (_SHADES[2:] if part.kind == "idle" else _SHADES) if colour else _MONO[part.kind]
+        found.append(Cell(glyphs[min(at, len(glyphs) - 1)], INKS[part.kind]))
+    return found
+
+
+def put_composition(
+    planes: Planes, y: int, x: int, width: int, parts: Sequence[Part], *, colour: bool
+) -> None:
+    """Draw the parts end to end in so many cells, each to the nearest cell."""
+    passed, left = 0.0, 0
+    for part, cell in zip(parts, cells_of(parts, colour=colour), strict=True):
+        passed += part.share
+        right = min(round(passed * width), width)
+        planes.put(y, x + left, cell.glyph * (right - left), cell.ink)
+        left = max(right, left)
+
+
+def legend_rows(parts: Sequence[Part], width: int) -> list[list[int]]:
+    """Return the indices of the parts on each line of a legend of so many cells."""
+    rows: list[list[int]] = [[]]
+    used = 0
+    for index, part in enumerate(parts):
+        size = len(part.text) + 2 + (len(GAP) if rows[-1] else 0)
+        if rows[-1] and used + size > width:
+            rows.append([])
+            used, size = 0, size - len(GAP)
+        rows[-1].append(index)
+        used += size
+    return rows
+
+
+def put_legend(
+    planes: Planes, y: int, x: int, parts: Sequence[Part], row: Sequence[int], *, colour: bool
+) -> None:
+    """Draw one line of the legend."""
+    cells = cells_of(parts, colour=colour)
+    for index in row:
+        x = planes.put(y, x, cells[index].glyph, cells[index].ink)
+        x = planes.put(y, x, f" {parts[index].text}{GAP}", Ink.TEXT)

@@ -1,0 +1,235 @@
+"""Sentences about a job that the explorer's Overview and ``ccltui explain`` share.
+
+Every number in them is one of a metric's result; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ccltui.metrics.result import Result
+
+Results = Mapping[str, Result]
+
+SHOWN_LOSSES: Final = 3
+_SPAN_TOLERANCE: Final = 0.1
+"""Difference between markers and device work of a step above which both are stated."""
+_IDLE: Final = {
+    "data_loading": "data loading",
+    "synchronisation": "synchronisation",
+    "allocation": "allocation",
+    "operators": "host operators",
+    "host_other": "host, not recorded",
+    "launch_latency": "launch latency",
+    "between_kernels": "between kernels",
+    "dependency": "dependency",
+    "unknown": "cause unknown",
+}
+
+
+class Finding(Struct, frozen=True):
+    """One sentence about what costs time, and where its numbers come from.
+
+    Attributes:
+        text: the sentence.
+        metric: name of the metric, and ``key`` the key in its details.
+        key: see ``metric``.
+        value: the number that the sentence states first, None without one; ``unit`` is its unit.
+        unit: see ``value``.
+        evidence: the place that shows it, as `fix_first` describes it, None where there is none.
+        kind: kind of the part of `step_composition` that the time is in, "" where there is none.
+    """
+
+    text: str
+    metric: str
+    key: str
+    value: float | None = None
+    unit: str = "ms"
+    evidence: Mapping[str, Any] | None = None
+    kind: str = ""
+
+
+def details_of(results: Results, name: str) -> Mapping[str, Any]:
+    """Return the details of a result that has a value, empty for any other."""
+    result = results.get(name)
+    return {} if result is None or result.status == "unavailable" else result.details
+
+
+def headline(results: Results) -> str:
+    """Return the verdict: what makes the job slow, what it costs, and how sure that is."""
+    result = results.get("verdict")
+    if result is None:
+        return "No verdict was computed."
+    if result.status == "unavailable":
+        why = result.reasons[0].message if result.reasons else "no reason given"
+        return f"I cannot tell who makes the job slow, because {why}."
+    found = result.details
+    sure = f" Confidence: {found['confidence']}." if found.get("confidence") else ""
+    cost = f" It costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
+    if found["verdict"] == "no_straggler":
+        cost = ""
+    text = str(found["why"])
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{cost}{sure}"
+
+
+def saving(results: Results) -> str:
+    """Return what setting the culprit back saves, "" where the verdict does not tell."""
+    saves = details_of(results, "verdict").get("saves_ms")
+    return "" if saves is None else f"Setting the culprit back saves {saves:.4g} ms a step."
+
+
+def step_time(results: Results) -> str:
+    """Return the step time with its spread and the number of steps, "" where it is unknown."""
+    found = details_of(results, "iter_time")
+    mean, count = found.get("avg_iter_time_ms"), found.get("num_iterations")
+    if mean is None:
+        return ""
+    spread = found.get("std_iter_time_ms")
+    device = details_of(results, "step_composition").get("step_ms")
+    # Markers end when the host has launched the work, which may be long before it is done.
+    apart = device is not None and abs(device - mean) > _SPAN_TOLERANCE * max(device, mean)
+    text = f"The markers of a step last {mean:.4g} ms" if apart else f"A step takes {mean:.4g} ms"
+    text += "" if spread is None else f", standard deviation {spread:.3g} ms"
+    text += f" (n = {count})"
+    median = found.get("p50_iter_time_ms")
+    text += "" if median is None else f"; median {median:.4g} ms"
+    slowest = details_of(results, "step_variability").get("slowest_step")
+    if slowest and slowest.get("iter_time_ms") is not None:
+        text += f"; slowest {slowest['iter_time_ms']:.4g} ms, step {slowest['step']}"
+    return f"{text}; on the devices a step takes {device:.4g} ms." if apart else f"{text}."
+
+
+def part_name(part: Mapping[str, Any]) -> str:
+    """Return the name of a part of `step_composition` for a legend."""
+    kind, name = part["kind"], str(part["part"])
+    if kind == "communication":
+        return "exposed communication" if name == "unknown" else f"exposed {name}"
+    if kind == "waiting":
+        return "waiting for late ranks"
+    return f"idle: {_IDLE.get(name, name)}" if kind == "idle" else name
+
+
+def findings(results: Results) -> list[Finding]:
+    """Return what costs time: the culprit of the verdict, the largest losses, other candidates."""
+    return [*_culprit(results), *_losses(results), *_candidates(results)]
+
+
+def _culprit(results: Results) -> list[Finding]:
+    found = details_of(results, "verdict")
+    culprit = found.get("culprit")
+    if not culprit:
+        return []
+    text = headline(results)
+    saved = saving(results)
+    return [
+        Finding(
+            f"{text} {saved}".rstrip(),
+            "verdict",
+            "loss_ms",
+            found.get("loss_ms"),
+            evidence=_place_of(results, culprit),
+        )
+    ]
+
+
+def _place_of(results: Results, culprit: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return where the culprit is seen: the wait it causes, else its first rank or step."""
+    ranks = [str(label) for label in culprit.get("ranks") or ()]
+    for row in details_of(results, "fix_first").get("losses") or ():
+        if row.get("kind") == "straggler" and row.get("what") in ranks and row["evidence"]:
+            evidence: Mapping[str, Any] = row["evidence"]
+            return evidence
+    if not ranks:
+        return None
+    steps = culprit.get("steps")
+    return {"rank": ranks[0], "step": steps[0] if isinstance(steps, list) and steps else None}
+
+
+def _losses(results: Results) -> list[Finding]:
+    rows: Sequence[Mapping[str, Any]] = details_of(results, "fix_first").get("losses") or ()
+    return [
+        Finding(
+            f"{row['sentence']}{_without(results, row)}.",
+            "fix_first",
+            f"losses.{number}",
+            row.get("lost_ms"),
+            evidence=row["evidence"],
+            kind="waiting" if row.get("kind") == "straggler" else str(row.get("kind", "")),
+        )
+        for number, row in enumerate(rows[:SHOWN_LOSSES])
+    ]
+
+
+def _without(results: Results, row: Mapping[str, Any]) -> str:
+    """Return what a step takes if a straggler is in time, "" where that was not replayed."""
+    if row.get("kind") != "straggler":
+        return ""
+    replays = details_of(results, "what_if_no_straggler").get("without_rank") or {}
+    found = replays.get(row["what"])
+    if not found or found.get("saved_pct") is None:
+        return ""
+    takes = found["ideal_step_time_ms"]
+    saved = found["saved_pct"]
+    return f"; if it came in time a step would take {takes:.4g} ms (-{saved:.1f} %)"
+
+
+def _candidates(results: Results) -> list[Finding]:
+    found = []
+    for number, other in enumerate(details_of(results, "verdict").get("also") or ()):
+        saves, culprit = other.get("saves_ms"), other.get("culprit")
+        cost = "" if saves is None else f", {saves:.4g} ms a step"
+        text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
+        place = _place_of(results, culprit) if culprit else None
+        found.append(Finding(text, "verdict", f"also.{number}", saves, evidence=place))
+    return found
+
+
+def _who(culprit: Mapping[str, Any] | None) -> str:
+    if culprit is None:
+        return ""
+    if culprit.get("ranks"):
+        return f" of rank {', '.join(culprit['ranks'][:4])}"
+    for key in ("stage", "group", "host"):
+        if culprit.get(key) is not None:
+            return f" of {key} {culprit[key]}"
+    return ""
+
+
+def lost(results: Results) -> str:
+    """Return the heading of the losses: the share of time without computation, or why not."""
+    result = results.get("fix_first")
+    if result is None:
+        return "fix first: …"
+    if result.value is None:
+        reason = result.reasons[0].message if result.reasons else "no reason given"
+        return f"fix first: absent: {reason}"
+    if not result.details["losses"]:
+        return "fix first: nothing is lost: a kernel computes all the time"
+    total = result.details["lost_ratio"]
+    return f"fix first: {total:.1%} of the time no kernel computes; most of it is lost to"
+
+
+def recorded(ranks: int, world_size: int | None) -> str:
+    """Return how many of the ranks are recorded."""
+    of = "" if world_size is None else f" of {world_size}"
+    return f"{ranks}{of} ranks are recorded." if ranks != 1 or of else "1 rank is recorded."
+
+
+def matched(results: Results) -> str:
+    """Return how many collectives are matched and how surely, "" where none are."""
+    match = details_of(results, "straggler_lag").get("match") or {}
+    sure = [f"{match[level]} {level}" for level in ("high", "medium", "low") if match.get(level)]
+    if not sure:
+        return ""
+    left = [f"{match[kind]} {kind}" for kind in ("mismatched", "incomplete") if match.get(kind)]
+    apart = f"; {', '.join(left)}" if left else ""
+    return f"Collectives matched: {', '.join(sure)} confidence{apart}."
+
+
+def clocks(results: Results) -> str:
+    """Return how precisely the clocks are known, "" where they are not."""
+    bar = details_of(results, "clock_offsets").get("residual_p95_us")
+    return "" if bar is None else f"Clocks are known to {bar:.4g} us."

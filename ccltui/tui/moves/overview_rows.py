@@ -1,0 +1,113 @@
+"""Rows of Overview: how many each part has, which is selected, and how the cursor moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ccltui.tui.moves import loss_list
+from ccltui.tui.state.figures import metric_list
+from ccltui.tui.state.figures.metric_list import chosen_row, items
+from ccltui.tui.state.figures.rank_board import board
+from ccltui.tui.state.notes import notes
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import ViewState
+
+
+def sections(scene: Scene) -> dict[Section, int]:
+    """Return the number of rows of every part."""
+    listed = items(scene)
+    return {
+        Section.FINDINGS: len(loss_list.findings(scene)),
+        Section.RANKS: len(board(scene)) if listed else 0,
+        Section.METRICS: len(listed),
+        Section.NOTES: len(notes(scene)) if listed else 0,
+    }
+
+
+def section_of(scene: Scene) -> Section:
+    """Return the part with the cursor: the first one with rows where that in the state has none."""
+    chosen, sizes = OVERVIEW_STATE.of(scene.state).section, sections(scene)
+    if sizes[chosen]:
+        return chosen
+    return next((section for section, size in sizes.items() if size), Section.METRICS)
+
+
+def chosen_of(scene: Scene, section: Section) -> int:
+    """Return the selected row of a part, within those that it has."""
+    own = OVERVIEW_STATE.of(scene.state)
+    rows = {
+        Section.FINDINGS: own.loss or 0,
+        Section.RANKS: own.rank,
+        Section.METRICS: chosen_row(scene),
+        Section.NOTES: own.note,
+    }
+    return max(min(rows[section], sections(scene)[section] - 1), 0)
+
+
+def selected_row(scene: Scene) -> int:
+    """Return the selected row, counted over all parts."""
+    chosen, before = section_of(scene), 0
+    for section, size in sections(scene).items():
+        if section is chosen:
+            break
+        before += size
+    return before + chosen_of(scene, chosen)
+
+
+def to_row(scene: Scene, row: int) -> ViewState:
+    """Select a row, counted over all parts."""
+    state = OVERVIEW_STATE.of(scene.state)
+    for section, size in sections(scene).items():
+        if row < size:
+            state = replace(state, section=section)
+            if section is Section.FINDINGS:
+                state = replace(state, loss=row)
+            elif section is Section.RANKS:
+                state = replace(state, rank=row)
+            elif section is Section.METRICS:
+                state = replace(state, item=items(scene)[row].key)
+            else:
+                state = replace(state, note=row)
+            return OVERVIEW_STATE.put(scene.state, state)
+        row -= size
+    return scene.state
+
+
+def open_row(scene: Scene) -> ViewState:
+    """Show the evidence of a finding, a rank, the table of a metric, a group, or a remark."""
+    own, section = OVERVIEW_STATE.of(scene.state), section_of(scene)
+    if section is Section.FINDINGS:
+        return loss_list.show(scene, chosen_of(scene, section))
+    if section is Section.RANKS:
+        label = board(scene)[chosen_of(scene, section)].label
+        return replace(scene.state.select(rank=label), pane=TIMELINE, drawer=None)
+    if section is Section.METRICS:
+        item = metric_list.chosen_item(scene)
+        if item is None or item.metric is None:
+            return metric_list.folded(scene)
+        own = replace(own, item=item.key)
+    own = replace(own, section=section, table_open=True, first_row=0)
+    return OVERVIEW_STATE.put(scene.state, own)
+
+
+def fold(scene: Scene) -> ViewState:
+    """Fold or unfold the group of the selected metric."""
+    return metric_list.folded(scene)
+
+
+def why_not_fold(scene: Scene) -> str | None:
+    """Return the reason when no metric or group is selected."""
+    if OVERVIEW_STATE.of(scene.state).table_open:
+        return "a table is open: esc closes it"
+    if section_of(scene) is not Section.METRICS or not items(scene):
+        return "no metric or group is selected: groups fold"
+    return None
+
+
+def why_none_unavailable(scene: Scene) -> str | None:
+    """Return the reason when no metric is unavailable."""
+    if any(metric_list.is_unavailable(scene, metric) for metric in scene.findings.metrics):
+        return None
+    return "no metric is unavailable"

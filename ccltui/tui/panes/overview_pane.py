@@ -1,0 +1,190 @@
+"""The Overview pane: verdict, parts of a step, findings, ranks, metrics and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ccltui.draw.palette import Ink
+from ccltui.draw.text import wrap
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import OVERVIEW as NAME
+from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.session import measured_steps
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import GAP, Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.metrics.metric import Metric
+
+
+class OverviewPane(Pane):
+    """Verdict, findings, ranks, metrics and remarks, or the tables of one metric."""
+
+    name = NAME
+    key = "1"
+    title = "Overview"
+    short_title = "Over"
+    about = (
+        "What makes the job slow, who causes it and how sure that is; the parts of a step; what "
+        "costs time, the largest first; the ranks that make others wait; what the numbers rest on. "
+        "Then every metric by group: (by rank) in brackets is another number, ! is partial, "
+        "sparklines begin at 0 unless they begin with ±. enter: the proof of a finding, a rank in "
+        "Timeline, the tables of a metric, a group folded, what to do about a remark."
+    )
+    names_communicator = False
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Draw the page, beside it one metric by rank where it is wide."""
+        from ccltui.tui.panes import overview
+
+        return overview.paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """Return the iterations that the numbers cover."""
+        steps = measured_steps(scene.findings.steps, scene.session.filter)
+        if not steps:
+            return []
+        first, last = steps[0].id, steps[-1].id
+        if first == last:
+            return [(f"iteration {first} ", Ink.TAB)]
+        return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """Return what enter does, or the definition of the selected metric and its basis."""
+        from ccltui.tui.moves.overview_rows import section_of
+
+        if not scene.findings.metrics:
+            return [], []
+        section, table_open = section_of(scene), OVERVIEW_STATE.of(scene.state).table_open
+        metric = _chosen(scene)
+        if metric is not None and (section is Section.METRICS or table_open):
+            return _definition(scene, metric, width)
+        return [(f" {_HINTS[section]}", Ink.DIM)], []
+
+    def count(self, scene: Scene) -> int:
+        """Return the number of rows of all parts; of lines where the tables of one are open."""
+        from ccltui.tui.moves.overview_rows import sections
+
+        if not OVERVIEW_STATE.of(scene.state).table_open:
+            return sum(sections(scene).values())
+        from ccltui.tui.panes.overview_parts.metric_table import body_lines
+
+        metric = _chosen(scene)
+        return 0 if metric is None else len(body_lines(scene, metric, _ANY_WIDTH))
+
+    def row(self, scene: Scene) -> int:
+        """Return the selected row of all parts, or the first line where tables are open."""
+        from ccltui.tui.moves.overview_rows import selected_row
+
+        own = OVERVIEW_STATE.of(scene.state)
+        return own.first_row if own.table_open else selected_row(scene)
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Select a row, or scroll the open tables to begin with a line."""
+        from ccltui.tui.moves import overview_rows
+
+        own = OVERVIEW_STATE.of(scene.state)
+        if own.table_open:
+            return OVERVIEW_STATE.put(scene.state, replace(own, first_row=row))
+        return overview_rows.to_row(scene, row)
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Yield every metric with its unit, or the opened metric rank by rank."""
+        opened = OVERVIEW_STATE.of(scene.state).table_open
+        metric = _chosen(scene)
+        return _by_rank(scene, metric) if opened and metric is not None else _all_metrics(scene)
+
+    def metric(self, scene: Scene) -> str:
+        """Return the selected metric, or that of the finding or the board."""
+        from ccltui.tui.moves import loss_list
+        from ccltui.tui.moves.overview_rows import chosen_of, section_of
+
+        section = section_of(scene)
+        if section is Section.FINDINGS:
+            found = loss_list.findings(scene)
+            return found[chosen_of(scene, section)].metric if found else "fix_first"
+        metric = _chosen(scene)
+        if section is Section.METRICS and metric is not None:
+            return metric.name
+        return super().metric(scene)
+
+
+OVERVIEW: Final = OverviewPane()
+
+_ANY_WIDTH: Final = 1000
+"""Width to count the lines of tables with: their number is the same at each."""
+_HINTS: Final = {
+    Section.FINDINGS: "enter shows where; ! shows the next",
+    Section.RANKS: "waits are sums over collectives; enter: this rank in Timeline",
+    Section.METRICS: "enter folds or unfolds; u lists what is unavailable",
+    Section.NOTES: "enter shows what can be done",
+}
+
+
+def _chosen(scene: Scene) -> Metric | None:
+    from ccltui.tui.state.figures.metric_list import chosen_metric
+
+    return chosen_metric(scene)
+
+
+def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
+    from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
+
+    result = scene.findings.results.get(metric.name)
+    text = wrap(f"{metric.title}: {metric.definition}", width - 2, most=2)
+    above: Line = [(f" {text[0]}", Ink.TEXT)]
+    if len(text) > 1 or result is None:
+        return above, [(f" {line}", Ink.TEXT) for line in text[1:]]
+    parts = [f"{key}: {value}" for key, value in result.basis.items()]
+    columns = rank_columns(result, tuple(scene.findings.lanes))
+    if leading(columns, metric.headline) is None and fallback(columns) is not None:
+        parts = [f"(by rank): {fallback(columns)}", *parts]
+    return above, [(f" {GAP.join(parts)}", Ink.DIM)]
+
+
+def _all_metrics(scene: Scene) -> Iterator[Record]:
+    """Yield every metric: name, value, unit, range over ranks, window, and why it is absent."""
+    from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
+
+    labels = tuple(scene.findings.lanes)
+    for metric in scene.findings.metrics:
+        result = scene.findings.results.get(metric.name)
+        if result is None:
+            continue
+        columns = rank_columns(result, labels)
+        own = leading(columns, metric.headline)
+        ends = None if own is None else extremes(columns[own])
+        (low_rank, low), (high_rank, high) = ends or (("", None), ("", None))
+        yield {
+            "category": metric.category,
+            "metric": metric.name,
+            "label": metric.title,
+            "value": result.value,
+            "unit": metric.unit,
+            "status": result.status,
+            "min": low,
+            "min_rank": rank_name(low_rank) if low_rank else None,
+            "max": high,
+            "max_rank": rank_name(high_rank) if high_rank else None,
+            "window": result.basis.get("window"),
+            "reason": result.reasons[0].message if result.reasons else None,
+        }
+
+
+def _by_rank(scene: Scene, metric: Metric) -> Iterator[Record]:
+    """Yield one metric for the job, then rank by rank."""
+    from ccltui.tui.state.figures.metric_rows import rank_columns
+
+    labels = tuple(scene.findings.lanes)
+    result = scene.findings.results.get(metric.name)
+    if result is None or result.value is None:
+        return
+    columns = rank_columns(result, labels)
+    yield {"rank": None, "value": result.value, **dict.fromkeys(columns)}
+    for label in labels if columns else ():
+        cells = {name: column.get(label) for name, column in columns.items()}
+        yield {"rank": label, "value": None, **cells}

@@ -1,0 +1,132 @@
+"""Lines of the metrics in Overview: headings of categories, and a row for each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.spark import spark
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import fit
+from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
+from ccltui.tui.state.figures.metric_list import UNAVAILABLE, Item, items, unavailable_by_category
+from ccltui.tui.state.figures.metric_rows import (
+    Number,
+    extremes,
+    fallback,
+    leading,
+    rank_columns,
+    spread,
+    trend,
+)
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
+from ccltui.tui.state.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.metrics.metric import Metric
+    from ccltui.metrics.result import Result
+
+_SPARK = 16
+_TREND = 14
+_TITLE = 22
+_WIDEST = 32  # most characters of a label, with its indent
+_COLUMNS = (
+    Column("metrics", widest=_WIDEST),
+    Column("value", "right"),
+    Column("unit", widest=12),
+    Column("by rank, from 0", widest=_SPARK + 2),
+    Column("min", "right"),
+    Column("max", "right"),
+    Column("spread", "right"),
+    Column("by step, from 0", widest=_TREND + 1),
+)
+_EMPTY = ("",) * (len(_COLUMNS) - 1)
+
+
+def add_metrics(page: Page, scene: Scene, first_row: int, chosen: int | None) -> None:
+    """Add the list of metrics, whose rows are numbered from ``first_row`` on."""
+    listed = items(scene)
+    if not listed:
+        return
+    cells = [_cells(scene, item) for item in listed]
+    lines = table(_COLUMNS, [row for row, _ in cells], page.width - 2)
+    at = 3 + min(max(len(row[0]) for row, _ in cells), _WIDEST)
+    heading = lines[0]
+    page.add(lambda planes, y: planes.put(y, 1, heading, Ink.DIM))
+    for number, (item, (_, absent)) in enumerate(zip(listed, cells, strict=True)):
+        on = number == chosen
+        if item.metric is None:
+            line = _heading(scene, item)
+            ink = Ink.DIM if item.key == UNAVAILABLE else Ink.STRONG
+            page.row(first_row + number, line, ink, on=on, most=2)
+        else:
+            known = item.metric.name in scene.findings.results
+            ink = Ink.DIM if absent or not known else Ink.TEXT
+            page.add(_drawn(lines[1 + number], absent, at, ink, on=on), first_row + number)
+
+
+def _heading(scene: Scene, item: Item) -> str:
+    if item.key != UNAVAILABLE:
+        sign = "▸" if item.category in OVERVIEW_STATE.of(scene.state).folded else "▾"
+        return f"{sign} {item.category} ({item.count})"
+    shown = OVERVIEW_STATE.of(scene.state).lists_unavailable
+    parts = ", ".join(f"{name} {count}" for name, count in unavailable_by_category(scene))
+    what = "are" if item.count > 1 else "is"
+    key = "hides them" if shown else "shows why"
+    return f"{item.count} of {len(scene.findings.metrics)} {what} unavailable: {parts}; u {key}"
+
+
+def _drawn(line: str, absent: str, at: int, ink: Ink, *, on: bool) -> Drawn:
+    def draw(planes: Planes, y: int) -> None:
+        shown = Ink.LABEL_ON if on else ink
+        planes.put(y, 0, MARK if on else " ", shown)
+        planes.put(y, 1, line.ljust(planes.width - 1) if on else line, shown)
+        if absent:
+            planes.put(y, at, fit(absent, planes.width - at), shown)
+
+    return draw
+
+
+def _cells(scene: Scene, item: Item) -> tuple[Sequence[str], str]:
+    """Return the cells of a row, and why the metric is absent, "" where it has a value."""
+    metric = item.metric
+    if metric is None:
+        return ("", *_EMPTY), ""
+    title = f"  {metric.title}".ljust(_TITLE)
+    result = scene.findings.results.get(metric.name)
+    if result is None:
+        return (title, "…", *_EMPTY[1:]), ""
+    if result.status == "unavailable":
+        reason = result.reasons[0].message if result.reasons else "no reason given"
+        return (title, *_EMPTY), f"--  absent: {reason}"
+    sign = " !" if result.status == "partial" else ""
+    value = numbers.quantity(result.value) + sign
+    steps = spark(trend(result, metric.headline), _TREND)
+    return (title, value, metric.unit, *_ranks(scene, metric, result), steps), ""
+
+
+def _ranks(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
+    """Return sparkline, minimum, maximum and spread; of another number a sparkline in brackets."""
+    labels = tuple(scene.findings.lanes)
+    columns = rank_columns(result, labels)
+    own = leading(columns, metric.headline)
+    if own is None:
+        other = fallback(columns)
+        return "" if other is None else f"({_picture(columns[other], labels)})", "", "", ""
+    column = columns[own]
+    ends, wide = extremes(column), spread(column)
+    if ends is None:
+        return _picture(column, labels), "", "", ""
+    (_, low), (_, high) = ends
+    if result.value is not None and not low <= result.value <= high:
+        # The value is no mean of these numbers, so they are no range around it.
+        return f"({_picture(column, labels)})", "", "", ""
+    least, most = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
+    return _picture(column, labels), least, most, "" if wide is None else f"{wide:.1%}"
+
+
+def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
+    return spark([column.get(label) for label in labels], _SPARK)

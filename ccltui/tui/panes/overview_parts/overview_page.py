@@ -1,0 +1,96 @@
+"""A page of lines, some of them rows of a list, drawn so that the selected row is in view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.text import wrap
+
+Drawn = Callable[[Planes, int], object]
+"""Draws one line at a row of the picture."""
+
+MARK = "▶"
+
+
+@dataclass(slots=True)
+class Page:
+    """Lines from top to bottom; ``rows`` has the row of the list that each line is part of."""
+
+    width: int
+    lines: list[Drawn] = field(default_factory=list)
+    rows: list[int | None] = field(default_factory=list)
+
+    def add(self, drawn: Drawn, row: int | None = None) -> None:
+        """Add a line."""
+        self.lines.append(drawn)
+        self.rows.append(row)
+
+    def text(self, text: str, ink: Ink, *, most: int = 4) -> None:
+        """Add text without a row, wrapped between words."""
+        for line in wrap(text, self.width - 2, most=most):
+            self.add(_written(line, 1, ink))
+
+    def line(self, text: str, ink: Ink, *, row: int | None = None, on: bool = False) -> None:
+        """Add one line of a table, which is not wrapped: its blanks separate columns."""
+        if on:
+            self.add(_written(MARK + text.ljust(self.width - 1), 0, Ink.LABEL_ON), row)
+        else:
+            self.add(_written(text, 1, ink), row)
+
+    def blank(self) -> None:
+        """Add an empty line, except after another one and at the top."""
+        if self.lines and self.lines[-1] is not _nothing:
+            self.add(_nothing)
+
+    def row(
+        self, row: int, text: str, ink: Ink, *, on: bool, most: int = 4, number: Ink | None = None
+    ) -> None:
+        """Add a row of the list, wrapped between words, with a mark where it is selected.
+
+        Its first character, a number, is in the ink ``number`` where that is given.
+        """
+        shown = Ink.LABEL_ON if on else ink
+        for at, line in enumerate(wrap(text, self.width - 2, most=most, indent="  ")):
+            mark = MARK if on and not at else " "
+            whole = mark + (line.ljust(self.width - 1) if on else line)
+            drawn = _written(whole, 0, shown)
+            self.add(_numbered(drawn, line[0], number) if number and not at else drawn, row)
+
+    def paint(self, height: int, selected: int) -> Planes:
+        """Draw as many lines as fit; they move by half a page where the selected row is below."""
+        planes = Planes.blank(height, self.width, Ink.TEXT)
+        places = [at for at, row in enumerate(self.rows) if row == selected]
+        first = self._first(height, places[-1] if places else 0)
+        for y, drawn in enumerate(self.lines[first : first + height]):
+            drawn(planes, y)
+            row = self.rows[first + y]
+            if row is not None:
+                planes.listed[y] = row
+        return planes
+
+    def _first(self, height: int, last_line: int) -> int:
+        """First line in view. Half pages, so that most moves change two rows of cells only."""
+        room = len(self.lines) - height
+        if room <= 0 or last_line < height - 1:
+            return 0
+        half = max(height // 2, 1)
+        return min(-(-(last_line - height + 2) // half) * half, room)
+
+
+def _written(text: str, x: int, ink: Ink) -> Drawn:
+    return lambda planes, y: planes.put(y, x, text, ink)
+
+
+def _numbered(drawn: Drawn, number: str, ink: Ink) -> Drawn:
+    def draw(planes: Planes, y: int) -> None:
+        drawn(planes, y)
+        planes.put(y, 1, number, ink)
+
+    return draw
+
+
+def _nothing(planes: Planes, y: int) -> None:
+    del planes, y

@@ -1,0 +1,71 @@
+"""Board of ranks: how busy each is, how long it makes others wait and waits, and its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.tui.state.scene import Scene
+
+LISTED: Final = 8
+"""Most ranks on the board, the worst ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """Numbers of one rank; None where the metric has none.
+
+    Attributes:
+        label: label of the rank.
+        busy: share of the measured time with computation or copies (`gpu_busy`).
+        caused_us: wait that others have for it, in us (`straggler_lag`).
+        suffered_us: wait that it has for others, in us (`straggler_lag`).
+        clock_us: offset of its clock, and ``residual_us`` its error bar (`clock_offsets`).
+        residual_us: see ``clock_us``.
+    """
+
+    label: str
+    busy: float | None
+    caused_us: float | None
+    suffered_us: float | None
+    clock_us: float | None
+    residual_us: float | None
+
+
+def board(scene: Scene) -> list[BoardRow]:
+    """Return the ranks that cause most wait, at most `LISTED`; none where nothing is known."""
+    busy = _details(scene, "gpu_busy").get("per_rank") or {}
+    lag = _details(scene, "straggler_lag")
+    blame, waits = lag.get("blame") or {}, lag.get("wait_us") or {}
+    clocks = _details(scene, "clock_offsets").get("per_rank") or {}
+    if not (busy or blame):
+        return []
+    rows = [
+        BoardRow(
+            label,
+            _of(busy, label, "useful_busy_ratio"),
+            _of(blame, label, "caused_wait_us"),
+            waits.get(label),
+            _of(clocks, label, "offset_us"),
+            _of(clocks, label, "residual_p95_us"),
+        )
+        for label in scene.findings.lanes
+    ]
+    return sorted(rows, key=_badness)[:LISTED]
+
+
+def _badness(row: BoardRow) -> tuple[float, float]:
+    """Key of the order: most wait caused, then least busy; ties in order of rank."""
+    return -(row.caused_us or 0), 2 if row.busy is None else row.busy
+
+
+def _details(scene: Scene, name: str) -> Mapping[str, Any]:
+    result = scene.findings.results.get(name)
+    return {} if result is None or result.status == "unavailable" else result.details
+
+
+def _of(table: Mapping[str, Any], label: str, key: str) -> float | None:
+    row = table.get(label)
+    value = row.get(key) if isinstance(row, Mapping) else None
+    return value if isinstance(value, int | float) else None
