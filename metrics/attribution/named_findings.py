@@ -216,16 +216,23 @@ class Namer:
     def _host(self, share: float) -> Finding:
         found = self.gains.hosts_idle
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
+        if one is not None:
+            whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
+            return self._idling(whose, self._saves(one.gain), one)
+        return self._idling("the devices of several ranks idle", self._saves(share), None)
+
+    def all_hosts(self, saves_ns: float) -> Finding:
+        """Return the finding on host delays that all ranks have alike."""
+        return self._idling("the devices of all ranks idle", saves_ns, None)
+
+    def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
         causes = self.context.idle_causes(one.ranks if one else None)
-        whose = f"rank {self._labels(one.ranks)[0]}" if one else "all ranks"
-        saves = self._saves(one.gain if one else share)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
-            why = f"the device of {whose} idles for the host: {cause.replace('_', ' ')}"
-            return Finding("host", why, one, saves, hosts_cause=cause)
-        why = f"the device of {whose} idles for the host, cause unknown"
-        return Finding("host", why, one, saves, cap=1)
+            why = f"{whose} for the host: {cause.replace('_', ' ')}"
+            return Finding("host", why, one, saves_ns, hosts_cause=cause)
+        return Finding("host", f"{whose} for the host, cause unknown", one, saves_ns, cap=1)
 
 
 def _times(factor: float | None) -> str:
