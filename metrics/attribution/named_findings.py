@@ -184,8 +184,7 @@ class Namer:
 
     def _uneven(self, cap: int) -> Finding:
         signs = self.signatures
-        differences = self.ladder.differences
-        saves = float((differences[2] + differences[3]).mean())
+        saves = self.gains.balanced_ns
         why = (
             f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
             f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"

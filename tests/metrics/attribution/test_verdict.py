@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
-from planted_jobs import Planted, Run, planted_job
+from planted_jobs import Planted, Run, _draws, planted_job
 
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.registry import find
@@ -172,6 +172,20 @@ def test_sequences_of_different_length_are_nobodys_fault() -> None:
     assert details["culprit"] is None
     assert details["evidence"]["r_FB"] > 0.9
     assert details["evidence"]["r_stages"] > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_balancing_micro_batches_leaves_their_mean_work(seed: int) -> None:
+    plan = Planted(dp=4, sequence_sigma=0.4, named=True, seed=seed)
+    mean = float(_draws(plan)["length"].mean())
+    passes = {"forward_us": 1000 * (0.6 + 0.4 * mean), "backward_us": 2000 * (0.5 + 0.5 * mean)}
+    even = replace(plan, sequence_sigma=0.0, **passes)
+
+    details = verdict_of(plan).details
+
+    saved = Run(plan).step_us.mean() - Run(even).step_us.mean()
+    assert details["verdict"] == "uneven_microbatches"
+    assert details["saves_ms"] == pytest.approx(saved / 1000, rel=0.1)
 
 
 @pytest.mark.parametrize("jitter", [0.01, 0.08])
