@@ -116,6 +116,20 @@ class Gains:
         factor = _ratio(targets.worker[mine].sum(), targets.stage[mine].sum())
         return Suspect(self._gain(2, ends), factor, ranks=tuple(ranks))
 
+    def saved_ns(self, ranks: Sequence[int]) -> float:
+        """What setting ranks back saves if their devices then idle for their hosts like others.
+
+        Never more than without idle times, which the rungs leave out.
+        """
+        job, targets, host = self.ladder.job, self.ladder.targets, self.ladder.host
+        mine = np.isin(job.worker, list(ranks))
+        healed = np.where(mine, targets.stage, targets.worker)
+        before = job.segments(targets.worker) + host.usual_ns()
+        after = job.segments(healed) + host.usual_ns(ranks)
+        ends = (job.replay.ends(one, targets.transfer) for one in (before, after))
+        drop = float(np.subtract(*ends).mean())
+        return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)
+
     @cached_property
     def single_workers(self) -> list[Suspect]:
         """The ranks with most excess, one at a time."""

@@ -46,14 +46,30 @@ class HostDelays:
         return np.asarray(found + np.maximum(job.begin_ns, 0))
 
     @cached_property
-    def kept(self) -> F64:
-        """Share of the idle time of each line that the typical rank has in its step too.
+    def _levelled(self) -> F64:
+        """Idle time of the typical rank in the step of each line over that of the line.
 
         Typical is the lower median over the ranks of the step: of two ranks the smaller.
         """
         table = self.job.table
         typical = lower_medians(self.idle_ns, table.step, len(table.step_ids))[table.step]
-        return np.asarray(np.minimum(typical / np.maximum(self.idle_ns, 1.0), 1.0))
+        return np.asarray(typical / np.maximum(self.idle_ns, 1.0))
+
+    @cached_property
+    def kept(self) -> F64:
+        """Share of the idle time of each line that the typical rank has in its step too."""
+        return np.minimum(self._levelled, 1.0)
+
+    def usual_ns(self, healed: Sequence[int] = ()) -> F64:
+        """Idle time before each operation, float64 ns, without what ranks have beyond the typical.
+
+        Args:
+            healed: ranks (indices) that idle like the typical one, not less: a slow device hides
+                gaps that its host leaves, and they are there again once it is as fast as others.
+        """
+        operations = self.job.operations
+        part = np.where(np.isin(self.job.table.rank, list(healed)), self._levelled, self.kept)
+        return np.asarray(operations.host_ns * np.repeat(part, np.diff(operations.first)))
 
     @cached_property
     def excess_ns(self) -> F64:

@@ -89,14 +89,14 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
-            return Finding("slow_worker", why, one, self._saves(one.gain))
+            return Finding("slow_worker", why, one, self.gains.saved_ns(one.ranks))
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
                 why = f"ranks {names} compute {_times(few.factor)} as long as their like"
-                return Finding("slow_worker", why, few, self._saves(few.gain))
+                return Finding("slow_worker", why, few, self.gains.saved_ns(few.ranks))
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
 
@@ -119,7 +119,7 @@ class Namer:
             return None
         times = _times(one.factor)
         why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
-        return Finding("slow_node", why, replace(one, host=host), self._saves(one.gain))
+        return Finding("slow_node", why, replace(one, host=host), self.gains.saved_ns(one.ranks))
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures

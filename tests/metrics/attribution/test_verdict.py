@@ -144,6 +144,20 @@ def test_pauses_that_all_hosts_have_alike_hide_no_slow_worker() -> None:
     assert host["saves_ms"] == pytest.approx(5 * 5 / 6, rel=0.1)
 
 
+def test_a_slow_device_that_hides_the_pauses_of_its_host_saves_less() -> None:
+    others = {key: 3_000.0 for key in everywhere(0, ranks=4) if key[0] != 2}
+    plan = Planted(dp=4, slow_ranks={2: 1.4}, pauses_us=others)
+    healed = replace(plan, slow_ranks={}, pauses_us=everywhere(3_000, ranks=4))
+
+    details = verdict_of(plan).details
+
+    least = details["shares"]["worker"] * details["loss_ms"]
+    saved = (Run(plan).step_us.mean() - Run(healed).step_us.mean()) / 1000
+    assert details["culprit"]["ranks"] == ["2"]
+    assert details["saves_ms"] == pytest.approx(saved, rel=0.1)
+    assert saved < 0.9 * least
+
+
 def test_pauses_of_all_hosts_alone_are_nobodys_fault() -> None:
     details = verdict_of(Planted(dp=4, pauses_us=everywhere(8_000, ranks=4))).details
 
@@ -178,8 +192,8 @@ def test_sequences_of_different_length_are_nobodys_fault() -> None:
 def test_balancing_micro_batches_leaves_their_mean_work(seed: int) -> None:
     plan = Planted(dp=4, sequence_sigma=0.4, named=True, seed=seed)
     mean = float(_draws(plan)["length"].mean())
-    passes = {"forward_us": 1000 * (0.6 + 0.4 * mean), "backward_us": 2000 * (0.5 + 0.5 * mean)}
-    even = replace(plan, sequence_sigma=0.0, **passes)
+    forward, backward = 1000 * (0.6 + 0.4 * mean), 2000 * (0.5 + 0.5 * mean)
+    even = replace(plan, sequence_sigma=0.0, forward_us=forward, backward_us=backward)
 
     details = verdict_of(plan).details
 
