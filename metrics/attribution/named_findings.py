@@ -89,7 +89,10 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
-            return Finding("slow_worker", why, one, self.gains.saved_ns(one.ranks))
+            saves = self.gains.saved_ns(one.ranks)
+            if saves < OWN_SHARE * self._saves(share):
+                return Finding("", f"{why}, and gaps of its host would take most of that time")
+            return Finding("slow_worker", why, one, saves)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)

@@ -91,7 +91,9 @@ class Rules:
             also = self._also(of_loss, order)
             return replace(self._inconclusive(finding.why, agreement), also=also)
         also = self._also(of_loss, order[1:])
-        confidence = self._confidence(finding, float(shares[first]), second, agreement)
+        # Of the whole loss: what all hosts cost makes it less sure who costs the rest.
+        next_largest = max(float(of_loss[order[1]]), common)
+        confidence = self._confidence(finding, float(of_loss[first]), next_largest, agreement)
         return Verdict(
             finding,
             confidence,
