@@ -53,7 +53,7 @@ class Gains:
 
     @cached_property
     def stages(self) -> list[Suspect]:
-        """Every stage, with its work at the mean of all."""
+        """Every stage, with the work that it has beyond the others shared out over all of them."""
         job, targets = self.ladder.job, self.ladder.targets
         place = targets.place[job.worker]
         found = []
@@ -61,12 +61,28 @@ class Gains:
             mine = place == stage
             if not mine.any():
                 continue
-            target = np.where(mine, targets.base, targets.stage)
+            others = self._others(stage)
+            if targets.stage[mine].sum() <= others[mine].sum():
+                continue  # it has less than the others
+            target = np.where(mine, others, targets.stage) + self._part(stage, others)
             ends = job.replay.ends(job.segments(target), targets.transfer)
             ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
-            factor = _ratio(targets.stage[mine].sum(), self._others(stage)[mine].sum())
+            factor = _ratio(targets.stage[mine].sum(), others[mine].sum())
             found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
         return _ordered(found)
+
+    def _part(self, stage: int, others: F64) -> F64:
+        """What each unit takes over of the work of a stage that exceeds that of the others."""
+        targets = self.ladder.targets
+        place = targets.place[self.ladder.job.worker]
+        found = np.zeros(len(others))
+        for kind in np.unique(targets.kind):
+            alike = targets.kind == kind
+            mine = np.flatnonzero(alike & (place == stage))
+            if len(mine):
+                surplus = targets.stage[mine[0]] - others[mine[0]]
+                found[alike] = surplus / len(np.unique(place[alike]))
+        return found
 
     def _others(self, stage: int) -> F64:
         """Median over the other stages of the typical time of the kind of each unit."""
@@ -100,6 +116,20 @@ class Gains:
         factor = _ratio(targets.worker[mine].sum(), targets.stage[mine].sum())
         return Suspect(self._gain(2, ends), factor, ranks=tuple(ranks))
 
+    def saved_ns(self, ranks: Sequence[int]) -> float:
+        """What setting ranks back saves if their devices then idle for their hosts like others.
+
+        Never more than without idle times, which the rungs leave out.
+        """
+        job, targets, host = self.ladder.job, self.ladder.targets, self.ladder.host
+        mine = np.isin(job.worker, list(ranks))
+        healed = np.where(mine, targets.stage, targets.worker)
+        before = job.segments(targets.worker) + host.usual_ns()
+        after = job.segments(healed) + host.usual_ns(ranks)
+        ends = (job.replay.ends(one, targets.transfer) for one in (before, after))
+        drop = float(np.subtract(*ends).mean())
+        return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)
+
     @cached_property
     def single_workers(self) -> list[Suspect]:
         """The ranks with most excess, one at a time."""
@@ -115,6 +145,23 @@ class Gains:
         found = np.zeros((len(job.labels), job.num_steps))
         np.add.at(found, (job.worker[main], job.step[main]), own[main])
         return found
+
+    @cached_property
+    def balanced_ns(self) -> float:
+        """What the step saves if every pass takes the mean of its kind and place, mean over steps.
+
+        Balancing micro-batches moves work and removes none: the mean, and not the typical pass, is
+        what remains.
+        """
+        job, targets = self.ladder.job, self.ladder.targets
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS))
+        place = targets.place[job.worker]
+        key = place * (int(targets.kind.max(initial=0)) + 1) + targets.kind
+        count = np.maximum(np.bincount(key), 1)
+        mean = (np.bincount(key, weights=targets.own) / count)[key]
+        target = np.where(main, mean, targets.own)
+        ends = job.replay.ends(job.segments(target), targets.transfer)
+        return float((self.ladder.rungs[4] - ends).mean())
 
     @cached_property
     def hits(self) -> Bool:
@@ -202,33 +249,14 @@ class Gains:
 
     @cached_property
     def hosts_idle(self) -> list[Suspect]:
-        """Ranks whose devices idle most for the host, each without its host delays."""
-        ladder, job = self.ladder, self.ladder.job
-        operations = job.operations
-        line = np.repeat(np.arange(job.table.num_lines), np.diff(operations.first))
-        rank = job.table.rank[line]
-        idle = np.bincount(rank, weights=operations.host_ns, minlength=len(job.labels))
-        idle = idle + np.bincount(
-            job.table.rank, weights=np.maximum(job.begin_ns, 0), minlength=len(job.labels)
-        )
-        idle = idle + np.bincount(
-            job.table.rank[job.table.line],
-            weights=operations.delay_ns,
-            minlength=len(job.labels),
-        )
+        """Ranks whose devices idle longest for the host, each with the delays of the typical."""
+        ladder = self.ladder
+        excess = ladder.host.excess_ns
         found = []
-        for one in np.argsort(-idle)[:MAX_SUSPECTS].tolist():
-            if idle[one] <= 0:
+        for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
+            if excess[one] <= 0:
                 continue
-            host = np.where(rank == one, 0.0, operations.host_ns)
-            begin = np.where(job.table.rank == one, np.minimum(job.begin_ns, 0), job.begin_ns)
-            ends = job.replay.ends(
-                operations.compute_ns + host,
-                ladder.recorded_transfer,
-                begin_ns=begin,
-                delayed=job.table.rank[job.table.line] != one,
-            )
-            drop = float((ladder.delayed - ends).mean())
+            drop = float((ladder.delayed - ladder.host.ends([one])).mean())
             gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
             found.append(Suspect(gain, None, ranks=(one,)))
         return _ordered(found)

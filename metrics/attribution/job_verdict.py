@@ -123,6 +123,7 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
                 "rung": rung,
                 "verdict": one.verdict or "inconclusive",
                 "culprit": culprit_of(ladder, one),
+                "saves_ms": None if one.saves_ns is None else milliseconds(one.saves_ns),
                 "why": one.why,
             }
             for rung, one in verdict.also

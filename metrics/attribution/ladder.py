@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.attribution.host_delays import HostDelays
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64
@@ -86,6 +87,21 @@ class Ladder:
             begin_ns=self.job.begin_ns,
             delayed=np.ones(len(self.job.table.line), np.bool_),
         )
+
+    @cached_property
+    def host(self) -> HostDelays:
+        """Host delays of the job."""
+        return HostDelays(self.job, self.recorded_transfer)
+
+    @cached_property
+    def uneven_host(self) -> F64:
+        """What host delays beyond those of the typical rank cost, by step."""
+        return self.delayed - self.host.ends()
+
+    @cached_property
+    def common_host_ns(self) -> float:
+        """Mean over steps of what host delays cost that all ranks have alike."""
+        return max(float((self.differences[5] - self.uneven_host).mean()), 0.0)
 
     @cached_property
     def differences(self) -> F64:

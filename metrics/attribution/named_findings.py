@@ -89,14 +89,17 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
-            return Finding("slow_worker", why, one, self._saves(one.gain))
+            saves = self.gains.saved_ns(one.ranks)
+            if saves < OWN_SHARE * self._saves(share):
+                return Finding("", f"{why}, and gaps of its host would take most of that time")
+            return Finding("slow_worker", why, one, saves)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
                 why = f"ranks {names} compute {_times(few.factor)} as long as their like"
-                return Finding("slow_worker", why, few, self._saves(few.gain))
+                return Finding("slow_worker", why, few, self.gains.saved_ns(few.ranks))
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
 
@@ -119,7 +122,7 @@ class Namer:
             return None
         times = _times(one.factor)
         why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
-        return Finding("slow_node", why, replace(one, host=host), self._saves(one.gain))
+        return Finding("slow_node", why, replace(one, host=host), self.gains.saved_ns(one.ranks))
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -184,8 +187,7 @@ class Namer:
 
     def _uneven(self, cap: int) -> Finding:
         signs = self.signatures
-        differences = self.ladder.differences
-        saves = float((differences[2] + differences[3]).mean())
+        saves = self.gains.balanced_ns
         why = (
             f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
             f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"
@@ -216,16 +218,23 @@ class Namer:
     def _host(self, share: float) -> Finding:
         found = self.gains.hosts_idle
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
+        if one is not None:
+            whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
+            return self._idling(whose, self._saves(one.gain), one)
+        return self._idling("the devices of several ranks idle", self._saves(share), None)
+
+    def all_hosts(self, saves_ns: float) -> Finding:
+        """Return the finding on host delays that all ranks have alike."""
+        return self._idling("the devices of all ranks idle", saves_ns, None)
+
+    def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
         causes = self.context.idle_causes(one.ranks if one else None)
-        whose = f"rank {self._labels(one.ranks)[0]}" if one else "all ranks"
-        saves = self._saves(one.gain if one else share)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
-            why = f"the device of {whose} idles for the host: {cause.replace('_', ' ')}"
-            return Finding("host", why, one, saves, hosts_cause=cause)
-        why = f"the device of {whose} idles for the host, cause unknown"
-        return Finding("host", why, one, saves, cap=1)
+            why = f"{whose} for the host: {cause.replace('_', ' ')}"
+            return Finding("host", why, one, saves_ns, hosts_cause=cause)
+        return Finding("host", f"{whose} for the host, cause unknown", one, saves_ns, cap=1)
 
 
 def _times(factor: float | None) -> str:

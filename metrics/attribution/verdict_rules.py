@@ -13,7 +13,7 @@ from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.array_types import F64
+from ccltui.parsers.array_types import F64, I64
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
 """Rungs that compete for the verdict; steps and micro-batches vary together."""
@@ -52,39 +52,48 @@ class Rules:
         ladder = self.ladder
         invalid = self._abstains()
         if invalid is not None:
-            return self._inconclusive(invalid)
+            return replace(self._inconclusive(invalid), also=self._costs_alone(invalid))
         costs = self._candidates()
         share = ladder.loss_ratio
         agreement = self._agreement(costs)
         if share < self.context.materiality:
             return self._immaterial(share)
-        shares = costs.mean(axis=1) / ladder.loss_ns
         if ladder.shares.min() < -MAX_NEGATIVE:
-            return self._inconclusive(
+            why = (
                 "giving differences back one after another makes steps shorter: the replay does "
-                "not follow the schedule of this job",
-                agreement,
+                "not follow the schedule of this job"
             )
-        order = np.argsort(-shares)
+            return replace(self._inconclusive(why, agreement), also=self._costs_alone(why))
+        of_loss = costs.mean(axis=1) / ladder.loss_ns
+        order = np.argsort(-of_loss)
+        # Delays that all hosts have alike win where they dominate; they never count against others.
+        common = ladder.common_host_ns / ladder.loss_ns
+        if share * (1 - common) < self.context.materiality or (
+            common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
+        ):
+            return self._of_all_hosts(agreement, order, of_loss)
+        shares = of_loss / (1 - common)
         first, second = int(order[0]), float(max(shares[order[1]], 0.0))
         name = CANDIDATES[first]
         if shares[first] < DOMINANT or shares[first] - second < MARGIN:
             parts = ", ".join(f"{CANDIDATES[i]} {shares[i]:.0%}" for i in order[:3])
-            return self._inconclusive(f"no kind of difference dominates: {parts}", agreement)
+            why = f"no kind of difference dominates: {parts}"
+            return replace(self._inconclusive(why, agreement), also=self._also(of_loss, order))
+        finding = self.namer.named(name, float(of_loss[first]))
+        if finding.verdict and finding.suspect is None and common > of_loss[first]:
+            return self._of_all_hosts(agreement, order, of_loss)
         self.ruled_out += [
-            {"class": CLASSES[i], "why": f"{shares[i]:.1%} of the loss"}
+            {"class": CLASSES[i], "why": f"{of_loss[i]:.1%} of the loss"}
             for i in range(len(CANDIDATES))
-            if i != first and shares[i] < ALSO
-        ]
-        finding = self.namer.named(name, float(shares[first]))
-        also = [
-            (CANDIDATES[i], self.namer.named(CANDIDATES[i], float(shares[i])))
-            for i in order[1:]
-            if shares[i] >= ALSO
+            if i != first and of_loss[i] < ALSO
         ]
         if not finding.verdict:
+            also = self._also(of_loss, order)
             return replace(self._inconclusive(finding.why, agreement), also=also)
-        confidence = self._confidence(finding, float(shares[first]), second, agreement)
+        also = self._also(of_loss, order[1:])
+        # Of the whole loss: what all hosts cost makes it less sure who costs the rest.
+        next_largest = max(float(of_loss[order[1]]), common)
+        confidence = self._confidence(finding, float(of_loss[first]), next_largest, agreement)
         return Verdict(
             finding,
             confidence,
@@ -95,10 +104,63 @@ class Rules:
             self._next(finding),
         )
 
+    def _also(
+        self, of_loss: F64, order: I64, *, with_common: bool = True
+    ) -> list[tuple[str, Finding]]:
+        """Return the findings of candidates with a notable share of the loss, largest first."""
+        found = []
+        for one in order.tolist():
+            name, share = CANDIDATES[one], float(of_loss[one])
+            if share >= ALSO:
+                finding = self.namer.named(name, share)
+                if finding.saves_ns is None:
+                    finding = replace(finding, saves_ns=share * self.ladder.loss_ns)
+                found.append((name, finding))
+        common = self.ladder.common_host_ns
+        if with_common and common >= ALSO * self.ladder.loss_ns:
+            found.append(("host", self.namer.all_hosts(common)))
+        return sorted(found, key=lambda item: -(item[1].saves_ns or 0.0))
+
+    def _costs_alone(self, why: str) -> list[tuple[str, Finding]]:
+        """Return what each kind of difference seems to cost where nobody can be named."""
+        ladder = self.ladder
+        if ladder.loss_ns <= 0:
+            return []
+        differences = ladder.differences.mean(axis=1)
+        costs = [*differences[:2], differences[2] + differences[3], *differences[4:]]
+        found = [
+            (name, Finding("", why, saves_ns=float(cost)))
+            for name, cost in zip(CANDIDATES, costs, strict=True)
+            if cost >= ALSO * ladder.loss_ns
+        ]
+        return sorted(found, key=lambda item: -(item[1].saves_ns or 0.0))
+
+    def _of_all_hosts(self, agreement: float, order: I64, of_loss: F64) -> Verdict:
+        """Return the verdict on host delays that all ranks have alike: nobody is a straggler."""
+        finding = self.namer.all_hosts(self.ladder.common_host_ns)
+        share = self.ladder.common_host_ns / self.ladder.loss_ns
+        second = float(max(of_loss[order[0]], 0.0))
+        self.ruled_out += [
+            {"class": CLASSES[i], "why": f"{of_loss[i]:.1%} of the loss"}
+            for i in range(len(CANDIDATES))
+            if of_loss[i] < ALSO and CANDIDATES[i] != "host"
+        ]
+        return Verdict(
+            finding,
+            self._confidence(finding, share, second, agreement),
+            agreement,
+            self._also(of_loss, order, with_common=False),
+            self.ruled_out,
+            self._evidence(),
+            self._next(finding),
+        )
+
     def _candidates(self) -> F64:
+        """Cost of each candidate by step, ns; of host delays what not all ranks have alike."""
         differences = self.ladder.differences
         varying = differences[2] + differences[3]
-        return np.stack([differences[0], differences[1], varying, differences[4], differences[5]])
+        host = np.minimum(self.ladder.uneven_host, differences[5])
+        return np.stack([differences[0], differences[1], varying, differences[4], host])
 
     def _agreement(self, costs: F64) -> float:
         """Share of resamplings of the steps in which the largest candidate is the same."""
@@ -128,6 +190,8 @@ class Rules:
 
     def _confidence(self, finding: Finding, share: float, second: float, agreement: float) -> str:
         steps, loss = self.ladder.job.num_steps, self.ladder.loss_ratio
+        if finding.suspect is not None or finding.verdict != "host":
+            loss *= 1 - self.ladder.common_host_ns / self.ladder.loss_ns
         level = 0
         if agreement >= 0.8 and steps >= 2:
             level = 1

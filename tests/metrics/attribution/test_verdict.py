@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
-from planted_jobs import Planted, Run, planted_job
+from planted_jobs import Planted, Run, _draws, planted_job
 
+from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -110,6 +111,74 @@ def test_a_heavy_stage_costs_what_sharing_its_work_out_saves() -> None:
     assert details["loss_ms"] == pytest.approx(planted, rel=0.1)
 
 
+@pytest.mark.parametrize("stage", [1, 3])
+def test_setting_a_heavy_stage_back_gives_its_surplus_to_all(stage: int) -> None:
+    light = {0: (0.9, 0.9)}
+    plan = Planted(dp=2, pp=4, micro_batches=8, stage_weights={**light, stage: (2.0, 2.0)})
+    shared = dict.fromkeys(range(1, 4), (1.25, 1.25)) | {0: (1.15, 1.15)}
+
+    details = verdict_of(plan).details
+
+    saved = Run(plan).step_us.mean() - Run(replace(plan, stage_weights=shared)).step_us.mean()
+    assert details["culprit"]["stage"] == stage
+    assert details["saves_ms"] == pytest.approx(saved / 1000, rel=0.05)
+
+
+def everywhere(pause_us: float, *, ranks: int, steps: int = 6) -> dict[tuple[int, int], float]:
+    return {(rank, step): pause_us for rank in range(ranks) for step in range(steps)}
+
+
+def test_pauses_that_all_hosts_have_alike_hide_no_slow_worker() -> None:
+    plan = Planted(dp=4, slow_ranks={2: 1.2}, pauses_us=everywhere(5_000, ranks=4))
+    without = replace(plan, slow_ranks={})
+
+    details = verdict_of(plan).details
+
+    saved = Run(plan).step_us.mean() - Run(without).step_us.mean()
+    assert details["verdict"] == "slow_worker"
+    assert details["culprit"]["ranks"] == ["2"]
+    assert details["saves_ms"] == pytest.approx(saved / 1000, rel=0.1)
+    (host,) = [item for item in details["also"] if item["rung"] == "host"]
+    assert host["culprit"] is None
+    # The first step begins with its first work, behind its pause.
+    assert host["saves_ms"] == pytest.approx(5 * 5 / 6, rel=0.1)
+
+
+def test_a_slow_device_that_hides_the_pauses_of_its_host_saves_less() -> None:
+    others = {key: 3_000.0 for key in everywhere(0, ranks=4) if key[0] != 2}
+    plan = Planted(dp=4, slow_ranks={2: 1.4}, pauses_us=others)
+    healed = replace(plan, slow_ranks={}, pauses_us=everywhere(3_000, ranks=4))
+
+    details = verdict_of(plan).details
+
+    least = details["shares"]["worker"] * details["loss_ms"]
+    saved = (Run(plan).step_us.mean() - Run(healed).step_us.mean()) / 1000
+    assert details["culprit"]["ranks"] == ["2"]
+    assert details["saves_ms"] == pytest.approx(saved, rel=0.1)
+    assert saved < 0.9 * least
+
+
+def test_pauses_of_all_hosts_alone_are_nobodys_fault() -> None:
+    details = verdict_of(Planted(dp=4, pauses_us=everywhere(8_000, ranks=4))).details
+
+    assert details["verdict"] == "host"
+    assert details["culprit"] is None
+    assert "all ranks" in details["why"]
+
+
+def test_the_one_host_that_pauses_longer_than_all_others_is_named() -> None:
+    pauses = everywhere(3_000, ranks=4)
+    plan = Planted(dp=4, pauses_us={**pauses, **{(1, step): 8_000 for step in range(6)}})
+    without = replace(plan, pauses_us=pauses)
+
+    details = verdict_of(plan).details
+
+    saved = Run(plan).step_us.mean() - Run(without).step_us.mean()
+    assert details["verdict"] == "host"
+    assert details["culprit"]["ranks"] == ["1"]
+    assert details["saves_ms"] == pytest.approx(saved / 1000, rel=0.1)
+
+
 def test_sequences_of_different_length_are_nobodys_fault() -> None:
     details = verdict_of(Planted(dp=8, pp=2, sequence_sigma=0.5)).details
 
@@ -117,6 +186,20 @@ def test_sequences_of_different_length_are_nobodys_fault() -> None:
     assert details["culprit"] is None
     assert details["evidence"]["r_FB"] > 0.9
     assert details["evidence"]["r_stages"] > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_balancing_micro_batches_leaves_their_mean_work(seed: int) -> None:
+    plan = Planted(dp=4, sequence_sigma=0.4, named=True, seed=seed)
+    mean = float(_draws(plan)["length"].mean())
+    forward, backward = 1000 * (0.6 + 0.4 * mean), 2000 * (0.5 + 0.5 * mean)
+    even = replace(plan, sequence_sigma=0.0, forward_us=forward, backward_us=backward)
+
+    details = verdict_of(plan).details
+
+    saved = Run(plan).step_us.mean() - Run(even).step_us.mean()
+    assert details["verdict"] == "uneven_microbatches"
+    assert details["saves_ms"] == pytest.approx(saved / 1000, rel=0.1)
 
 
 @pytest.mark.parametrize("jitter", [0.01, 0.08])
@@ -164,6 +247,12 @@ def test_two_faults_of_one_size_are_inconclusive() -> None:
     assert details["confidence"] is None
     assert "communication" in details["why"]
     assert "worker" in details["why"]
+    listed = {item["rung"]: item for item in details["also"]}
+    assert set(listed) == {"worker", "communication"}
+    assert listed["worker"]["verdict"] == "slow_worker"
+    assert listed["worker"]["culprit"]["ranks"] == ["1"]
+    assert listed["communication"]["verdict"] == "slow_link"
+    assert all(item["saves_ms"] > 0 for item in listed.values())
 
 
 def test_ranks_of_different_programs_are_not_compared() -> None:
@@ -180,6 +269,17 @@ def test_ranks_of_different_programs_are_not_compared() -> None:
 
     assert details["verdict"] in (None, "inconclusive")
     assert details["culprit"] is None
+
+
+def test_an_invalid_replay_states_costs_and_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ladder, "invalid", lambda _: "dependencies are wrong")
+
+    details = verdict_of(Planted(dp=4, pp=2, slow_ranks={1: 1.5})).details
+
+    (one,) = details["also"]
+    assert details["verdict"] == one["verdict"] == "inconclusive"
+    assert (one["rung"], one["culprit"]) == ("worker", None)
+    assert one["saves_ms"] == pytest.approx(details["shares"]["worker"] * details["loss_ms"])
 
 
 def test_a_single_rank_is_refused() -> None:

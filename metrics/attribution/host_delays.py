@@ -1,0 +1,94 @@
+"""Host delays that all ranks have alike, and what single ranks have beyond them.
+
+Every device idles a little between kernels, and some steps hold all ranks up, as a checkpoint does.
+That costs time and makes nobody a straggler: only the rest tells one rank from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.parsers.array_types import F64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.attribution.lines.job_lines import JobLines
+
+LEAST_KEPT: Final = 0.5
+"""Calls of a rank keep their late begin where it keeps at least this share of its host delays: the
+replay takes the delay of a call as recorded or leaves it out."""
+
+
+@dataclass(frozen=True)
+class HostDelays:
+    """Idle time for the host of the lines of a job, and replays with less of it.
+
+    Attributes:
+        job: the lines.
+        transfer_ns: transfer time of each instance as recorded, float64.
+    """
+
+    job: JobLines
+    transfer_ns: F64
+
+    @cached_property
+    def idle_ns(self) -> F64:
+        """Idle time for the host of each line, float64 ns."""
+        job, table = self.job, self.job.table
+        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
+        found = np.bincount(line, weights=job.operations.host_ns, minlength=table.num_lines)
+        found += np.bincount(table.line, job.operations.delay_ns, minlength=table.num_lines)
+        return np.asarray(found + np.maximum(job.begin_ns, 0))
+
+    @cached_property
+    def _levelled(self) -> F64:
+        """Idle time of the typical rank in the step of each line over that of the line.
+
+        Typical is the lower median over the ranks of the step: of two ranks the smaller.
+        """
+        table = self.job.table
+        typical = lower_medians(self.idle_ns, table.step, len(table.step_ids))[table.step]
+        return np.asarray(typical / np.maximum(self.idle_ns, 1.0))
+
+    @cached_property
+    def kept(self) -> F64:
+        """Share of the idle time of each line that the typical rank has in its step too."""
+        return np.minimum(self._levelled, 1.0)
+
+    def usual_ns(self, healed: Sequence[int] = ()) -> F64:
+        """Idle time before each operation, float64 ns, without what ranks have beyond the typical.
+
+        Args:
+            healed: ranks (indices) that idle like the typical one, not less: a slow device hides
+                gaps that its host leaves, and they are there again once it is as fast as others.
+        """
+        operations = self.job.operations
+        part = np.where(np.isin(self.job.table.rank, list(healed)), self._levelled, self.kept)
+        return np.asarray(operations.host_ns * np.repeat(part, np.diff(operations.first)))
+
+    @cached_property
+    def excess_ns(self) -> F64:
+        """Idle time of each rank beyond the typical one, float64 ns by rank."""
+        beyond = self.idle_ns * (1 - self.kept)
+        found = np.bincount(self.job.table.rank, beyond, minlength=len(self.job.labels))
+        return found.astype(np.float64)
+
+    def ends(self, ranks: Sequence[int] | None = None) -> F64:
+        """Return step times, float64 ns, with the excess of some ranks set back; None: of all."""
+        job, table, operations = self.job, self.job.table, self.job.operations
+        chosen: Bool = np.ones(table.num_lines, np.bool_)
+        if ranks is not None:
+            chosen = np.isin(table.rank, list(ranks))
+        kept = np.where(chosen, self.kept, 1.0)
+        of_operation = np.repeat(kept, np.diff(operations.first))
+        return job.replay.ends(
+            operations.compute_ns + operations.host_ns * of_operation,
+            self.transfer_ns,
+            begin_ns=np.where(job.begin_ns > 0, job.begin_ns * kept, job.begin_ns),
+            delayed=(kept >= LEAST_KEPT)[table.line],
+        )
