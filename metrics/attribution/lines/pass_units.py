@@ -8,6 +8,7 @@ has, by the thread that launched them or their names, else by the shares of the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -126,7 +127,7 @@ def _pieces(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -
     at = 0 if is_first or not begun else min(begun)
     found = [_Piece(0, at, 0, 0)]
     for place, kind in [*ends, (size, 0)]:
-        inside = [start for start in starts if at <= start < place]
+        inside = starts[bisect_left(starts, at) : bisect_left(starts, place)]
         begins = 0
         for start in inside:
             if start > at:

@@ -31,19 +31,21 @@ class StepReplay:
         self._num_steps = len(table.step_ids)
         linked = table.instance >= 0
         sizes = np.bincount(table.instance[linked], minlength=len(table.transfer_ns))
-        self._linked, self._instance = linked, table.instance
+        self._linked = np.flatnonzero(linked)
+        self._instance = table.instance[linked]
         self._own = table.dur_ns
         links = Links.of(
             tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
         )
-        self._is_mark = operations.kind == MARK
-        self._last_mark = np.cumsum(self._is_mark)[operations.first[1:] - 1] - 1
+        is_mark = operations.kind == MARK
+        number = np.cumsum(is_mark) - 1
+        last_mark = number[operations.first[1:] - 1]
         nothing = np.zeros(len(table.line), np.int64)
         self._schedule = ordered(
             Ordered(
                 first=operations.first.astype(np.int32),
                 kind=operations.kind,
-                which=np.where(self._is_mark, 0, operations.call).astype(np.int32),
+                which=np.where(is_mark, 0, operations.call).astype(np.int32),
                 behind=table.behind.astype(np.int32),
                 delay_ns=nothing,
                 gap_ns=nothing,
@@ -51,7 +53,10 @@ class StepReplay:
             ),
             links,
         )
-        self._marks = self._schedule.operation[self._schedule.kind == MARK]
+        marks = number[self._schedule.operation[self._schedule.kind == MARK]]
+        turn = np.empty(len(marks), np.int64)
+        turn[marks] = np.arange(len(marks))
+        self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
         self._delays = operations.delay_ns, operations.gap_ns
 
     def ends(
@@ -84,8 +89,8 @@ class StepReplay:
         delayed: Bool | None = None,
     ) -> F64:
         """Return the end of each line; see `ends`."""
-        transfer = np.append(np.rint(transfer_ns).astype(np.int64), 0)
-        after = np.where(self._linked, transfer[self._instance], self._own)
+        after = self._own.copy()
+        after[self._linked] = np.rint(transfer_ns).astype(np.int64).take(self._instance)
         schedule = self._schedule
         schedule = replace(schedule, links=replace(schedule.links, after_ns=after))
         if delayed is not None:
@@ -94,8 +99,5 @@ class StepReplay:
             schedule = replace(schedule, operations=timed)
         begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns.astype(np.float64)
         advance = np.append(segment_ns, 0.0).take(schedule.operation)
-        marks = np.empty(int(self._is_mark.sum()))
-        number = np.cumsum(self._is_mark) - 1
-        marks[number[self._marks]] = replay_marks(schedule, begin, advance)
-        ends: F64 = marks[self._last_mark]
+        ends: F64 = replay_marks(schedule, begin, advance)[self._last_mark]
         return ends
