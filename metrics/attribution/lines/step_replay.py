@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.lines.line_operations import Operations
 from ccltui.metrics.collectives.replay.call_links import Links
@@ -14,6 +17,9 @@ from ccltui.metrics.collectives.replay.rank_timeline import MARK
 from ccltui.metrics.collectives.replay.replay_order import Operations as Ordered
 from ccltui.metrics.collectives.replay.replay_order import ordered
 from ccltui.parsers.array_types import F64, I64, Bool
+
+LANES: Final = 4
+"""Replays in one pass along the schedule: more of them exceed the caches."""
 
 
 class StepReplay:
@@ -34,6 +40,10 @@ class StepReplay:
         self._linked = np.flatnonzero(linked)
         self._instance = table.instance[linked]
         self._own = table.dur_ns
+        self._num_instances = len(table.transfer_ns)
+        self._alone = np.flatnonzero(~linked)
+        self._slot = table.instance.astype(np.int32)
+        self._slot[self._alone] = self._num_instances + np.arange(len(self._alone))
         links = Links.of(
             tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
         )
@@ -58,6 +68,45 @@ class StepReplay:
         turn[marks] = np.arange(len(marks))
         self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
         self._delays = operations.delay_ns, operations.gap_ns
+
+    def many(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
+        """Return the ends of the steps of several replays, float64 ns [runs, steps].
+
+        Args:
+            runs: time before each operation, and transfer time of each instance.
+        """
+        found = np.zeros((len(runs), self._num_steps))
+        for first in range(0, len(runs), LANES):
+            chunk = runs[first : first + LANES]
+            if not available():
+                found[first : first + LANES] = [self.ends(*one) for one in chunk]
+                continue
+            for row, lines in enumerate(self._in_lanes(chunk), first):
+                np.maximum.at(found[row], self._step, lines)
+        return found
+
+    def _in_lanes(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
+        """Return the end of each line of each replay, [runs, lines], from one pass."""
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        schedule, slot = self._schedule, self._slot
+        after = np.empty((self._num_instances + len(self._alone), len(runs)))
+        after[self._num_instances :] = self._own[self._alone, np.newaxis]
+        for lane, (_, transfer_ns) in enumerate(runs):
+            after[: self._num_instances, lane] = np.rint(transfer_ns)
+        marks: F64 = _passes.replay_lanes(
+            schedule.kind,
+            schedule.rank,
+            schedule.operation,
+            schedule.which,
+            schedule.operations.behind,
+            slot,
+            np.stack([segment_ns for segment_ns, _ in runs]),
+            after,
+            self._num_instances,
+            len(self._step),
+        )
+        return marks[self._last_mark].T
 
     def ends(
         self,
@@ -89,6 +138,8 @@ class StepReplay:
         delayed: Bool | None = None,
     ) -> F64:
         """Return the end of each line; see `ends`."""
+        if begin_ns is None and delayed is None and available():
+            return np.asarray(self._in_lanes([(segment_ns, transfer_ns)])[0])
         after = self._own.copy()
         after[self._linked] = np.rint(transfer_ns).astype(np.int64).take(self._instance)
         schedule = self._schedule
