@@ -79,7 +79,10 @@ class PassSizes(NamedTuple):
 
 def pass_sizes(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -> PassSizes:
     """Return the usual number of kernels of the passes that are alone between two transfers."""
-    pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
+    return _sizes_of(_pieces(transfers, size, is_first=is_first, is_last=is_last))
+
+
+def _sizes_of(pieces: Sequence[_Piece]) -> PassSizes:
     found = []
     for kind in (FORWARD_PASS, BACKWARD_PASS):
         alone = [p.stop - p.first for p in pieces[1:-1] if p.begins == p.ends == kind]
@@ -107,7 +110,7 @@ def pipeline_units(
         forward_share: share of forward kernels in the passes of the other stages.
     """
     pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
-    sizes = pass_sizes(transfers, size, is_first=is_first, is_last=is_last)
+    sizes = _sizes_of(pieces)
     parts: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
         parts += _split(piece, sizes, labels, forward_share, last=number == len(pieces) - 1)
