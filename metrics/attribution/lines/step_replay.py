@@ -106,7 +106,8 @@ class StepReplay:
             self._num_instances,
             len(self._step),
         )
-        return marks[self._last_mark].T
+        ends: F64 = marks[self._last_mark].T
+        return ends
 
     def ends(
         self,
