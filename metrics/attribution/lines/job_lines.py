@@ -90,7 +90,7 @@ class JobLines:
         """Divide a time of each unit among its segments as it is typical of its program."""
         whole = self.profile_ns
         scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
-        found = self.operations.profile_ns * scale.take(self.operations.unit, mode="wrap")
+        found: F64 = self.operations.profile_ns * scale.take(self.operations.unit, mode="wrap")
         spread = np.where(whole > 0, 0, target_ns)
         last = self._last_segment
         rest = np.flatnonzero((spread > 0) & (last >= 0))
