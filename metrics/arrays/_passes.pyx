@@ -230,6 +230,75 @@ def replay(
     return ended_array[:marks]
 
 
+def replay_lanes(
+    const int8_t[::1] kind,
+    const int32_t[::1] rank,
+    const int32_t[::1] operation,
+    const int32_t[::1] which,
+    const int32_t[::1] behind,
+    const int32_t[::1] slot,
+    const double[:, ::1] segments,
+    const double[:, ::1] after,
+    Py_ssize_t instances,
+    Py_ssize_t lines,
+):
+    """Return the time of each mark, float64 [marks, lanes]: ``replay`` of several durations at once.
+
+    Calls begin without delay, and all members of an instance end together: ``slot`` is the instance
+    of a call, from ``instances`` on a call in none. ``segments`` is [lanes, operations], ``after``
+    [slots, lanes].
+    """
+    cdef Py_ssize_t lanes = segments.shape[0]
+    ended_array = np.empty((int((np.asarray(kind) == MARK).sum()) + 1, lanes))
+    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
+    cdef double[:, ::1] ready = np.empty((len(slot) + 1, lanes))
+    cdef double[:, ::1] now = np.zeros((lines, lanes))
+    cdef double[:, ::1] ended = ended_array
+    cdef Py_ssize_t place, lane, mine, at
+    cdef Py_ssize_t marks = 0
+    cdef int32_t what, call, before
+    cdef double time
+    with nogil:
+        for place in range(kind.shape[0]):
+            what, call = kind[place], which[place]
+            if what == END:
+                for lane in range(lanes):
+                    end[call, lane] += after[call, lane]
+                continue
+            if what == MARK:
+                mine = rank[place]
+                for lane in range(lanes):
+                    now[mine, lane] += segments[lane, operation[place]]
+                    ended[marks, lane] = now[mine, lane]
+                marks += 1
+                continue
+            at = slot[call]
+            if what == WAIT:
+                mine = rank[place]
+                for lane in range(lanes):
+                    time = now[mine, lane] + segments[lane, operation[place]]
+                    now[mine, lane] = max(time, end[at, lane])
+                continue
+            before = behind[call]
+            for lane in range(lanes):
+                if what == BEGIN:
+                    time = ready[call, lane]
+                else:
+                    mine = rank[place]
+                    now[mine, lane] += segments[lane, operation[place]]
+                    time = now[mine, lane]
+                    if what != POST:
+                        ready[call, lane] = time
+                        continue
+                if before >= 0:
+                    time = max(time, end[slot[before], lane])
+                if at >= instances:
+                    end[at, lane] = time + after[at, lane]
+                elif time > end[at, lane]:
+                    end[at, lane] = time
+    return ended_array[:marks]
+
+
 ctypedef fused Number:
     int8_t
     int32_t

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccltui.metrics.attribution.gains import Suspect
+from ccltui.metrics.view.exposed_waits import DEFAULT_MATERIALITY_PCT
 from ccltui.parsers.array_types import F64
-
-MATERIALITY = 0.01
-"""Share of a step below which nobody is a straggler."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Context:
         elements: elements of the all-to-alls of each rank in each step; None without any.
     """
 
-    materiality: float = MATERIALITY
+    materiality: float = DEFAULT_MATERIALITY_PCT / 100
     missing: Sequence[int] = ()
     missing_of: Callable[[Suspect], Sequence[int]] = lambda _: ()
     names_only: bool = False

@@ -109,12 +109,21 @@ class Gains:
 
     def workers(self, ranks: Sequence[int]) -> Suspect:
         """Some ranks at once, at the centre of their stage."""
+        return self._workers([ranks])[0]
+
+    def _workers(self, several: Sequence[Sequence[int]]) -> list[Suspect]:
         job, targets = self.ladder.job, self.ladder.targets
-        mine = np.isin(job.worker, list(ranks))
-        target = np.where(mine, targets.stage, targets.worker)
-        ends = job.replay.ends(job.segments(target), targets.transfer)
-        factor = _ratio(targets.worker[mine].sum(), targets.stage[mine].sum())
-        return Suspect(self._gain(2, ends), factor, ranks=tuple(ranks))
+        masks = [np.isin(job.worker, list(ranks)) for ranks in several]
+        changed = [np.where(mine, targets.stage, targets.worker) for mine in masks]
+        ends = job.replay.many([(job.segments(one), targets.transfer) for one in changed])
+        return [
+            Suspect(
+                self._gain(2, end),
+                _ratio(targets.worker[mine].sum(), targets.stage[mine].sum()),
+                ranks=tuple(ranks),
+            )
+            for ranks, mine, end in zip(several, masks, ends, strict=True)
+        ]
 
     def saved_ns(self, ranks: Sequence[int]) -> float:
         """What setting ranks back saves if their devices then idle for their hosts like others.
@@ -135,7 +144,7 @@ class Gains:
         """The ranks with most excess, one at a time."""
         excess = self.worker_excess
         chosen = [int(rank) for rank in np.argsort(-excess)[:MAX_SUSPECTS] if excess[rank] > 0]
-        return _ordered([self.workers([rank]) for rank in chosen])
+        return _ordered(self._workers([[rank] for rank in chosen]))
 
     @cached_property
     def main_ns(self) -> F64:

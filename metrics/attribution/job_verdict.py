@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.attribution.findings import MATERIALITY, Context, Finding, Verdict
+from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-PARAMETER: Final = "materiality"
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
@@ -36,35 +35,17 @@ def ladder_of(view: View) -> Ladder:
     return found
 
 
-def materiality_of(view: View) -> float:
-    """Return the share of a step below which nobody is a straggler: an override, else 1 %.
-
-    Raises:
-        Refusal: the override is no number from 0 to 1.
-    """
-    given = view.options.overrides.get(PARAMETER)
-    if given is None:
-        return MATERIALITY
-    try:
-        value = float(str(given))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise refuse("card_invalid", f"{PARAMETER} = {given!r} is not a share from 0 to 1")
-    return value
-
-
 def verdict_of(view: View) -> tuple[Ladder, Verdict]:
     """Return the ladder and the verdict of a job.
 
     Raises:
-        Refusal: see `ladder_of`.
+        Refusal: see `ladder_of` and `materiality_pct`.
         DeadlockError: see `ladder_of`.
     """
     ladder = ladder_of(view)
     job = ladder.job
     context = Context(
-        materiality=materiality_of(view),
+        materiality=materiality_pct(view) / 100,
         missing=tuple(view.job.missing_ranks),
         missing_of=lambda one: _missing_of(view, ladder, one),
         names_only=not any(group.ranks and not group.implied for group in view.groups),

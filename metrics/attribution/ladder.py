@@ -73,9 +73,9 @@ class Ladder:
         """Step times of each rung, [7, steps]."""
         replay = self.job.replay
         usual = self.targets.transfer
-        found = [replay.ends(self.compute(rung), usual) for rung in range(5)]
-        found.append(replay.ends(self.compute(4), self.recorded_transfer))
-        return np.stack([*found, self.job.measured_ns])
+        runs = [(self.compute(rung), usual) for rung in range(5)]
+        found = replay.many([*runs, (self.compute(4), self.recorded_transfer)])
+        return np.vstack([found, self.job.measured_ns])
 
     @cached_property
     def delayed(self) -> F64:

@@ -11,16 +11,20 @@ M of X    share of (T - ideal) that goes when the operations of X alone are idea
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import TYPE_NAMES
+from ccltui.metrics.attribution.lines.step_replay import LANES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
+
+_Key = TypeVar("_Key", int, str)
 
 LEAST_PHYSICAL: Final = 0.995
 """A slowdown below this is no property of the job: the replay does not describe it."""
@@ -60,12 +64,24 @@ class Slowdown:
 
     def _time(self, units: Bool, instances: Bool) -> float:
         """Mean step with some units and instances as recorded, all others ideal."""
+        return self._times([(units, instances)])[0]
+
+    def _times(self, kept: Sequence[tuple[Bool, Bool]]) -> list[float]:
+        """The same of several choices of units and instances."""
+        found: list[float] = []
+        for first in range(0, len(kept), LANES):  # few at a time: each is as long as the job
+            runs = [self._run(*one) for one in kept[first : first + LANES]]
+            found += self.ladder.job.replay.many(runs).mean(axis=1).tolist()
+        return found
+
+    def _run(self, units: Bool, instances: Bool) -> tuple[F64, F64]:
+        """Time of each segment and instance, some as recorded and all others ideal."""
         job, targets = self.ladder.job, self.ladder.targets
         segments = job.segments(np.where(units, targets.own, self._ideal_units))
         kept = np.append(units, False)[job.operations.unit]
         segments = np.where(kept, job.operations.compute_ns, segments)
         transfer = np.where(instances, self.ladder.recorded_transfer, self._ideal_transfer)
-        return float(job.replay.ends(segments, transfer).mean())
+        return segments, transfer
 
     @cached_property
     def _all(self) -> tuple[Bool, Bool]:
@@ -92,13 +108,16 @@ class Slowdown:
     def by_type(self) -> dict[str, float]:
         """S of each type of operation."""
         job, (units, instances) = self.ladder.job, self._all
-        found = {}
-        for kind in np.unique(job.units.type).tolist():
-            mine = job.units.type == kind
-            found[TYPE_NAMES[kind]] = self._time(mine, ~instances) / self.ideal_ns
-        for name, chosen in self._types_of_instances().items():
-            found[name] = self._time(~units, chosen) / self.ideal_ns
-        return found
+        kept = {
+            TYPE_NAMES[kind]: (job.units.type == kind, ~instances)
+            for kind in np.unique(job.units.type).tolist()
+        }
+        kept |= {name: (~units, one) for name, one in self._types_of_instances().items()}
+        return self._slowdowns(kept)
+
+    def _slowdowns(self, kept: Mapping[_Key, tuple[Bool, Bool]]) -> dict[_Key, float]:
+        times = self._times(list(kept.values()))
+        return {key: time / self.ideal_ns for key, time in zip(kept, times, strict=True)}
 
     def _types_of_instances(self) -> dict[str, Bool]:
         """Masks of the instances of each operation; sends and receives of a direction are one."""
@@ -129,10 +148,8 @@ class Slowdown:
         if not self.ladder.targets.has_stages:
             return {}
         instances = self._all[1]
-        return {
-            stage: self._time(self._stage == stage, ~instances) / self.ideal_ns
-            for stage in np.unique(self._stage).tolist()
-        }
+        stages = np.unique(self._stage).tolist()
+        return self._slowdowns({one: (self._stage == one, ~instances) for one in stages})
 
     @cached_property
     def _replica(self) -> I64:
@@ -152,7 +169,7 @@ class Slowdown:
         count = max(1, MAX_EVENTS // max(len(job.operations.kind), 1))
         chosen = np.argsort(-excess)[: min(count, MAX_WORKERS)].tolist()
         instances = self._all[1]
-        return {one: self._time(replica == one, ~instances) / self.ideal_ns for one in chosen}
+        return self._slowdowns({one: (replica == one, ~instances) for one in chosen})
 
     @cached_property
     def by_worker(self) -> dict[int, float]:
@@ -186,8 +203,12 @@ class Slowdown:
         """M of each stage; None without a pipeline or a slowdown."""
         if not self.by_stage or self.equalised < LEAST_DECOMPOSED:
             return None
-        found = {stage: self._m(self._stage == stage) for stage in self.by_stage}
-        return {stage: value for stage, value in found.items() if value is not None}
+        instances, loss = self._all[1], self.recorded_ns - self.ideal_ns
+        times = self._times([(self._stage != stage, instances) for stage in self.by_stage])
+        return {
+            stage: (self.recorded_ns - time) / loss
+            for stage, time in zip(self.by_stage, times, strict=True)
+        }
 
     def details(self) -> dict[str, Any]:
         """Return the keys of the metric; those against the ideal are null where it is longer."""

@@ -134,13 +134,13 @@ class Targets:
         """Mean over stages of the typical worker; the typical worker where there are no stages."""
         if not self.has_stages:
             return self.stage
-        found = np.empty(len(self.own))
         place = self.place[self.job.worker]
-        for kind in np.unique(self.kind):
-            mine = self.kind == kind
-            stages = np.unique(place[mine])
-            values = [self.stage[mine & (place == one)][0] for one in stages]
-            found[mine] = float(np.mean(values))
+        wide = int(place.max(initial=0)) + 1
+        # every kind of unit has one value in each stage
+        cells, first = np.unique(self.kind * wide + place, return_index=True)
+        kind = cells // wide
+        count = np.maximum(np.bincount(kind), 1)
+        found: F64 = (np.bincount(kind, weights=self.stage[first]) / count)[self.kind]
         return found
 
     @cached_property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 MATERIALITY: Final = "materiality_pct"
-"""Name of the parameter: share of the time of all ranks below which waiting is not material."""
+"""Name of the parameter: share of the measured time, %, below which nobody is named."""
 DEFAULT_MATERIALITY_PCT: Final = 1.0
 MATERIALITY_TEXT: Final = (
     "percentage of the time of all ranks below which no rank is named; 1 unless given"
@@ -65,14 +65,23 @@ def rank_time_ns(view: View) -> int:
     return sum(rank.window_ns for rank in view.ranks)
 
 
-def material_ns(view: View) -> float:
-    """Return the waiting below which no rank is named, in ns.
+def materiality_pct(view: View) -> float:
+    """Return the share of the measured time below which nobody is named, in %.
 
     Raises:
         Refusal: the parameter is no positive number.
     """
     given = positive_number(view, MATERIALITY)
-    return rank_time_ns(view) * (DEFAULT_MATERIALITY_PCT if given is None else given) / 100
+    return DEFAULT_MATERIALITY_PCT if given is None else given
+
+
+def material_ns(view: View) -> float:
+    """Return the waiting below which no rank is named, in ns.
+
+    Raises:
+        Refusal: see `materiality_pct`.
+    """
+    return rank_time_ns(view) * materiality_pct(view) / 100
 
 
 def _exposed_waits(view: View) -> list[ExposedWaits]:

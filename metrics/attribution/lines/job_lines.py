@@ -88,18 +88,25 @@ class JobLines:
 
     def segments(self, target_ns: F64) -> F64:
         """Divide a time of each unit among its segments as it is typical of its program."""
-        unit = self.operations.unit
         whole = self.profile_ns
         scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
-        spread = np.append(np.where(whole > 0, 0, target_ns), 0)
-        last = np.full(len(self.units) + 1, -1)
-        last[unit] = np.arange(
-            len(unit)
-        )  # a unit that is typically empty keeps its time at its end
-        found = self.operations.profile_ns * scale[unit]
+        found: F64 = self.operations.profile_ns * scale.take(self.operations.unit, mode="wrap")
+        spread = np.where(whole > 0, 0, target_ns)
+        last = self._last_segment
         rest = np.flatnonzero((spread > 0) & (last >= 0))
-        found[last[rest]] += spread[rest]
-        return np.where(unit >= 0, found, 0.0)
+        found[last[rest]] += spread[
+            rest
+        ]  # a unit that is typically empty keeps its time at its end
+        return found
+
+    @cached_property
+    def _last_segment(self) -> I64:
+        """Last segment of each unit, -1 for none."""
+        unit = self.operations.unit
+        held = np.flatnonzero(unit >= 0)
+        found = np.full(len(self.units), -1)
+        found[unit[held]] = held
+        return found
 
     @cached_property
     def worker(self) -> I64:

@@ -338,11 +338,23 @@ def _followed(started: I64, ended: I64, at_wait: I64, visible: Bool) -> I64:
     found = np.zeros(len(at_wait), np.int64)
     order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
     edges = np.flatnonzero(np.diff(at_wait[order], prepend=-1, append=-1))
-    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        calls = order[begin:stop]
-        if len(calls) > 1:
-            after = started[:, calls, np.newaxis] >= ended[:, np.newaxis, calls] - ROUNDING_NS
-            found[calls] = after.all(axis=0).sum(axis=1)
+    begin, size = edges[:-1], np.diff(edges)
+    place = np.repeat(begin, size)  # first call at the position of each
+    left = np.flatnonzero(np.repeat(size, size) > 1)
+    stop = np.repeat(begin + size, size)
+    turn = 0
+    while len(left):  # the n-th wait of all positions at once
+        found[order[left]] += _after(started, ended, order[left], order[place[left] + turn])
+        turn += 1
+        left = left[place[left] + turn < stop[left]]
+    return found
+
+
+def _after(started: I64, ended: I64, calls: I64, waits: I64) -> Bool:
+    """Whether each call began after the end of a wait on every line."""
+    found = np.ones(len(calls), np.bool_)
+    for start, end in zip(started, ended, strict=True):
+        found &= start[calls] >= end[waits] - ROUNDING_NS
     return found
 
 
@@ -355,9 +367,10 @@ def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I
     places = at_wait[waits]
     low = np.searchsorted(places, at_post, side="left")
     high = np.searchsorted(places, at_post, side="right")
-    for call in np.flatnonzero(high > low).tolist():
-        for wait in waits[low[call] : high[call]].tolist():
-            if wait == call or (started[:, call] < ended[:, wait] - ROUNDING_NS).any():
-                break
-            found[call] += 1
+    left = np.flatnonzero(high > low)
+    while len(left):  # the next wait of all calls at once
+        wait = waits[low[left] + found[left]]
+        left = left[(wait != left) & _after(started, ended, left, wait)]
+        found[left] += 1
+        left = left[low[left] + found[left] < high[left]]
     return found

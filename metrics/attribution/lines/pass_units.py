@@ -8,6 +8,7 @@ has, by the thread that launched them or their names, else by the shares of the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -78,7 +79,10 @@ class PassSizes(NamedTuple):
 
 def pass_sizes(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -> PassSizes:
     """Return the usual number of kernels of the passes that are alone between two transfers."""
-    pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
+    return _sizes_of(_pieces(transfers, size, is_first=is_first, is_last=is_last))
+
+
+def _sizes_of(pieces: Sequence[_Piece]) -> PassSizes:
     found = []
     for kind in (FORWARD_PASS, BACKWARD_PASS):
         alone = [p.stop - p.first for p in pieces[1:-1] if p.begins == p.ends == kind]
@@ -106,7 +110,7 @@ def pipeline_units(
         forward_share: share of forward kernels in the passes of the other stages.
     """
     pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
-    sizes = pass_sizes(transfers, size, is_first=is_first, is_last=is_last)
+    sizes = _sizes_of(pieces)
     parts: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
         parts += _split(piece, sizes, labels, forward_share, last=number == len(pieces) - 1)
@@ -126,7 +130,7 @@ def _pieces(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -
     at = 0 if is_first or not begun else min(begun)
     found = [_Piece(0, at, 0, 0)]
     for place, kind in [*ends, (size, 0)]:
-        inside = [start for start in starts if at <= start < place]
+        inside = starts[bisect_left(starts, at) : bisect_left(starts, place)]
         begins = 0
         for start in inside:
             if start > at:

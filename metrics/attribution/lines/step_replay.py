@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.lines.line_operations import Operations
 from ccltui.metrics.collectives.replay.call_links import Links
@@ -14,6 +17,9 @@ from ccltui.metrics.collectives.replay.rank_timeline import MARK
 from ccltui.metrics.collectives.replay.replay_order import Operations as Ordered
 from ccltui.metrics.collectives.replay.replay_order import ordered
 from ccltui.parsers.array_types import F64, I64, Bool
+
+LANES: Final = 4
+"""Replays in one pass along the schedule: more of them exceed the caches."""
 
 
 class StepReplay:
@@ -31,19 +37,25 @@ class StepReplay:
         self._num_steps = len(table.step_ids)
         linked = table.instance >= 0
         sizes = np.bincount(table.instance[linked], minlength=len(table.transfer_ns))
-        self._linked, self._instance = linked, table.instance
+        self._linked = np.flatnonzero(linked)
+        self._instance = table.instance[linked]
         self._own = table.dur_ns
+        self._num_instances = len(table.transfer_ns)
+        self._alone = np.flatnonzero(~linked)
+        self._slot = table.instance.astype(np.int32)
+        self._slot[self._alone] = self._num_instances + np.arange(len(self._alone))
         links = Links.of(
             tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
         )
-        self._is_mark = operations.kind == MARK
-        self._last_mark = np.cumsum(self._is_mark)[operations.first[1:] - 1] - 1
+        is_mark = operations.kind == MARK
+        number = np.cumsum(is_mark) - 1
+        last_mark = number[operations.first[1:] - 1]
         nothing = np.zeros(len(table.line), np.int64)
         self._schedule = ordered(
             Ordered(
                 first=operations.first.astype(np.int32),
                 kind=operations.kind,
-                which=np.where(self._is_mark, 0, operations.call).astype(np.int32),
+                which=np.where(is_mark, 0, operations.call).astype(np.int32),
                 behind=table.behind.astype(np.int32),
                 delay_ns=nothing,
                 gap_ns=nothing,
@@ -51,8 +63,51 @@ class StepReplay:
             ),
             links,
         )
-        self._marks = self._schedule.operation[self._schedule.kind == MARK]
+        marks = number[self._schedule.operation[self._schedule.kind == MARK]]
+        turn = np.empty(len(marks), np.int64)
+        turn[marks] = np.arange(len(marks))
+        self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
         self._delays = operations.delay_ns, operations.gap_ns
+
+    def many(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
+        """Return the ends of the steps of several replays, float64 ns [runs, steps].
+
+        Args:
+            runs: time before each operation, and transfer time of each instance.
+        """
+        found = np.zeros((len(runs), self._num_steps))
+        for first in range(0, len(runs), LANES):
+            chunk = runs[first : first + LANES]
+            if not available():
+                found[first : first + LANES] = [self.ends(*one) for one in chunk]
+                continue
+            for row, lines in enumerate(self._in_lanes(chunk), first):
+                np.maximum.at(found[row], self._step, lines)
+        return found
+
+    def _in_lanes(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
+        """Return the end of each line of each replay, [runs, lines], from one pass."""
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        schedule, slot = self._schedule, self._slot
+        after = np.empty((self._num_instances + len(self._alone), len(runs)))
+        after[self._num_instances :] = self._own[self._alone, np.newaxis]
+        for lane, (_, transfer_ns) in enumerate(runs):
+            after[: self._num_instances, lane] = np.rint(transfer_ns)
+        marks: F64 = _passes.replay_lanes(
+            schedule.kind,
+            schedule.rank,
+            schedule.operation,
+            schedule.which,
+            schedule.operations.behind,
+            slot,
+            np.stack([segment_ns for segment_ns, _ in runs]),
+            after,
+            self._num_instances,
+            len(self._step),
+        )
+        ends: F64 = marks[self._last_mark].T
+        return ends
 
     def ends(
         self,
@@ -84,8 +139,10 @@ class StepReplay:
         delayed: Bool | None = None,
     ) -> F64:
         """Return the end of each line; see `ends`."""
-        transfer = np.append(np.rint(transfer_ns).astype(np.int64), 0)
-        after = np.where(self._linked, transfer[self._instance], self._own)
+        if begin_ns is None and delayed is None and available():
+            return np.asarray(self._in_lanes([(segment_ns, transfer_ns)])[0])
+        after = self._own.copy()
+        after[self._linked] = np.rint(transfer_ns).astype(np.int64).take(self._instance)
         schedule = self._schedule
         schedule = replace(schedule, links=replace(schedule.links, after_ns=after))
         if delayed is not None:
@@ -94,8 +151,5 @@ class StepReplay:
             schedule = replace(schedule, operations=timed)
         begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns.astype(np.float64)
         advance = np.append(segment_ns, 0.0).take(schedule.operation)
-        marks = np.empty(int(self._is_mark.sum()))
-        number = np.cumsum(self._is_mark) - 1
-        marks[number[self._marks]] = replay_marks(schedule, begin, advance)
-        ends: F64 = marks[self._last_mark]
+        ends: F64 = replay_marks(schedule, begin, advance)[self._last_mark]
         return ends

@@ -78,7 +78,7 @@ def blame_chain(view: View) -> Result:
     chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
-    blamed = late_arrivals_of(view, parts, MAX_FOLLOWED)
+    blamed = late_arrivals_of(view, MAX_FOLLOWED)
     found = root_waiting(view)
     chains, waits = [one.chain for one in found.behind], [one.wait_ns for one in found.behind]
     inherited = [wait for wait, chain in zip(waits, chains, strict=True) if _is_inherited(chain)]

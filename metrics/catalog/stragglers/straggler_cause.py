@@ -96,7 +96,7 @@ def straggler_cause(view: View) -> Result:
     chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
-    blamed = late_arrivals_of(view, parts, MAX_EXAMINED)
+    blamed = late_arrivals_of(view, MAX_EXAMINED)
     lag = sum(one.lag for one in blamed)
     explained = sum(one.explained_ns for one in blamed)
     examined = sum(len(one.rows) for one in blamed)

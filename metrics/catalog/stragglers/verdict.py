@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.attribution.job_verdict import PARAMETER, details_of, verdict_of
+from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
+from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     label="verdict",
     higher_is_better=False,
     parameters={
-        PARAMETER: "share of the step below which nobody is a straggler; 0.01 unless given"
+        MATERIALITY: "percentage of the step below which nobody is a straggler; 1 unless given"
     },
 )
 def verdict(view: View) -> Result:

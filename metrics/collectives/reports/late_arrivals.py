@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import row_sum
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
-from ccltui.metrics.view.collective_selection import Part
+from ccltui.metrics.view.collective_selection import Part, parts_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -45,11 +45,16 @@ class LateArrivals:
         return round(float((self.lag_ns * self.verdicts.share).sum()))
 
 
-def late_arrivals_of(view: View, parts: Sequence[Part], limit: int) -> list[LateArrivals]:
+def late_arrivals_of(view: View, limit: int) -> list[LateArrivals]:
     """Return the selected instances with a selected late rank, by group; at most ``limit`` in all.
 
-    Those with most waiting are selected.
+    Those with most waiting are selected. Several metrics share them.
     """
+    return view.remember((late_arrivals_of, limit), lambda: _late_arrivals(view, limit))
+
+
+def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
+    parts = parts_of(view)
     rows = [_rows(part) for part in parts]
     waits = [row_sum(part.arrived.wait_ns[one]) for part, one in zip(parts, rows, strict=True)]
     together = np.concatenate([np.empty(0, np.int64), *waits])

@@ -30,7 +30,6 @@ from ccltui.metrics.collectives.lateness.blame import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
 from ccltui.metrics.collectives.reports.late_arrivals import late_arrivals_of, most_waiting
-from ccltui.metrics.view.collective_selection import parts_of
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits, material_ns, rank_time_ns
 from ccltui.metrics.view.match_quality import confidence_limit
 from ccltui.parsers.columns import MISSING
@@ -88,7 +87,7 @@ def root_waiting(view: View) -> RootWaiting:
 
 
 def _root_waiting(view: View) -> RootWaiting:
-    worst = most_waiting(late_arrivals_of(view, parts_of(view), MAX_FOLLOWED), MAX_FOLLOWED)
+    worst = most_waiting(late_arrivals_of(view, MAX_FOLLOWED), MAX_FOLLOWED)
     chains = chains_of(view.facts.causes, worst)
     worst, chains = _after_begin(worst, chains)
     waited = {one.part.number: one for one in exposed_waits(view)}

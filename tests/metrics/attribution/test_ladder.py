@@ -9,7 +9,9 @@ from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.lines import step_replay
 from ccltui.metrics.attribution.slowdown import Slowdown
+from ccltui.metrics.collectives.replay import job_replay
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 
@@ -39,6 +41,22 @@ def test_shares_add_up_to_one(seed: int) -> None:
     found = ladder(replace(SLOW, seed=seed, jitter=0.05))
 
     assert float(found.shares.sum()) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("pp", [1, 4])
+def test_replays_in_one_compiled_pass_equal_those_in_python(
+    pp: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Planted(dp=2, pp=pp, micro_batches=4, steps=3, jitter=0.05, seed=7)
+    slow = ladder(plan)
+    compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
+
+    for module in (step_replay, job_replay):
+        monkeypatch.setattr(module, "available", lambda: False)
+    python = ladder(plan)
+
+    assert (python.rungs == compiled).all()
+    assert Slowdown(python).details() == slowdown
 
 
 def test_an_error_of_one_clock_changes_no_share() -> None:

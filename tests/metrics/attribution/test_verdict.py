@@ -215,9 +215,9 @@ def test_jitter_names_nobody(jitter: float, pp: int) -> None:
 def test_the_threshold_of_materiality_is_an_option() -> None:
     plan = Planted(dp=4, micro_batches=2, slow_ranks={2: 1.5})
 
-    assert verdict_of(plan, materiality=0.5).details["verdict"] == "no_straggler"
-    assert verdict_of(plan, materiality="0.02").details["verdict"] == "slow_worker"
-    assert verdict_of(plan, materiality="much").reason == "card_invalid"
+    assert verdict_of(plan, materiality_pct=50).details["verdict"] == "no_straggler"
+    assert verdict_of(plan, materiality_pct="2").details["verdict"] == "slow_worker"
+    assert verdict_of(plan, materiality_pct="much").reason == "card_invalid"
 
 
 def test_one_step_is_never_more_than_low() -> None:
