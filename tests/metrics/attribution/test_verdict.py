@@ -158,6 +158,15 @@ def test_a_slow_device_that_hides_the_pauses_of_its_host_saves_less() -> None:
     assert saved < 0.9 * least
 
 
+def test_a_longer_pass_in_place_of_pauses_is_no_slow_worker() -> None:
+    others = {key: 2_000.0 for key in everywhere(0, ranks=4) if key[0] != 2}
+
+    details = verdict_of(Planted(dp=4, slow_ranks={2: 1.11}, pauses_us=others)).details
+
+    assert details["verdict"] != "slow_worker"
+    assert details["culprit"] is None
+
+
 def test_pauses_of_all_hosts_alone_are_nobodys_fault() -> None:
     details = verdict_of(Planted(dp=4, pauses_us=everywhere(8_000, ranks=4))).details
 
