@@ -127,6 +127,7 @@ SCALES: Mapping[str, Mapping[str, Kind]] = {
     "run_compare": {"rows.*.n": "same", "rows.*.n_against": "same", "rows.*": "time"},
     "straggler_cause": {"per_rank.*": "time"},
     "operators": {"operators.*.tflops": "rate"},
+    "throughput_tokens": {"throughput_total": "rate"},
     "trace_tflops": {"of_peak_pct": "rate", "trace_tflops": "rate", "per_rank.*": "rate"},
 }
 """Leaves whose name does not tell how they follow the speed of the job; own rules go first."""
@@ -159,7 +160,8 @@ DOUBLES: Mapping[str, tuple[str, ...]] = {
     "straggler_cause": ("num_blamed", "num_examined", "blamed_lag_ms", "explained_lag_ms"),
     "straggler_lag": ("num_collectives", "num_ranks", "ties"),
     "throughput_tokens": (
-        *("throughput_tokens_per_s", "total_tokens", "batch_size", "tokens_per_step"),
+        *("throughput_tokens_per_s", "throughput_total", "total_tokens", "batch_size"),
+        "tokens_per_step",
     ),
     "token_to_expert_assignment": ("total_tokens",),
     "trace_proxy_latency": ("num_iterations",),
