@@ -24,8 +24,6 @@ from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import OpeningTimes, Results
 from bench.tables import text_of
-from bench.verdicts import rates
-from bench.verdicts.run_many import score_many, write_jobs
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
 CULPRITS = "culprits"
@@ -90,6 +88,10 @@ def main() -> int:
 def _culprits(options: argparse.Namespace) -> None:
     """Score the answers on jobs with planted faults, and print the rates."""
     seeds = range(options.seed_base, options.seed_base + options.culprit_jobs)
+    # Imported here: the process that measures others has to stay small.
+    from bench.verdicts import rates  # noqa: PLC0415
+    from bench.verdicts.run_many import score_many, write_jobs  # noqa: PLC0415
+
     jobs = score_many(seeds, options.jobs or allowed_cpus(), _log)
     print(rates.text_of(jobs), end="")
     place = options.folder / "culprits.jsonl"

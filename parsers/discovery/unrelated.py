@@ -23,9 +23,9 @@ def recordings(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
     """Return the recordings that the files of one folder or iteration belong to.
 
     Files are of different recordings where they state different world sizes, where one begins an
-    hour after the others, where none of them states a rank and one begins a minute after the
-    others ended, or where they claim a rank again and begin clearly later. What a file does not
-    state separates nothing.
+    hour after the others and they are not distinct ranks of one world, where none of them states a
+    rank and one begins a minute after the others ended, or where they claim a rank again and begin
+    clearly later. What a file does not state separates nothing.
     """
     parts = _by_world_size(files)
     for separate in (_far_apart, _silent_between, _rank_again):
@@ -74,10 +74,22 @@ def _claims_whole_job(files: Sequence[FoundFile]) -> bool:
 
 
 def _far_apart(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate files that begin an hour apart; distinct ranks of one world are not separated.
+
+    A clock that was never set is years off, and its host is a part of the job all the same.
+    """
+    ranks = {file.rank for file in files}
+    if None not in ranks and len(ranks) == len(files) and _one_world(files):
+        return [list(files)]
+
     def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
         return _start(after) - _start(before[-1]) > _MAX_DISTANCE_NS
 
     return _split(files, breaks)
+
+
+def _one_world(files: Sequence[FoundFile]) -> bool:
+    return len({file.world_size for file in files}) == 1 and files[0].world_size is not None
 
 
 def _silent_between(files: Sequence[FoundFile]) -> list[list[FoundFile]]:

@@ -43,6 +43,13 @@ def test_ranks_that_begin_within_an_hour_are_one_recording() -> None:
     assert len(recordings(files)) == 1
 
 
+def test_distinct_ranks_of_one_world_are_together_whatever_their_clocks_say() -> None:
+    files = [trace(f"r{k}", 1e7 * k, rank=k, world=4) for k in range(3)]
+    assert len(recordings(files)) == 1
+    unnumbered = [trace(f"r{k}", 1e7 * k, world=4) for k in range(3)]
+    assert len(recordings(unnumbered)) == 3
+
+
 def test_models_profiled_months_apart_are_recordings_of_their_own() -> None:
     files = [trace("a", 0), trace("b", 90 * 86_400), trace("c", 91 * 86_400)]
     assert names(files) == [["a"], ["b"], ["c"]]
