@@ -22,7 +22,7 @@ def test_it_opens_beside_files_of_our_names(
 
     with session(*command, job, "--no-cache", cwd=tmp_path) as explorer:
         explorer.wait_for("4/4")
-        explorer.wait_for("step time")
+        explorer.wait_for("step takes")
         explorer.press("q")
 
         assert explorer.finish() == 0
@@ -51,7 +51,7 @@ def test_the_demo_opens(tmp_path: Path) -> None:
 def test_it_outlives_the_process_that_computes_but_not_the_other_way(job: Path) -> None:
     with session(*CCLTUI, job) as explorer:
         explorer.wait_for("4/4")
-        explorer.wait_for("step time")
+        explorer.wait_for("step takes")
         (first,) = computing(explorer.process.pid)
         os.kill(first, signal.SIGKILL)
         explorer.wait_for("the computing process has ended (out of memory?)")
