@@ -7,14 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
-from ccltui.parsers.note_groups import note_groups
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
 from ccltui.verbs import usage_of
@@ -199,6 +196,10 @@ def _problem(found: FoundFile) -> str:
 
 def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
     """Rows of the notes of the job and of its files, one for files with the same note."""
+    from msgspec import structs  # noqa: PLC0415  (a bare Python checks its environment)
+
+    from ccltui.parsers.note_groups import note_groups  # noqa: PLC0415  (as above)
+
     rows = [_note_cells("", note) for note in loaded.job.notes]
     for group in note_groups(loaded.job.ranks):
         paths = [trace.source.path for trace in group.traces]
