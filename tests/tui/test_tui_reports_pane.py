@@ -54,9 +54,11 @@ def opened(start: Start) -> Open:
     return lambda path: start(run_load, "256", str(path))
 
 
-async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path) -> None:
+async def test_a_folder_of_texts_has_its_study_beside_the_ranks(opened: Open, folder: Path) -> None:
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
+        await listed(pilot)
+        await pilot.press("9")
         await listed(pilot)
 
         assert pane(app) == REPORTS
@@ -90,6 +92,8 @@ async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Pa
 async def test_a_cut_line_is_whole_below(opened: Open, folder: Path) -> None:
     app = opened(folder)
     async with app.run_test(size=(80, 24)) as pilot:
+        await listed(pilot)
+        await pilot.press("9")
         await listed(pilot)
         await pilot.press("G", "k", "k", "k")
         await pilot.pause()
@@ -141,4 +145,4 @@ def after(*keys: str) -> Callable[[Pilot[int]], object]:
 def test_picture_of_a_study(
     snap_compare: Compare, opened: Open, folder: Path, size: tuple[int, int]
 ) -> None:
-    assert snap_compare(opened(folder), terminal_size=size, run_before=after("j", "j"))
+    assert snap_compare(opened(folder), terminal_size=size, run_before=after("9", "j", "j"))
