@@ -1,4 +1,4 @@
-"""What the metrics of a job answer: who, what, why, how sure, and how much it costs."""
+"""Compute the metrics of a planted job: verdict, culprit, cause, confidence and cost of each."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """Whether it is met; None where no job tells."""
+        """Return whether the value is within the bound; None where no job gives a value."""
         if self.value is None:
             return None
         above = self.least is None or self.value >= self.least

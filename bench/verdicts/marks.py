@@ -108,7 +108,7 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
 
 
 def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
-    """Whether anybody is named who is no culprit; both ends of a slow link are its culprits."""
+    """Return whether a rank is named that is no culprit; both ends of a slow link are culprits."""
     link = answer.verdict == "slow_link"
     culprits = {
         str(rank) for fault in faults if link or fault.verdict in OF_RANKS for rank in fault.ranks
@@ -152,7 +152,7 @@ def _verdict_marks(
 
 
 def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) -> bool:
-    """Whether it names what the job loses without faults: to chance, or to all of its hosts."""
+    """Return whether the answer names chance or all hosts, which cost time without a fault too."""
     worst_ms = max((fault.cost_ms for fault in faults), default=0.0)
     if answer.verdict == "random":
         return not faults or truth.jitter_ms >= worst_ms
@@ -170,7 +170,7 @@ def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
 
 
 def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool | None:
-    """Whether the cause fits; with silent hosts only its kind can be known."""
+    """Return whether the cause is right; where hosts are not recorded, its kind suffices."""
     culprits = [fault for fault in faults if fault.cause in EXPECTED_CAUSES]
     named = bool(answer.ranks) or answer.verdict == "host"
     if not answer.cause or not culprits or not named:

@@ -133,7 +133,7 @@ def _findings(job: Job) -> tuple[Finding, ...]:
 
 
 def _answers(job: Job) -> bool:
-    """Whether files of the directory are of use without any trace."""
+    """Return whether a file of the directory gives metrics without any trace."""
     from ccltui.doctor.without_traces import answering  # noqa: PLC0415  (numpy)
 
     return bool(answering(job))

@@ -90,7 +90,15 @@ class Loss:
 
 
 def losses(view: View, ranks: Sequence[RankView]) -> list[Loss]:
-    """Return all losses, the largest first; ``ranks`` have device work."""
+    """Return all losses, the largest first; ``ranks`` have device work.
+
+    Metrics of one view share the result.
+    """
+    key = (losses, tuple(rank.label for rank in ranks))
+    return view.remember(key, lambda: _divided(view, ranks))
+
+
+def _divided(view: View, ranks: Sequence[RankView]) -> list[Loss]:
     found: dict[tuple[Kind, str, int], Loss] = {}
     waits = _Waits(view)
     explained = _has_launches(ranks)

@@ -92,15 +92,11 @@ def step_composition(view: View) -> Result:
     )
 
 
-def _losses(view: View, ranks: Sequence[RankView]) -> list[Loss]:
-    return view.remember(losses, lambda: losses(view, ranks))
-
-
 def _parts_of(view: View, ranks: Sequence[RankView], rank: RankView) -> Counter[Part]:
     """Time of one rank by part, in ns; the sum is its window."""
     dims = view.remember(_dims_of_calls, lambda: _dims_of_calls(view, ranks))
     found: Counter[Part] = Counter()
-    for loss in _losses(view, ranks):
+    for loss in losses(view, ranks):
         found[_part(loss, dims)] += loss.by_rank.get(rank.label, 0)
     found[COMPUTE, COMPUTE] = rank.comp.total_ns
     return found
