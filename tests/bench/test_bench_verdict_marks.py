@@ -223,7 +223,7 @@ def test_the_part_scores_the_seeds_asked_for_and_nothing_else(
     def here(seeds: Sequence[int], workers: int, log: object) -> list[Scored]:
         return [score(seed) for seed in seeds]
 
-    monkeypatch.setattr(command, "score_many", here)
+    monkeypatch.setattr("bench.verdicts.run_many.score_many", here)
     monkeypatch.setattr(command, "compile_modules", lambda: None)
     options = ["--only", "culprits", "--culprit-jobs", "2", "--seed-base", "7"]
     monkeypatch.setattr("sys.argv", ["bench", *options, "--folder", str(tmp_path)])
