@@ -149,9 +149,10 @@ def find_metric(name: str) -> Metric:
         raise GrammarError(str(error)) from None
 
 
-def check_overrides(names: Collection[str]) -> None:
+def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> None:
     """Check that names are fields of the card or parameters of a metric.
 
+    A parameter that none of the ``chosen`` metrics reads is reported on standard error.
     Raises GrammarError with similar names.
     """
     if not names:  # the check would import all metrics
@@ -166,6 +167,12 @@ def check_overrides(names: Collection[str]) -> None:
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise GrammarError(
                 f"--set {name}: no field of a workload card and no parameter of a metric{hint}"
+            )
+        readers = [m.name for m in registry.metrics().values() if name in m.parameters]
+        if chosen and name not in FIELDS and not {m.name for m in chosen} & set(readers):
+            print_message(
+                f"--set {name} has no effect here: only {listed(readers)} "
+                f"{'reads' if len(readers) == 1 else 'read'} it"
             )
 
 
