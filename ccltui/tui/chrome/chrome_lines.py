@@ -47,7 +47,7 @@ def header(scene: Scene, width: int) -> Line:
     if session.job is not None:
         size = numbers.decimal_size(session.total_bytes)
         facts = [
-            _ranks(session.ranks_expected) if session.files else "no traces",
+            _ranks(session.ranks_expected, session.job.world_size) if session.files else "no traces",
             size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
@@ -56,7 +56,9 @@ def header(scene: Scene, width: int) -> Line:
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
 
 
-def _ranks(count: int) -> str:
+def _ranks(count: int, world_size: int | None) -> str:
+    if world_size is not None and world_size > count:
+        return f"{count} of {world_size} ranks"
     return "1 rank" if count == 1 else f"{count} ranks"
 
 

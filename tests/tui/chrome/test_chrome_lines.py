@@ -62,6 +62,18 @@ def test_header_counts_one_rank_as_one() -> None:
     assert "   1 rank   " in text(chrome_lines.header(scene(Plan(ranks=1)), 80))
 
 
+def test_header_names_the_world_where_ranks_are_missing() -> None:
+    found = scene(Plan(ranks=1))
+    job = found.session.job
+    assert job is not None
+    (rank,) = job.ranks
+    part = replace(job, ranks=(replace(rank, world_size=1024),))
+
+    shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=part)), 80))
+
+    assert "   1 of 1024 ranks   " in shown
+
+
 def test_header_cleans_the_name() -> None:
     found = Scene(Session("/data/evil\x1b[2J[bold]"))
 
