@@ -47,7 +47,9 @@ def header(scene: Scene, width: int) -> Line:
     if session.job is not None:
         size = numbers.decimal_size(session.total_bytes)
         facts = [
-            _ranks(session.ranks_expected, session.job.world_size) if session.files else "no traces",
+            _ranks(session.ranks_expected, session.job.world_size)
+            if session.files
+            else "no traces",
             size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
