@@ -169,9 +169,10 @@ def distinct(ids: I32) -> list[int]:
 def classes_of(trace: RankTrace) -> I8:
     """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
 
-    Copies and fills are recognised by their category (on MTIA by their name). Work is communication where its metadata
-    names a collective (also a copy between devices, which then executes the collective), or where
-    its name is that of a communication kernel; every other kernel is computation.
+    Copies and fills are recognised by their category (on MTIA by their name). Work is
+    communication where its metadata names a collective (also a copy between devices, which then
+    executes the collective), or where its name is that of a communication kernel; every other
+    kernel is computation.
     """
     gpu = trace.group("gpu")
     names = distinct(gpu.name)
