@@ -15,7 +15,6 @@ from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.parsers.missing_ranks import MAX_LISTED
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
 from ccltui.report.json_document import TraceSummary
@@ -195,7 +194,7 @@ def measure(
         raise
     except (TraceError, OSError) as error:
         return _nothing(metrics, loading.path, str(error))
-    trace = summary_of(loaded)
+    trace = TraceSummary.of(loaded.job, complete=loaded.complete)
     for failure in loaded.job.failures:
         print_message(failure.error)
         if debug and failure.defect:
@@ -226,23 +225,6 @@ def view_of(loaded: LoadedJob, selection: ViewOptions) -> View:
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
 
     return View(loaded.job, selection)
-
-
-def summary_of(loaded: LoadedJob) -> TraceSummary:
-    """Summary of the traces of a job, for reports."""
-    job = loaded.job
-    return TraceSummary(
-        path=job.path,
-        ranks=len(job.ranks),
-        world_size=job.world_size,
-        sources=tuple(sorted({trace.source.format for trace in job.ranks})),
-        capture=job.capture.name,
-        missing_ranks=tuple(job.missing_ranks[:MAX_LISTED]),
-        num_missing_ranks=len(job.missing_ranks),
-        failures=tuple((failure.path, failure.error) for failure in job.failures),
-        complete=loaded.complete,
-        num_lost=sum(failure.is_lost for failure in job.failures),
-    )
 
 
 def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:

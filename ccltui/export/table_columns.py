@@ -6,7 +6,7 @@ not known is null, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ Part = Mapping[str, Column]
 
 
 class Text(NamedTuple):
-    """A column of texts as ids into a list; a negative id is null."""
+    """A column of texts as ids into a list of distinct ones; a negative id is null."""
 
     ids: Column
     texts: list[str]
@@ -42,11 +42,18 @@ class Table(NamedTuple):
 
 def _events(view: View) -> Iterator[Mapping[str, Column | Text]]:
     for rank in view.ranks:
-        for group in GROUPS:
-            events = rank.trace.group(group)
-            inside = rank.contains(events.start_ns)
-            if inside.any():
-                yield _events_of(view, rank, group, events if inside.all() else events.take(inside))
+        yield from events_of_rank(view, rank, GROUPS)
+
+
+def events_of_rank(
+    view: View, rank: RankView, groups: Sequence[Group]
+) -> Iterator[Mapping[str, Column | Text]]:
+    """Yield the selected events of some groups of a rank, as parts of the table of events."""
+    for group in groups:
+        events = rank.trace.group(group)
+        inside = rank.contains(events.start_ns)
+        if inside.any():
+            yield _events_of(view, rank, group, events if inside.all() else events.take(inside))
 
 
 def _events_of(
@@ -54,9 +61,12 @@ def _events_of(
 ) -> Mapping[str, Column | Text]:
     trace, count = rank.trace, len(events)
     tracks = trace.tracks
-    of_track = {
+    threads = sorted({one.tid for one in tracks if one.kind == "thread"})
+    of_thread = [threads.index(one.tid) if one.kind == "thread" else MISSING for one in tracks]
+    of_track = {  # the last entry serves events without a track
         "device": np.array([one.device for one in tracks] + [MISSING], np.int32),
         "stream": np.array([one.stream for one in tracks] + [MISSING], np.int32),
+        "thread": np.array([*of_thread, MISSING], np.int32),
     }
     return {
         "rank": _constant(rank.label, count),
@@ -67,7 +77,7 @@ def _events_of(
         "dur_ns": events.dur_ns,
         "device": of_track["device"][events.track],
         "stream": of_track["stream"][events.track],
-        "thread": Text(events.track, [one.tid if one.kind == "thread" else "" for one in tracks]),
+        "thread": Text(of_track["thread"][events.track], threads),
         "correlation": events.correlation,
         "external_id": events.external_id,
         "bytes": events.bytes,
@@ -157,7 +167,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "dur_ns": ("int64", "duration"),
             "device": ("int32", "number of the device; null on the host"),
             "stream": ("int32", "number of the stream; null on the host"),
-            "thread": ("text", "thread on the host, empty on a device"),
+            "thread": ("text", "thread on the host; null on a device"),
             "correlation": ("int64", "number that a launch and its device work share"),
             "external_id": ("int64", "number of the operator that was running"),
             "bytes": ("int64", "bytes of a copy or fill"),

@@ -14,9 +14,11 @@ from ccltui.report.csv_text import csv_text
 from ccltui.report.output import streamed
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from ccltui.metrics.view.job_view import View
 
-NEEDS_PYARROW: Final = "Parquet needs pyarrow: install ccltui[arrow]"
+NEEDS_PYARROW: Final = "this needs pyarrow: install ccltui[arrow]"
 CSV_ROWS: Final = 50_000
 
 
@@ -80,28 +82,55 @@ def _is_known(name: str, column: Column) -> Bool:
 
 
 def _write_parquet(view: View, table: Table, path: Path) -> int:
-    try:
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError:
-        raise MissingPackageError(NEEDS_PYARROW) from None
-    types = {"text": pa.dictionary(pa.int32(), pa.string())}
-    schema = pa.schema(
-        [
-            pa.field(name, types.get(kind) or pa.type_for_alias(kind), metadata={"meaning": text})
-            for name, (kind, text) in table.columns.items()
-        ]
-    )
-    count = 0
+    pa = _pyarrow()
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    schema = _schema(pa, table.columns)
     # Times and numbers hardly repeat: dictionaries of them would cost half of the time.
     texts = [name for name, (kind, _) in table.columns.items() if kind == "text"]
     options = {"compression": "zstd", "use_dictionary": texts}
+    count = 0
     with streamed(path) as file, pq.ParquetWriter(file, schema, **options) as writer:
         for part in table.parts(view):
             arrays = [_array(pa, part, field) for field in schema]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(arrays[0])
     return count
+
+
+def arrow_table(
+    columns: Mapping[str, tuple[str, str]], parts: Iterable[Mapping[str, Column | Text]]
+) -> pyarrow.Table:
+    """Return parts of a table as one pyarrow table with nulls where nothing is recorded.
+
+    Raises:
+        MissingPackageError: pyarrow is absent.
+    """
+    pa = _pyarrow()
+    schema = _schema(pa, columns)
+    batches = [
+        pa.Table.from_arrays([_array(pa, part, field) for field in schema], schema=schema)
+        for part in parts
+    ]
+    return pa.concat_tables(batches).unify_dictionaries() if batches else schema.empty_table()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow  # noqa: PLC0415
+    except ImportError:
+        raise MissingPackageError(NEEDS_PYARROW) from None
+    return pyarrow
+
+
+def _schema(pa: Any, columns: Mapping[str, tuple[str, str]]) -> Any:
+    types = {"text": pa.dictionary(pa.int32(), pa.string())}
+    return pa.schema(
+        [
+            pa.field(name, types.get(kind) or pa.type_for_alias(kind), metadata={"meaning": text})
+            for name, (kind, text) in columns.items()
+        ]
+    )
 
 
 def _array(pa: Any, part: Mapping[str, Column | Text], field: Any) -> Any:
