@@ -228,7 +228,7 @@ def test_mutants_of_a_trace_never_crash(tmp_path: Path) -> None:
     dice = random.Random(11)
     events = [event(i, args={"a": [{}], "correlation": i}) for i in range(12)]
     data = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0}}).encode()
-    for _ in range(1500):
+    for _ in range(500):
         mutant = bytearray(data)
         for _ in range(dice.randrange(1, 6)):
             place = dice.randrange(len(mutant))
