@@ -200,9 +200,7 @@ PIECES = [*'{}[],:" \\\n\x00', "1e5", "null", "NaN", '{"ph":"X"', '"name":"a"', 
 PIECES += ['"dur":2', '"args":{', '"traceEvents":[', '"External id":7']
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from([1, 2, 7, 64]))
 def test_any_text_gives_the_same_at_any_chunk_size(
     tmp_path: Path, pieces: list[str], size: int
