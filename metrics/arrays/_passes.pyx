@@ -17,6 +17,8 @@ cdef enum:
     PUT_OFF = 3
     BEGIN = 4
     END = 5
+    POST_ALONE = 6
+    BEGIN_ALONE = 7
 
 
 cdef class Queues:
@@ -230,73 +232,195 @@ def replay(
     return ended_array[:marks]
 
 
-def replay_lanes(
+def numbered(
     const int8_t[::1] kind,
-    const int32_t[::1] rank,
     const int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
-    const int32_t[::1] slot,
-    const double[:, ::1] segments,
-    const double[:, ::1] after,
-    Py_ssize_t instances,
-    Py_ssize_t lines,
+    const int32_t[::1] instance,
+    int32_t instances,
 ):
-    """Return the time of each mark, float64 [marks, lanes]: ``replay`` of several durations at once.
+    """Return kind, operation, slot and behind of each event, and the instance of each slot.
 
-    Calls begin without delay, and all members of an instance end together: ``slot`` is the instance
-    of a call, from ``instances`` on a call in none. ``segments`` is [lanes, operations], ``after``
-    [slots, lanes].
+    See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
+    ``instance`` are by call, -1 for none.
     """
-    cdef Py_ssize_t lanes = segments.shape[0]
-    ended_array = np.empty((int((np.asarray(kind) == MARK).sum()) + 1, lanes))
-    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
-    cdef double[:, ::1] ready = np.empty((len(slot) + 1, lanes))
-    cdef double[:, ::1] now = np.zeros((lines, lanes))
-    cdef double[:, ::1] ended = ended_array
-    cdef Py_ssize_t place, lane, mine, at
-    cdef Py_ssize_t marks = 0
-    cdef int32_t what, call, before
-    cdef double time
+    cdef Py_ssize_t place
+    cdef int32_t what, call, used, slots = 0, kept = 0
+    cdef bint alone
+    size = len(kind)
+    kinds_array = np.array(kind)
+    operations_array = np.array(operation)
+    slots_array, behinds_array = np.empty((2, size), np.int32)
+    order_array = np.empty(instances + len(instance), np.int32)
+    cdef int8_t[::1] kinds = kinds_array
+    cdef int32_t[::1] operations = operations_array
+    cdef int32_t[::1] slot = slots_array
+    cdef int32_t[::1] before = behinds_array
+    cdef int32_t[::1] order = order_array
+    cdef int32_t[::1] number = np.full(instances + len(instance) + 1, -1, np.int32)
+    cdef int32_t[::1] ready = np.empty(len(instance) + 1, np.int32)
     with nogil:
         for place in range(kind.shape[0]):
             what, call = kind[place], which[place]
-            if what == END:
+            slot[place] = 0
+            before[place] = -1
+            if what == MARK:
+                continue
+            if what == PUT_OFF:
+                slot[place] = ready[call] = kept
+                kept += 1
+                continue
+            alone = what != END and instance[call] < 0
+            used = call if what == END else instances + call if alone else instance[call]
+            if number[used] < 0:
+                number[used] = slots
+                order[slots] = used
+                slots += 1
+            slot[place] = number[used]
+            if what == BEGIN:
+                operations[place] = ready[call]
+            if (what == POST or what == BEGIN) and behind[call] >= 0:
+                used = instance[behind[call]]
+                before[place] = number[used if used >= 0 else instances + behind[call]]
+            if alone and what == POST:
+                kinds[place] = POST_ALONE
+            elif alone and what == BEGIN:
+                kinds[place] = BEGIN_ALONE
+    return kinds_array, operations_array, slots_array, behinds_array, order_array[:slots], kept
+
+
+def replay_lanes(
+    const int8_t[::1] kind,
+    const int32_t[::1] line,
+    const int32_t[::1] operation,
+    const int32_t[::1] slot,
+    const int32_t[::1] behind,
+    const int32_t[::1] call,
+    segments,
+    const double[:, ::1] after,
+    double[:, ::1] now,
+    Py_ssize_t put_off,
+    const int64_t[::1] delay=None,
+    const int64_t[::1] gap=None,
+):
+    """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
+
+    See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
+    ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
+    ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
+    overwritten. ``delay`` and ``gap`` are by call.
+    """
+    cdef Py_ssize_t lanes = len(segments), lane
+    cdef const double[::1] values
+    cdef const double* times[4]
+    for lane in range(lanes):
+        values = segments[lane]
+        times[lane] = &values[0]
+    count = int((np.asarray(kind) == MARK).sum())
+    ended_array = np.empty((count + 1, lanes))
+    cdef double[:, ::1] ended = ended_array
+    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
+    cdef double[:, ::1] ready = np.empty((put_off + 1, lanes))
+    cdef _Events events
+    cdef const int64_t* delays = NULL
+    cdef const int64_t* gaps = NULL
+    if not kind.shape[0]:
+        return ended_array[:count]
+    events.count = kind.shape[0]
+    events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
+    events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
+    if delay is not None and delay.shape[0]:
+        delays, gaps = &delay[0], &gap[0]
+    cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
+    with nogil:
+        if lanes == 1:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 1)
+        elif lanes == 2:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 2)
+        else:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 4)
+    return ended_array[:count]
+
+
+cdef struct _Events:
+    Py_ssize_t count
+    const int8_t* kind
+    const int32_t* line
+    const int32_t* operation
+    const int32_t* slot
+    const int32_t* behind
+    const int32_t* call
+
+
+cdef inline void _lanes(
+    _Events events,
+    const double** segments,
+    const double* after,
+    double* now,
+    double* end,
+    double* ready,
+    double* ended,
+    const int64_t* delay,
+    const int64_t* gap,
+    const Py_ssize_t lanes,
+) noexcept nogil:
+    """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
+    cdef Py_ssize_t place, lane
+    cdef int32_t what, at
+    cdef double time, late, apart
+    cdef double* mine
+    cdef double* ends
+    cdef double* before
+    cdef double* waiting
+    for place in range(events.count):
+        what = events.kind[place]
+        ends = end + events.slot[place] * lanes
+        if what == END:
+            for lane in range(lanes):
+                ends[lane] += after[events.slot[place] * lanes + lane]
+            continue
+        late = 0
+        apart = 0
+        if delay != NULL and what != WAIT and what != MARK:
+            late = delay[events.call[place]]
+            apart = gap[events.call[place]]
+        if what == BEGIN or what == BEGIN_ALONE:
+            waiting = ready + events.operation[place] * lanes
+            before = end + events.behind[place] * lanes
+            for lane in range(lanes):
+                time = max(waiting[lane], before[lane] + apart)
+                ends[lane] = max(ends[lane], time)
+        else:
+            at = events.operation[place]
+            mine = now + events.line[place] * lanes
+            for lane in range(lanes):
+                mine[lane] += segments[lane][at]
+            if what == WAIT:
                 for lane in range(lanes):
-                    end[call, lane] += after[call, lane]
+                    mine[lane] = max(mine[lane], ends[lane])
                 continue
             if what == MARK:
-                mine = rank[place]
                 for lane in range(lanes):
-                    now[mine, lane] += segments[lane, operation[place]]
-                    ended[marks, lane] = now[mine, lane]
-                marks += 1
+                    ended[lane] = mine[lane]
+                ended += lanes
                 continue
-            at = slot[call]
-            if what == WAIT:
-                mine = rank[place]
+            if what == PUT_OFF:
+                waiting = ready + events.slot[place] * lanes
                 for lane in range(lanes):
-                    time = now[mine, lane] + segments[lane, operation[place]]
-                    now[mine, lane] = max(time, end[at, lane])
+                    waiting[lane] = mine[lane] + late
                 continue
-            before = behind[call]
+            if events.behind[place] < 0:
+                for lane in range(lanes):
+                    ends[lane] = max(ends[lane], mine[lane] + late)
+            else:
+                before = end + events.behind[place] * lanes
+                for lane in range(lanes):
+                    time = max(mine[lane] + late, before[lane] + apart)
+                    ends[lane] = max(ends[lane], time)
+        if what == POST_ALONE or what == BEGIN_ALONE:
             for lane in range(lanes):
-                if what == BEGIN:
-                    time = ready[call, lane]
-                else:
-                    mine = rank[place]
-                    now[mine, lane] += segments[lane, operation[place]]
-                    time = now[mine, lane]
-                    if what != POST:
-                        ready[call, lane] = time
-                        continue
-                if before >= 0:
-                    time = max(time, end[slot[before], lane])
-                if at >= instances:
-                    end[at, lane] = time + after[at, lane]
-                elif time > end[at, lane]:
-                    end[at, lane] = time
-    return ended_array[:marks]
+                ends[lane] += after[events.slot[place] * lanes + lane]
 
 
 ctypedef fused Number:

@@ -50,12 +50,15 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     plan = Planted(dp=2, pp=pp, micro_batches=4, steps=3, jitter=0.05, seed=7)
     slow = ladder(plan)
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
+    delayed, level = slow.delayed, slow.host.ends([0])
 
     for module in (step_replay, job_replay):
         monkeypatch.setattr(module, "available", lambda: False)
     python = ladder(plan)
 
     assert (python.rungs == compiled).all()
+    assert (python.delayed == delayed).all()
+    assert (python.host.ends([0]) == level).all()
     assert Slowdown(python).details() == slowdown
 
 
