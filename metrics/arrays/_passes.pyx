@@ -451,6 +451,34 @@ def values_in(const Number[::1] values, int64_t most):
     return low, seen_array.view(np.bool_)
 
 
+def stable_order(const Number[::1] values, int64_t most):
+    """Return the order that sorts values, equal ones as they come; see ``reductions.stable_order``.
+
+    None where the range has more than ``most`` values. There is at least one value.
+    """
+    cdef Py_ssize_t place
+    cdef int64_t low = values[0], high = values[0], at
+    with nogil:
+        for place in range(values.shape[0]):
+            low = min(low, values[place])
+            high = max(high, values[place])
+    if <uint64_t> high - <uint64_t> low >= <uint64_t> most:
+        return None
+    order_array = np.empty(len(values), np.int64)
+    cdef int64_t[::1] order = order_array
+    cdef int64_t[::1] following = np.zeros(high - low + 2, np.int64)
+    with nogil:
+        for place in range(values.shape[0]):
+            following[values[place] - low + 1] += 1
+        for place in range(1, following.shape[0]):
+            following[place] += following[place - 1]
+        for place in range(values.shape[0]):
+            at = values[place] - low
+            order[following[at]] = place
+            following[at] += 1
+    return order_array
+
+
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
     """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
