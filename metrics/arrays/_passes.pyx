@@ -423,6 +423,87 @@ cdef inline void _lanes(
                 ends[lane] += after[events.slot[place] * lanes + lane]
 
 
+def host_times(
+    const int64_t[::1] first,
+    lines,
+    kernels,
+    operations,
+    calls,
+    int64_t queued_ns,
+    int64_t tolerance,
+    found,
+):
+    """Add the idle times of the lines of one rank to ``found``; see ``host_times.py``.
+
+    ``first`` are the edges of its lines among the operations; ``lines`` are first kernel, number of
+    kernels and origin of each, ``kernels`` start, reach and idle sums, ``operations`` kind, position
+    and call, ``calls`` start, duration and the call before. Returns how many operations were early
+    and how many were checked.
+    """
+    cdef const int64_t[::1] line_first, line_size, line_origin, start, reach, idle, at, call
+    cdef const int64_t[::1] begun, lasted, behind
+    cdef const int8_t[::1] kind
+    cdef double[::1] host
+    cdef int64_t[::1] delay, gap
+    line_first, line_size, line_origin = lines
+    start, reach, idle = kernels
+    kind, at, call = operations
+    begun, lasted, behind = calls
+    host, delay, gap = found
+    cdef int64_t early = 0, checked = 0
+    cdef int64_t origin, kernel, size, before, begins, reached, last_begins, late, ended, which
+    cdef int64_t waited = 0, through = 0
+    cdef int64_t never = np.iinfo(np.int64).max
+    cdef Py_ssize_t line, place, mine
+    cdef bint recorded = start.shape[0] > 0
+    with nogil:
+        for line in range(line_first.shape[0]):
+            origin, size = line_origin[line], line_size[line]
+            reached, last_begins = 0, never
+            for place in range(first[line], first[line + 1]):
+                kernel = line_first[line] + at[place]
+                before, begins, waited = 0, never, 0
+                if recorded:
+                    if at[place] > 0:
+                        before = reach[max(kernel - 1, 0)] - origin
+                    if at[place] < size:
+                        begins = start[min(kernel, start.shape[0] - 1)] - origin
+                    waited = idle[kernel]
+                if place == first[line]:
+                    if at[place] > 0:  # kernels lie before the first operation
+                        last_begins, through = never, 0
+                        if recorded:
+                            mine = line_first[line]
+                            through = idle[min(mine + 1, idle.shape[0] - 1)]
+                            if size > 0:
+                                last_begins = start[min(mine, start.shape[0] - 1)] - origin
+                        host[place] = <double> (max(last_begins, 0) + waited - through)
+                elif at[place] > at[place - 1]:
+                    host[place] = <double> (max(last_begins - reached, 0) + waited - through)
+                through = idle[min(kernel + 1, idle.shape[0] - 1)] if recorded else 0
+                last_begins = begins
+                reached = max(reached, before)
+                which = call[place]
+                if kind[place] == WAIT:
+                    ended = begun[which] + lasted[which]
+                    reached = max(reached, ended)
+                    if begins < never:
+                        checked += 1
+                        early += begins < ended - tolerance
+                elif kind[place] == POST:
+                    late = begun[which] - reached
+                    checked += 1
+                    early += late < -tolerance
+                    delay[which] = max(late, 0)
+                    gap[which] = 0
+                    if behind[which] >= 0:
+                        ended = begun[behind[which]] + lasted[behind[which]]
+                        if begun[which] - ended <= queued_ns:
+                            delay[which] = 0
+                            gap[which] = max(begun[which] - ended, 0)
+    return early, checked
+
+
 ctypedef fused Number:
     int8_t
     int32_t

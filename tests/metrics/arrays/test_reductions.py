@@ -22,8 +22,8 @@ from ccltui.metrics.arrays.reductions import (
     row_max,
     row_min,
     row_sum,
-    unique_counts,
     stable_order,
+    unique_counts,
     unique_inverse,
 )
 

@@ -9,7 +9,7 @@ from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.lines import step_replay
+from ccltui.metrics.attribution.lines import host_times, step_replay
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.collectives.replay import job_replay
 from ccltui.metrics.registry import find
@@ -52,11 +52,16 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
     delayed, level = slow.delayed, slow.host.ends([0])
 
-    for module in (step_replay, job_replay):
+    for module in (step_replay, job_replay, host_times):
         monkeypatch.setattr(module, "available", lambda: False)
     python = ladder(plan)
 
     assert (python.rungs == compiled).all()
+    operations, others = slow.job.operations, python.job.operations
+    for name in ("host_ns", "delay_ns", "gap_ns"):
+        assert (getattr(operations, name) == getattr(others, name)).all()
+    assert (operations.early, operations.checked) == (others.early, others.checked)
+    assert operations.host_ns.any()
     assert (python.delayed == delayed).all()
     assert (python.host.ends([0]) == level).all()
     assert Slowdown(python).details() == slowdown
