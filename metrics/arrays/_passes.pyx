@@ -560,6 +560,26 @@ def stable_order(const Number[::1] values, int64_t most):
     return order_array
 
 
+def totals_by_name(
+    const int64_t[::1] row,
+    const int64_t[::1] begin,
+    const int64_t[::1] length,
+    const Number[::1] name,
+    const int64_t[::1] weight,
+    double[:, ::1] found,
+):
+    """Add the weights of segments of pieces to ``found`` [row, name]; see ``kernel_counts.py``.
+
+    Each piece counts 1 where ``weight`` is empty, one without a name (-1) not at all.
+    """
+    cdef Py_ssize_t place, piece
+    with nogil:
+        for place in range(row.shape[0]):
+            for piece in range(begin[place], begin[place] + length[place]):
+                if name[piece] >= 0:
+                    found[row[place], name[piece]] += weight[piece] if weight.shape[0] else 1
+
+
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
     """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
