@@ -234,13 +234,14 @@ def replay(
 
 def numbered(
     const int8_t[::1] kind,
+    const int32_t[::1] rank,
     const int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
     const int32_t[::1] instance,
     int32_t instances,
 ):
-    """Return kind, operation, slot and behind of each event, and the instance of each slot.
+    """Return kind, line, operation, slot and behind of each event, and the instance of each slot.
 
     See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
     ``instance`` are by call, -1 for none.
@@ -250,16 +251,19 @@ def numbered(
     cdef bint alone
     size = len(kind)
     kinds_array = np.array(kind)
+    lines_array = np.array(rank)
     operations_array = np.array(operation)
     slots_array, behinds_array = np.empty((2, size), np.int32)
     order_array = np.empty(instances + len(instance), np.int32)
     cdef int8_t[::1] kinds = kinds_array
+    cdef int32_t[::1] line = lines_array
     cdef int32_t[::1] operations = operations_array
     cdef int32_t[::1] slot = slots_array
     cdef int32_t[::1] before = behinds_array
     cdef int32_t[::1] order = order_array
     cdef int32_t[::1] number = np.full(instances + len(instance) + 1, -1, np.int32)
     cdef int32_t[::1] ready = np.empty(len(instance) + 1, np.int32)
+    cdef int32_t[::1] owner = np.empty(len(instance) + 1, np.int32)
     with nogil:
         for place in range(kind.shape[0]):
             what, call = kind[place], which[place]
@@ -269,6 +273,7 @@ def numbered(
                 continue
             if what == PUT_OFF:
                 slot[place] = ready[call] = kept
+                owner[call] = line[place]
                 kept += 1
                 continue
             alone = what != END and instance[call] < 0
@@ -280,6 +285,7 @@ def numbered(
             slot[place] = number[used]
             if what == BEGIN:
                 operations[place] = ready[call]
+                line[place] = owner[call]
             if (what == POST or what == BEGIN) and behind[call] >= 0:
                 used = instance[behind[call]]
                 before[place] = number[used if used >= 0 else instances + behind[call]]
@@ -287,7 +293,15 @@ def numbered(
                 kinds[place] = POST_ALONE
             elif alone and what == BEGIN:
                 kinds[place] = BEGIN_ALONE
-    return kinds_array, operations_array, slots_array, behinds_array, order_array[:slots], kept
+    return (
+        kinds_array,
+        lines_array,
+        operations_array,
+        slots_array,
+        behinds_array,
+        order_array[:slots],
+        kept,
+    )
 
 
 def replay_lanes(
@@ -303,13 +317,14 @@ def replay_lanes(
     Py_ssize_t put_off,
     const int64_t[::1] delay=None,
     const int64_t[::1] gap=None,
+    const uint8_t[:, ::1] delayed=None,
 ):
     """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
 
     See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
     ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
     ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
-    overwritten. ``delay`` and ``gap`` are by call.
+    overwritten. ``delay`` and ``gap`` are by call, of the lines that ``delayed`` [lines, lanes] marks.
     """
     cdef Py_ssize_t lanes = len(segments), lane
     cdef const double[::1] values
@@ -325,21 +340,22 @@ def replay_lanes(
     cdef _Events events
     cdef const int64_t* delays = NULL
     cdef const int64_t* gaps = NULL
+    cdef const uint8_t* marked = NULL
     if not kind.shape[0]:
         return ended_array[:count]
     events.count = kind.shape[0]
     events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
     events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
     if delay is not None and delay.shape[0]:
-        delays, gaps = &delay[0], &gap[0]
+        delays, gaps, marked = &delay[0], &gap[0], &delayed[0, 0]
     cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
     with nogil:
         if lanes == 1:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 1)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 1)
         elif lanes == 2:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 2)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 2)
         else:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, 4)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 4)
     return ended_array[:count]
 
 
@@ -363,16 +379,21 @@ cdef inline void _lanes(
     double* ended,
     const int64_t* delay,
     const int64_t* gap,
+    const uint8_t* delayed,
     const Py_ssize_t lanes,
 ) noexcept nogil:
     """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
     cdef Py_ssize_t place, lane
     cdef int32_t what, at
-    cdef double time, late, apart
+    cdef double time
+    cdef double late[4]
+    cdef double apart[4]
     cdef double* mine
     cdef double* ends
     cdef double* before
     cdef double* waiting
+    for lane in range(lanes):
+        late[lane] = apart[lane] = 0
     for place in range(events.count):
         what = events.kind[place]
         ends = end + events.slot[place] * lanes
@@ -380,16 +401,18 @@ cdef inline void _lanes(
             for lane in range(lanes):
                 ends[lane] += after[events.slot[place] * lanes + lane]
             continue
-        late = 0
-        apart = 0
         if delay != NULL and what != WAIT and what != MARK:
-            late = delay[events.call[place]]
-            apart = gap[events.call[place]]
+            at = events.call[place]
+            for lane in range(lanes):
+                late[lane] = apart[lane] = 0
+                if delayed[events.line[place] * lanes + lane]:
+                    late[lane] = delay[at]
+                    apart[lane] = gap[at]
         if what == BEGIN or what == BEGIN_ALONE:
             waiting = ready + events.operation[place] * lanes
             before = end + events.behind[place] * lanes
             for lane in range(lanes):
-                time = max(waiting[lane], before[lane] + apart)
+                time = max(waiting[lane], before[lane] + apart[lane])
                 ends[lane] = max(ends[lane], time)
         else:
             at = events.operation[place]
@@ -408,15 +431,15 @@ cdef inline void _lanes(
             if what == PUT_OFF:
                 waiting = ready + events.slot[place] * lanes
                 for lane in range(lanes):
-                    waiting[lane] = mine[lane] + late
+                    waiting[lane] = mine[lane] + late[lane]
                 continue
             if events.behind[place] < 0:
                 for lane in range(lanes):
-                    ends[lane] = max(ends[lane], mine[lane] + late)
+                    ends[lane] = max(ends[lane], mine[lane] + late[lane])
             else:
                 before = end + events.behind[place] * lanes
                 for lane in range(lanes):
-                    time = max(mine[lane] + late, before[lane] + apart)
+                    time = max(mine[lane] + late[lane], before[lane] + apart[lane])
                     ends[lane] = max(ends[lane], time)
         if what == POST_ALONE or what == BEGIN_ALONE:
             for lane in range(lanes):
