@@ -152,7 +152,7 @@ def long_gaps(parts, int64_t least):
     """
     cdef Times times
     cdef Py_ssize_t place, cell, count = 0, number = 0
-    cdef int64_t low = INT64_MAX, high = INT64_MIN, moment, before
+    cdef int64_t low = INT64_MAX, high = INT64_MIN, moment, before, begin
     for part in parts:
         times = part
         number += times.shape[0]
@@ -170,9 +170,12 @@ def long_gaps(parts, int64_t least):
     for part in parts:
         times = part
         with nogil:
+            cell, begin = 0, low
             for place in range(times.shape[0]):
                 moment = times[place]
-                cell = (moment - low) // least
+                if not 0 <= moment - begin < least:  # most are in the cell of the one before
+                    cell = (moment - low) // least
+                    begin = low + cell * least
                 first[cell] = min(first[cell], moment)
                 last[cell] = max(last[cell], moment)
     starts, ends = np.empty((2, cells), np.int64)

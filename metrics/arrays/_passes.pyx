@@ -17,6 +17,8 @@ cdef enum:
     PUT_OFF = 3
     BEGIN = 4
     END = 5
+    POST_ALONE = 6
+    BEGIN_ALONE = 7
 
 
 cdef class Queues:
@@ -230,73 +232,299 @@ def replay(
     return ended_array[:marks]
 
 
-def replay_lanes(
+def numbered(
     const int8_t[::1] kind,
     const int32_t[::1] rank,
     const int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
-    const int32_t[::1] slot,
-    const double[:, ::1] segments,
-    const double[:, ::1] after,
-    Py_ssize_t instances,
-    Py_ssize_t lines,
+    const int32_t[::1] instance,
+    int32_t instances,
 ):
-    """Return the time of each mark, float64 [marks, lanes]: ``replay`` of several durations at once.
+    """Return kind, line, operation, slot and behind of each event, and the instance of each slot.
 
-    Calls begin without delay, and all members of an instance end together: ``slot`` is the instance
-    of a call, from ``instances`` on a call in none. ``segments`` is [lanes, operations], ``after``
-    [slots, lanes].
+    See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
+    ``instance`` are by call, -1 for none.
     """
-    cdef Py_ssize_t lanes = segments.shape[0]
-    ended_array = np.empty((int((np.asarray(kind) == MARK).sum()) + 1, lanes))
-    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
-    cdef double[:, ::1] ready = np.empty((len(slot) + 1, lanes))
-    cdef double[:, ::1] now = np.zeros((lines, lanes))
-    cdef double[:, ::1] ended = ended_array
-    cdef Py_ssize_t place, lane, mine, at
-    cdef Py_ssize_t marks = 0
-    cdef int32_t what, call, before
-    cdef double time
+    cdef Py_ssize_t place
+    cdef int32_t what, call, used, slots = 0, kept = 0
+    cdef bint alone
+    size = len(kind)
+    kinds_array = np.array(kind)
+    lines_array = np.array(rank)
+    operations_array = np.array(operation)
+    slots_array, behinds_array = np.empty((2, size), np.int32)
+    order_array = np.empty(instances + len(instance), np.int32)
+    cdef int8_t[::1] kinds = kinds_array
+    cdef int32_t[::1] line = lines_array
+    cdef int32_t[::1] operations = operations_array
+    cdef int32_t[::1] slot = slots_array
+    cdef int32_t[::1] before = behinds_array
+    cdef int32_t[::1] order = order_array
+    cdef int32_t[::1] number = np.full(instances + len(instance) + 1, -1, np.int32)
+    cdef int32_t[::1] ready = np.empty(len(instance) + 1, np.int32)
+    cdef int32_t[::1] owner = np.empty(len(instance) + 1, np.int32)
     with nogil:
         for place in range(kind.shape[0]):
             what, call = kind[place], which[place]
-            if what == END:
+            slot[place] = 0
+            before[place] = -1
+            if what == MARK:
+                continue
+            if what == PUT_OFF:
+                slot[place] = ready[call] = kept
+                owner[call] = line[place]
+                kept += 1
+                continue
+            alone = what != END and instance[call] < 0
+            used = call if what == END else instances + call if alone else instance[call]
+            if number[used] < 0:
+                number[used] = slots
+                order[slots] = used
+                slots += 1
+            slot[place] = number[used]
+            if what == BEGIN:
+                operations[place] = ready[call]
+                line[place] = owner[call]
+            if (what == POST or what == BEGIN) and behind[call] >= 0:
+                used = instance[behind[call]]
+                before[place] = number[used if used >= 0 else instances + behind[call]]
+            if alone and what == POST:
+                kinds[place] = POST_ALONE
+            elif alone and what == BEGIN:
+                kinds[place] = BEGIN_ALONE
+    return (
+        kinds_array,
+        lines_array,
+        operations_array,
+        slots_array,
+        behinds_array,
+        order_array[:slots],
+        kept,
+    )
+
+
+def replay_lanes(
+    const int8_t[::1] kind,
+    const int32_t[::1] line,
+    const int32_t[::1] operation,
+    const int32_t[::1] slot,
+    const int32_t[::1] behind,
+    const int32_t[::1] call,
+    segments,
+    const double[:, ::1] after,
+    double[:, ::1] now,
+    Py_ssize_t put_off,
+    const int64_t[::1] delay=None,
+    const int64_t[::1] gap=None,
+    const uint8_t[:, ::1] delayed=None,
+):
+    """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
+
+    See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
+    ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
+    ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
+    overwritten. ``delay`` and ``gap`` are by call, of the lines that ``delayed`` [lines, lanes] marks.
+    """
+    cdef Py_ssize_t lanes = len(segments), lane
+    cdef const double[::1] values
+    cdef const double* times[4]
+    for lane in range(lanes):
+        values = segments[lane]
+        times[lane] = &values[0]
+    count = int((np.asarray(kind) == MARK).sum())
+    ended_array = np.empty((count + 1, lanes))
+    cdef double[:, ::1] ended = ended_array
+    cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
+    cdef double[:, ::1] ready = np.empty((put_off + 1, lanes))
+    cdef _Events events
+    cdef const int64_t* delays = NULL
+    cdef const int64_t* gaps = NULL
+    cdef const uint8_t* marked = NULL
+    if not kind.shape[0]:
+        return ended_array[:count]
+    events.count = kind.shape[0]
+    events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
+    events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
+    if delay is not None and delay.shape[0]:
+        delays, gaps, marked = &delay[0], &gap[0], &delayed[0, 0]
+    cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
+    with nogil:
+        if lanes == 1:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 1)
+        elif lanes == 2:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 2)
+        else:
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 4)
+    return ended_array[:count]
+
+
+cdef struct _Events:
+    Py_ssize_t count
+    const int8_t* kind
+    const int32_t* line
+    const int32_t* operation
+    const int32_t* slot
+    const int32_t* behind
+    const int32_t* call
+
+
+cdef inline void _lanes(
+    _Events events,
+    const double** segments,
+    const double* after,
+    double* now,
+    double* end,
+    double* ready,
+    double* ended,
+    const int64_t* delay,
+    const int64_t* gap,
+    const uint8_t* delayed,
+    const Py_ssize_t lanes,
+) noexcept nogil:
+    """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
+    cdef Py_ssize_t place, lane
+    cdef int32_t what, at
+    cdef double time
+    cdef double late[4]
+    cdef double apart[4]
+    cdef double* mine
+    cdef double* ends
+    cdef double* before
+    cdef double* waiting
+    for lane in range(lanes):
+        late[lane] = apart[lane] = 0
+    for place in range(events.count):
+        what = events.kind[place]
+        ends = end + events.slot[place] * lanes
+        if what == END:
+            for lane in range(lanes):
+                ends[lane] += after[events.slot[place] * lanes + lane]
+            continue
+        if delay != NULL and what != WAIT and what != MARK:
+            at = events.call[place]
+            for lane in range(lanes):
+                late[lane] = apart[lane] = 0
+                if delayed[events.line[place] * lanes + lane]:
+                    late[lane] = delay[at]
+                    apart[lane] = gap[at]
+        if what == BEGIN or what == BEGIN_ALONE:
+            waiting = ready + events.operation[place] * lanes
+            before = end + events.behind[place] * lanes
+            for lane in range(lanes):
+                time = max(waiting[lane], before[lane] + apart[lane])
+                ends[lane] = max(ends[lane], time)
+        else:
+            at = events.operation[place]
+            mine = now + events.line[place] * lanes
+            for lane in range(lanes):
+                mine[lane] += segments[lane][at]
+            if what == WAIT:
                 for lane in range(lanes):
-                    end[call, lane] += after[call, lane]
+                    mine[lane] = max(mine[lane], ends[lane])
                 continue
             if what == MARK:
-                mine = rank[place]
                 for lane in range(lanes):
-                    now[mine, lane] += segments[lane, operation[place]]
-                    ended[marks, lane] = now[mine, lane]
-                marks += 1
+                    ended[lane] = mine[lane]
+                ended += lanes
                 continue
-            at = slot[call]
-            if what == WAIT:
-                mine = rank[place]
+            if what == PUT_OFF:
+                waiting = ready + events.slot[place] * lanes
                 for lane in range(lanes):
-                    time = now[mine, lane] + segments[lane, operation[place]]
-                    now[mine, lane] = max(time, end[at, lane])
+                    waiting[lane] = mine[lane] + late[lane]
                 continue
-            before = behind[call]
+            if events.behind[place] < 0:
+                for lane in range(lanes):
+                    ends[lane] = max(ends[lane], mine[lane] + late[lane])
+            else:
+                before = end + events.behind[place] * lanes
+                for lane in range(lanes):
+                    time = max(mine[lane] + late[lane], before[lane] + apart[lane])
+                    ends[lane] = max(ends[lane], time)
+        if what == POST_ALONE or what == BEGIN_ALONE:
             for lane in range(lanes):
-                if what == BEGIN:
-                    time = ready[call, lane]
-                else:
-                    mine = rank[place]
-                    now[mine, lane] += segments[lane, operation[place]]
-                    time = now[mine, lane]
-                    if what != POST:
-                        ready[call, lane] = time
-                        continue
-                if before >= 0:
-                    time = max(time, end[slot[before], lane])
-                if at >= instances:
-                    end[at, lane] = time + after[at, lane]
-                elif time > end[at, lane]:
-                    end[at, lane] = time
-    return ended_array[:marks]
+                ends[lane] += after[events.slot[place] * lanes + lane]
+
+
+def host_times(
+    const int64_t[::1] first,
+    lines,
+    kernels,
+    operations,
+    calls,
+    int64_t queued_ns,
+    int64_t tolerance,
+    found,
+):
+    """Add the idle times of the lines of one rank to ``found``; see ``host_times.py``.
+
+    ``first`` are the edges of its lines among the operations; ``lines`` are first kernel, number of
+    kernels and origin of each, ``kernels`` start, reach and idle sums, ``operations`` kind, position
+    and call, ``calls`` start, duration and the call before. Returns how many operations were early
+    and how many were checked.
+    """
+    cdef const int64_t[::1] line_first, line_size, line_origin, start, reach, idle, at, call
+    cdef const int64_t[::1] begun, lasted, behind
+    cdef const int8_t[::1] kind
+    cdef double[::1] host
+    cdef int64_t[::1] delay, gap
+    line_first, line_size, line_origin = lines
+    start, reach, idle = kernels
+    kind, at, call = operations
+    begun, lasted, behind = calls
+    host, delay, gap = found
+    cdef int64_t early = 0, checked = 0
+    cdef int64_t origin, kernel, size, before, begins, reached, last_begins, late, ended, which
+    cdef int64_t waited = 0, through = 0
+    cdef int64_t never = np.iinfo(np.int64).max
+    cdef Py_ssize_t line, place, mine
+    cdef bint recorded = start.shape[0] > 0
+    with nogil:
+        for line in range(line_first.shape[0]):
+            origin, size = line_origin[line], line_size[line]
+            reached, last_begins = 0, never
+            for place in range(first[line], first[line + 1]):
+                kernel = line_first[line] + at[place]
+                before, begins, waited = 0, never, 0
+                if recorded:
+                    if at[place] > 0:
+                        before = reach[max(kernel - 1, 0)] - origin
+                    if at[place] < size:
+                        begins = start[min(kernel, start.shape[0] - 1)] - origin
+                    waited = idle[kernel]
+                if place == first[line]:
+                    if at[place] > 0:  # kernels lie before the first operation
+                        last_begins, through = never, 0
+                        if recorded:
+                            mine = line_first[line]
+                            through = idle[min(mine + 1, idle.shape[0] - 1)]
+                            if size > 0:
+                                last_begins = start[min(mine, start.shape[0] - 1)] - origin
+                        host[place] = <double> (max(last_begins, 0) + waited - through)
+                elif at[place] > at[place - 1]:
+                    host[place] = <double> (max(last_begins - reached, 0) + waited - through)
+                through = idle[min(kernel + 1, idle.shape[0] - 1)] if recorded else 0
+                last_begins = begins
+                reached = max(reached, before)
+                which = call[place]
+                if kind[place] == WAIT:
+                    ended = begun[which] + lasted[which]
+                    reached = max(reached, ended)
+                    if begins < never:
+                        checked += 1
+                        early += begins < ended - tolerance
+                elif kind[place] == POST:
+                    late = begun[which] - reached
+                    checked += 1
+                    early += late < -tolerance
+                    delay[which] = max(late, 0)
+                    gap[which] = 0
+                    if behind[which] >= 0:
+                        ended = begun[behind[which]] + lasted[behind[which]]
+                        if begun[which] - ended <= queued_ns:
+                            delay[which] = 0
+                            gap[which] = max(begun[which] - ended, 0)
+    return early, checked
 
 
 ctypedef fused Number:
@@ -325,6 +553,54 @@ def values_in(const Number[::1] values, int64_t most):
         for place in range(values.shape[0]):
             seen[values[place] - low] = 1
     return low, seen_array.view(np.bool_)
+
+
+def stable_order(const Number[::1] values, int64_t most):
+    """Return the order that sorts values, equal ones as they come; see ``reductions.stable_order``.
+
+    None where the range has more than ``most`` values. There is at least one value.
+    """
+    cdef Py_ssize_t place
+    cdef int64_t low = values[0], high = values[0], at
+    with nogil:
+        for place in range(values.shape[0]):
+            low = min(low, values[place])
+            high = max(high, values[place])
+    if <uint64_t> high - <uint64_t> low >= <uint64_t> most:
+        return None
+    order_array = np.empty(len(values), np.int64)
+    cdef int64_t[::1] order = order_array
+    cdef int64_t[::1] following = np.zeros(high - low + 2, np.int64)
+    with nogil:
+        for place in range(values.shape[0]):
+            following[values[place] - low + 1] += 1
+        for place in range(1, following.shape[0]):
+            following[place] += following[place - 1]
+        for place in range(values.shape[0]):
+            at = values[place] - low
+            order[following[at]] = place
+            following[at] += 1
+    return order_array
+
+
+def totals_by_name(
+    const int64_t[::1] row,
+    const int64_t[::1] begin,
+    const int64_t[::1] length,
+    const Number[::1] name,
+    const int64_t[::1] weight,
+    double[:, ::1] found,
+):
+    """Add the weights of segments of pieces to ``found`` [row, name]; see ``kernel_counts.py``.
+
+    Each piece counts 1 where ``weight`` is empty, one without a name (-1) not at all.
+    """
+    cdef Py_ssize_t place, piece
+    with nogil:
+        for place in range(row.shape[0]):
+            for piece in range(begin[place], begin[place] + length[place]):
+                if name[piece] >= 0:
+                    found[row[place], name[piece]] += weight[piece] if weight.shape[0] else 1
 
 
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):

@@ -1,6 +1,6 @@
-"""Reductions of arrays: along short rows, to distinct values, to medians.
+"""Reductions of arrays: along short rows, to distinct values, to medians; their stable order.
 
-Three of them are written by hand instead of calling numpy (factors measured with numpy 2.4 on
+Four of them are written by hand instead of calling numpy (factors measured with numpy 2.4 on
 200,000 rows):
 
 * the ``row_*`` functions: numpy runs its innermost loop along a row, which has two numbers where
@@ -11,6 +11,8 @@ Three of them are written by hand instead of calling numpy (factors measured wit
   `numpy.ma` (10 to 20 ms, longer than many a metric). With ``return_inverse`` it takes 4 to 6
   times as long where the values are a few ascending runs, such as the sequence numbers of several
   ranks one after another, and 0.6 to 1.5 times as long elsewhere.
+* `stable_order` and `unique_inverse` of numbers in a small range, such as those of groups or lines,
+  count them instead of sorting: a third to a tenth of the time of numpy's stable argsort.
 * `median_along` of two values: `numpy.median` takes 50 to 100 times as long.
 """
 
@@ -80,16 +82,11 @@ def distinct_values(values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
     """
     if values.dtype.kind in "UO":
         return np.array(sorted(set(values.ravel().tolist())), values.dtype)
-    if values.dtype in _COMPILED and values.size and available():
-        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
-
-        marked = _passes.values_in(
-            np.ascontiguousarray(values).reshape(-1), _marking_range(values.size)
-        )
-        if marked is not None:
-            low, seen = marked
-            present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
-            return present
+    marked = _marked(values)
+    if marked is not None:
+        low, seen = marked
+        present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
+        return present
     ordered = np.sort(values, axis=None)
     return ordered[_is_first(ordered)]
 
@@ -100,12 +97,36 @@ def unique_inverse(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]
     Returns:
         The distinct values in ascending order, and int64 of the length of ``values``.
     """
+    marked = _marked(values)
+    if marked is not None:
+        low, seen = marked
+        number = np.cumsum(seen)
+        number -= 1
+        present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
+        return present, number.take(values.astype(np.int64) - low)
     order = np.argsort(values, kind="stable")  # merges ascending runs, see the module docstring
     ordered = values[order]
     is_first = _is_first(ordered)
     inverse = np.empty(len(values), np.int64)
     inverse[order] = np.cumsum(is_first) - 1
     return ordered[is_first], inverse
+
+
+def stable_order(values: npt.NDArray[_Kind]) -> I64:
+    """Return the order that sorts numbers, equal ones as they come: int64, like a stable argsort.
+
+    Faster than sorting where the numbers lie in a range that is no larger than a few times their
+    count.
+    """
+    if values.dtype in _COMPILED and len(values) and available():
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        found: I64 | None = _passes.stable_order(
+            np.ascontiguousarray(values), _marking_range(values.size)
+        )
+        if found is not None:
+            return found
+    return np.argsort(values, kind="stable")
 
 
 def unique_counts(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]:
@@ -138,6 +159,18 @@ def _reduce_rows(
     else:
         found = function.reduce(values, axis=1, initial=initial)
     return np.asarray(found)
+
+
+def _marked(values: npt.NDArray[_Kind]) -> tuple[int, Bool] | None:
+    """Return the lowest of integers in a small range, and which from it on occur; else None."""
+    if values.dtype not in _COMPILED or not values.size or not available():
+        return None
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    marked: tuple[int, Bool] | None = _passes.values_in(
+        np.ascontiguousarray(values).reshape(-1), _marking_range(values.size)
+    )
+    return marked
 
 
 def _is_first(ordered: npt.NDArray[_Kind]) -> Bool:

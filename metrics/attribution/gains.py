@@ -261,11 +261,10 @@ class Gains:
         """Ranks whose devices idle longest for the host, each with the delays of the typical."""
         ladder = self.ladder
         excess = ladder.host.excess_ns
+        chosen = [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
         found = []
-        for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
-            if excess[one] <= 0:
-                continue
-            drop = float((ladder.delayed - ladder.host.ends([one])).mean())
+        for one, ends in zip(chosen, ladder.host.ends_of([[one] for one in chosen]), strict=True):
+            drop = float((ladder.delayed - ends).mean())
             gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
             found.append(Suspect(gain, None, ranks=(one,)))
         return _ordered(found)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.parsers.array_types import F64, Bool
 
@@ -80,15 +81,22 @@ class HostDelays:
 
     def ends(self, ranks: Sequence[int] | None = None) -> F64:
         """Return step times, float64 ns, with the excess of some ranks set back; None: of all."""
+        return np.asarray(self.ends_of([ranks])[0])
+
+    def ends_of(self, several: Sequence[Sequence[int] | None]) -> F64:
+        """Return the result of `ends` for several choices of ranks, [choices, steps]."""
+        return self.job.replay.many([self._run(ranks) for ranks in several])
+
+    def _run(self, ranks: Sequence[int] | None) -> Run:
         job, table, operations = self.job, self.job.table, self.job.operations
         chosen: Bool = np.ones(table.num_lines, np.bool_)
         if ranks is not None:
             chosen = np.isin(table.rank, list(ranks))
         kept = np.where(chosen, self.kept, 1.0)
         of_operation = np.repeat(kept, np.diff(operations.first))
-        return job.replay.ends(
+        return Run(
             operations.compute_ns + operations.host_ns * of_operation,
             self.transfer_ns,
-            begin_ns=np.where(job.begin_ns > 0, job.begin_ns * kept, job.begin_ns),
-            delayed=(kept >= LEAST_KEPT)[table.line],
+            np.where(job.begin_ns > 0, job.begin_ns * kept, job.begin_ns),
+            kept >= LEAST_KEPT,
         )

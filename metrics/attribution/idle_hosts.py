@@ -41,7 +41,7 @@ def idle_by_activity(
         told = True
         idle = _idle(facts.device_work, job, rank)
         rest = idle
-        for cause, times in HostWork(facts.trace).disjoint().items():
+        for cause, times in HostWork.of(facts).disjoint.items():
             left = rest - times
             found[cause] = found.get(cause, 0.0) + rest.total_ns - left.total_ns
             rest = left

@@ -85,7 +85,7 @@ class Ladder:
             operations.compute_ns + operations.host_ns,
             self.recorded_transfer,
             begin_ns=self.job.begin_ns,
-            delayed=np.ones(len(self.job.table.line), np.bool_),
+            delayed=np.ones(self.job.table.num_lines, np.bool_),
         )
 
     @cached_property

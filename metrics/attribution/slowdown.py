@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import stable_order
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import TYPE_NAMES
 from ccltui.metrics.attribution.lines.step_replay import LANES
@@ -52,11 +53,16 @@ class Slowdown:
         return mean[number]
 
     @cached_property
+    def _ideal_segments(self) -> F64:
+        """Time of each segment with all units ideal."""
+        return self.ladder.job.segments(self._ideal_units)
+
+    @cached_property
     def _ideal_transfer(self) -> F64:
         """Median of the instances that are alike."""
         table, own = self.ladder.job.table, self.ladder.recorded_transfer
         found = own.copy()
-        order = np.argsort(table.alike, kind="stable")
+        order = stable_order(table.alike)
         edges = np.flatnonzero(np.diff(table.alike[order], prepend=-1, append=-1))
         for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             found[order[begin:stop]] = np.median(own[order[begin:stop]])
@@ -76,10 +82,12 @@ class Slowdown:
 
     def _run(self, units: Bool, instances: Bool) -> tuple[F64, F64]:
         """Time of each segment and instance, some as recorded and all others ideal."""
-        job, targets = self.ladder.job, self.ladder.targets
-        segments = job.segments(np.where(units, targets.own, self._ideal_units))
-        kept = np.append(units, False)[job.operations.unit]
-        segments = np.where(kept, job.operations.compute_ns, segments)
+        operations = self.ladder.job.operations
+        segments = self._ideal_segments
+        if units.any():
+            # units share no segments, so those of others do not depend on what is kept
+            kept = np.append(units, False)[operations.unit]
+            segments = np.where(kept, operations.compute_ns, segments)
         transfer = np.where(instances, self.ladder.recorded_transfer, self._ideal_transfer)
         return segments, transfer
 

@@ -56,7 +56,7 @@ class WithinProgram:
             operations.compute_ns * scale[operations.unit] + operations.host_ns,
             self.ladder.recorded_transfer,
             begin_ns=job.begin_ns,
-            delayed=np.ones(len(job.table.line), np.bool_),
+            delayed=np.ones(job.table.num_lines, np.bool_),
         )
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, stable_order, unique_inverse
 from ccltui.metrics.model.call_types import (
     BACKENDS,
     annotation_types,
@@ -44,8 +44,6 @@ from ccltui.parsers.columns import MISSING, Group, RankTrace
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
-_MAX_TABLE_RATIO: Final = 16
-"""Repeated calls are found in a table, not by a sort, up to so many table entries per call."""
 _SOURCES: Final[dict[Group, str]] = {
     "gpu": "kernel",
     "cpu_ops": "cpu_op",
@@ -171,24 +169,21 @@ def _repeats(trace: RankTrace, rows: I64) -> Bool:
     of_track = operators.track[rows[usable]].astype(np.int64) * (kinds[0] * kinds[1])
     code = of_track + (args.group[a] + 1).astype(np.int64) * kinds[1] + args.op[a]
     sequence = args.seq[a]
-    doubtful = _occur_again(code, sequence)
-    usable, code, sequence = usable[doubtful], code[doubtful], sequence[doubtful]
-    order = np.lexsort((sequence, code))
+    order = _by_pair(code, sequence)
     code, sequence = code[order], sequence[order]
     equal = (code[1:] == code[:-1]) & (sequence[1:] == sequence[:-1]) & (sequence[1:] >= 0)
     same[usable[order[1:]]] = equal
     return same
 
 
-def _occur_again(code: I64, sequence: I64) -> Bool:
-    """Mask of the pairs that occur twice; all set where a table of pairs would be too large."""
-    codes = distinct_values(code)
+def _by_pair(code: I64, sequence: I64) -> I64:
+    """Order of pairs of numbers by the first, then by the second, then as they come."""
+    codes, place = unique_inverse(code)
     low = int(sequence.min(initial=0))
     span = int(sequence.max(initial=0)) - low + 1
-    if len(codes) * span > _MAX_TABLE_RATIO * len(code):
-        return np.ones(len(code), np.bool_)
-    pair = np.searchsorted(codes, code) * span + (sequence - low)
-    return np.asarray(np.bincount(pair, minlength=1)[pair] > 1)
+    if len(codes) * span > np.iinfo(np.int64).max:
+        return np.asarray(np.lexsort((sequence, code)))
+    return stable_order(place * span + (sequence - low))
 
 
 def _operators(trace: RankTrace, work: StepWork) -> Family:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.store.column_store import release
 
+_T = TypeVar("_T")
 _LAUNCHES = ("launch_row", "launched_ns")
 _DETAILS = (
     *_LAUNCHES,
@@ -35,6 +38,7 @@ _DETAILS = (
     "device_work",
     "in_operators",
     "named_compute",
+    "_remembered",
 )
 
 
@@ -51,6 +55,17 @@ class RankFacts:
         facts = RankFacts(trace)
         facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "trace"})
         return facts
+
+    @cached_property
+    def _remembered(self) -> dict[object, Any]:
+        return {}
+
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """Return the cached result of ``make`` for ``key``; all views of the job share it."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
 
     @cached_property
     def classes(self) -> I8:

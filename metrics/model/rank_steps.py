@@ -224,9 +224,13 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
 def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:
     first = np.full(num_steps, np.iinfo(np.int64).max)
     last = np.full(num_steps, np.iinfo(np.int64).min)
-    inside = index >= 0
-    np.minimum.at(first, index[inside], gpu.start_ns[inside])
-    np.maximum.at(last, index[inside], gpu.end_ns[inside])
+    edges = np.flatnonzero(np.diff(index, prepend=OUTSIDE - 1))
+    if len(edges):  # work of one step comes in runs: one number of each is far less
+        of_run = index.take(edges)
+        inside = of_run >= 0
+        of_run = of_run.compress(inside)
+        np.minimum.at(first, of_run, np.minimum.reduceat(gpu.start_ns, edges).compress(inside))
+        np.maximum.at(last, of_run, np.maximum.reduceat(gpu.end_ns, edges).compress(inside))
     empty = first > last
     first[empty] = last[empty] = 0
     return first, last

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import unique_inverse
+from ccltui.metrics.arrays.reductions import row_all, stable_order, unique_inverse
 from ccltui.metrics.attribution.lines.stage_order import Stages
 from ccltui.metrics.attribution.lines.step_lines import StepLines
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, Matches, MatchInput
@@ -94,7 +94,7 @@ def call_table(
     token = (number * 64 + kind) * _DIRECTIONS + towards
     origin = np.concatenate([one.origin_ns for one in lines])
     start = np.concatenate([one.call_start_ns for one in lines]) - origin[line]
-    order = np.lexsort((start, token, line))
+    order = _in_order(start, token, line)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = np.concatenate(([0], np.cumsum([len(one.row) for one in lines])))
@@ -137,6 +137,14 @@ def call_table(
         doubtful=float(dur[members.is_low].sum()) / total,
         unlinked=float(dur[~part].sum()) / total,
     )
+
+
+def _in_order(start: I64, token: I64, line: I64) -> I64:
+    """Order of calls by line, then by token, then by start."""
+    inside = line[1:] == line[:-1]
+    if (inside & (start[1:] < start[:-1])).any():
+        return np.asarray(np.lexsort((start, token, line)))
+    return stable_order(line * (int(token.max(initial=0)) + 1) + token)  # starts ascend already
 
 
 def _ordinals(line: I64, token: I64) -> I64:
@@ -220,8 +228,8 @@ class _Instances:
         self._add(members[kept], -1, alike[:, kept], sides[kept])
 
     def _in_one_step(self, members: I64) -> Bool:
-        step = np.append(self.step, -1)[members]
-        return np.asarray((members >= 0).all(axis=1) & (step == step[:, :1]).all(axis=1))
+        step = self.step.take(members, mode="clip") if len(self.step) else members
+        return row_all((members >= 0) & (step == step[:, :1]))
 
     def _add(self, members: I64, group: int, alike: I64, sides: I64) -> None:
         number = self.count + np.arange(len(members))

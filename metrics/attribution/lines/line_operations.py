@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.lines.host_times import host_times
 from ccltui.metrics.attribution.lines.line_times import LineTimes
 from ccltui.metrics.attribution.lines.pass_units import (
     PassSizes,
@@ -24,7 +25,7 @@ from ccltui.metrics.attribution.lines.pass_units import (
     pipeline_units,
 )
 from ccltui.metrics.attribution.lines.shared_positions import Positions, Program
-from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS, ROUNDING_NS, StepLines
+from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
@@ -115,66 +116,24 @@ def line_operations(
     own = LineTimes(ranks, table)
     typical: dict[int, F64] = {}
     for one in templates:
-        place = first[one.lines][:, np.newaxis] + np.arange(len(one.at))
-        kind[place], at[place] = one.kind, one.at
-        call[place] = np.where(
-            one.call >= 0, table.first_call[one.lines][:, np.newaxis] + one.call, -1
-        )
-        unit[place] = np.where(one.unit >= 0, first_unit[one.lines][:, np.newaxis] + one.unit, -1)
-        busy = own.busy(one.lines, one.at)
-        compute[place] = np.diff(busy, axis=1, prepend=0.0)
+        of_call, of_unit = one.call >= 0, one.unit >= 0
+        busy = np.diff(own.busy(one.lines, one.at), axis=1, prepend=0.0)
         if one.is_usual:
-            typical[one.program] = np.median(compute[place], axis=0)
-        profile[place] = typical[one.program]
+            typical[one.program] = np.median(busy, axis=0)
+        for row, line in enumerate(one.lines.tolist()):
+            place = slice(int(first[line]), int(first[line + 1]))
+            kind[place], at[place] = one.kind, one.at
+            call[place] = np.where(of_call, one.call + table.first_call[line], -1)
+            unit[place] = np.where(of_unit, one.unit + first_unit[line], -1)
+            compute[place], profile[place] = busy[row], typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
             units[row + 1, numbers] = np.array(values)
         units[0, numbers] = one.program
     line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
-    host, delay, gap, early, checked = _host_times(
-        own, table, (first, kind, at, call), tolerance_ns
-    )
-    operations = Operations(
-        first, kind, call, unit, compute, profile, host, delay, gap, early, checked
-    )
+    times = host_times(own, table, (first, kind, at, call), tolerance_ns)
+    operations = Operations(first, kind, call, unit, compute, profile, *times)
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
-
-
-def _host_times(
-    own: LineTimes, table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int
-) -> tuple[F64, I64, I64, int, int]:
-    """Return idle time for the host by segment, and delays of calls, and what began too early."""
-    first, kind, at, call = operations
-    line = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    before, start, idle, through = own.along(line, at)
-    ends = np.append(table.start_ns + table.dur_ns, 0)[call]
-    waits = kind == WAIT
-    reached = np.maximum(before, 0)
-    reached[waits] = np.maximum(reached[waits], ends[waits])
-    span = int(reached.max(initial=0)) + 1
-    reached = np.maximum.accumulate(reached + line * span) - line * span
-    host = np.zeros(len(kind))
-    inner = np.flatnonzero((line[1:] == line[:-1]) & (at[1:] > at[:-1])) + 1
-    last = inner - 1
-    at_first = np.maximum(start[last] - reached[last], 0)
-    host[inner] = at_first + idle[inner] - through[last]
-    opening = first[:-1][(at[first[:-1]] > 0)]  # first operations behind kernels of their line
-    _, begun, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
-    host[opening] = np.maximum(begun, 0) + idle[opening] - counted
-    posts = np.flatnonzero(kind == POST)
-    begun = table.start_ns[call[posts]]
-    behind = table.behind[call[posts]]
-    ended = (table.start_ns + table.dur_ns)[behind]
-    queued = (behind >= 0) & (begun - ended <= QUEUED_NS)
-    delay, gap = np.zeros(len(table.line), np.int64), np.zeros(len(table.line), np.int64)
-    late = begun - reached[posts]
-    delay[call[posts]] = np.where(queued, 0, np.maximum(late, 0))
-    gap[call[posts]] = np.where(queued, np.maximum(begun - ended, 0), 0)
-    resumed = start[waits]
-    held = resumed < np.iinfo(np.int64).max
-    early = int((late < -tolerance_ns).sum())
-    early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
-    return host, delay, gap, early, len(posts) + int(held.sum())
 
 
 def _templates(

@@ -110,10 +110,10 @@ def pipeline_units(
         forward_share: share of forward kernels in the passes of the other stages.
     """
     pieces = _pieces(transfers, size, is_first=is_first, is_last=is_last)
-    sizes = _sizes_of(pieces)
+    sizes, counts = _sizes_of(pieces), _LabelCounts.of(labels)
     parts: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
-        parts += _split(piece, sizes, labels, forward_share, last=number == len(pieces) - 1)
+        parts += _split(piece, sizes, counts, forward_share, last=number == len(pieces) - 1)
     return _numbered(parts)
 
 
@@ -142,8 +142,28 @@ def _pieces(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -
     return found
 
 
+class _LabelCounts(NamedTuple):
+    """Labels of the kernels of a line, and how many of each type lie before each position."""
+
+    labels: I8
+    before: dict[int, I64]
+    surplus: I64  # of forward over backward kernels
+
+    @classmethod
+    def of(cls, labels: I8) -> _LabelCounts:
+        before = {
+            kind: np.concatenate(([0], np.cumsum(labels == label)))
+            for kind, label in _LABEL.items()
+        }
+        return cls(labels, before, before[FORWARD_PASS] - before[BACKWARD_PASS])
+
+    def any(self, kind: int, first: int, stop: int) -> bool:
+        """Return whether kernels ``first`` to ``stop`` include one of a type."""
+        return bool(self.before[kind][stop] > self.before[kind][first])
+
+
 def _split(
-    piece: _Piece, sizes: PassSizes, labels: I8, forward_share: float, *, last: bool
+    piece: _Piece, sizes: PassSizes, counts: _LabelCounts, forward_share: float, *, last: bool
 ) -> list[tuple[int, int, int]]:
     """Return first, stop and type of the units of a piece."""
     first, stop, begins, ends = piece
@@ -153,14 +173,14 @@ def _split(
         return [(first, stop, kind)]
     if last:  # the last pass of a stage that sends nothing, and what follows it
         alone = sizes.of(begins)
-        turn = first + (alone if alone is not None else _own_end(labels[first:stop], begins))
+        turn = first + (alone if alone is not None else _own_end(counts.labels[first:stop], begins))
         return [(first, min(turn, stop), begins), (min(turn, stop), stop, TAIL)]
     if begins == ends:
         usual = sizes.of(begins)
         if first == 0 and usual is not None and usual < size:
             return [(0, stop - usual, HEAD), (stop - usual, stop, begins)]
         return [(first, stop, begins)]
-    turn = first + _turn(labels[first:stop], begins, ends, sizes, forward_share)
+    turn = first + _turn(counts, piece, sizes, forward_share)
     return [(first, turn, begins), (turn, stop, ends)]
 
 
@@ -170,19 +190,20 @@ def _own_end(labels: I8, kind: int) -> int:
     return int(mine[-1]) + 1 if len(mine) else len(labels)
 
 
-def _turn(labels: I8, begins: int, ends: int, sizes: PassSizes, forward_share: float) -> int:
+def _turn(counts: _LabelCounts, piece: _Piece, sizes: PassSizes, forward_share: float) -> int:
     """Number of kernels of the first of two passes."""
-    count = len(labels)
+    begins, ends = piece.begins, piece.ends
+    first, stop = (min(place, len(counts.labels)) for place in (piece.first, piece.stop))
+    count = stop - first
     one, other = sizes.of(begins), sizes.of(ends)
     if one is not None and one < count:
         return one
     if other is not None and other < count:
         return count - other
-    mine, theirs = labels == _LABEL[begins], labels == _LABEL[ends]
-    if mine.any() and theirs.any():
-        right = np.concatenate(([0], np.cumsum(mine))) + theirs.sum()
-        wrong = np.concatenate(([0], np.cumsum(theirs)))
-        return int((right - wrong).argmax())
+    if counts.any(begins, first, stop) and counts.any(ends, first, stop):
+        # most kernels of the one type before the turn and of the other behind it
+        surplus = counts.surplus[first : stop + 1]
+        return int(surplus.argmax() if begins == FORWARD_PASS else surplus.argmin())
     share = forward_share if begins == FORWARD_PASS else 1 - forward_share
     return min(max(round(share * count), 1), max(count - 1, 1))
 

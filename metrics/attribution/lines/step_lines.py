@@ -218,8 +218,10 @@ def _waited(
     # Of the calls that end in one idle time the last ends it, and those behind which another
     # begins at once, as nothing but the first can have kept the other.
     latest = np.full(len(start) + 1, _NEVER)
-    np.maximum.at(latest, resumed[inside], call_end[inside])
-    ordered = np.sort(call_start)
+    by_end = np.argsort(call_end, kind="stable")
+    by_end = by_end.compress(inside.take(by_end))
+    latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
+    ordered = np.sort(call_start, kind="stable")  # nearly always ascending already
     following = np.searchsorted(ordered, call_end, side="left")
     next_start = np.append(ordered, np.iinfo(np.int64).max)[following]
     chained = inside & ~is_send & (next_start - call_end <= SOON_NS) & (next_start < until)

@@ -1,10 +1,17 @@
-"""Replay every step of a job alone, with any durations, from the operations of its lines."""
+"""Replay every step of a job alone, with any durations, from the operations of its lines.
+
+Compiled code replays several durations in one pass along the schedule. For it the events are
+numbered so that what they read lies next to each other: calls that end together share a slot, and
+slots are numbered as the schedule first uses them. Without it `replay_marks` gives the same, to the
+bit, one replay at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,10 +23,45 @@ from ccltui.metrics.collectives.replay.job_replay import replay_marks
 from ccltui.metrics.collectives.replay.rank_timeline import MARK
 from ccltui.metrics.collectives.replay.replay_order import Operations as Ordered
 from ccltui.metrics.collectives.replay.replay_order import ordered
-from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 LANES: Final = 4
 """Replays in one pass along the schedule: more of them exceed the caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
+
+    ``slot`` is that of the call, of PUT_OFF the place where its time is kept until BEGIN, which has
+    this place as its ``operation``. ``behind`` is the slot of the call before it, -1 for none.
+    ``order`` has the instance of each slot, of a call in none the number of instances + its own.
+    """
+
+    kind: I8
+    line: I32
+    operation: I32
+    slot: I32
+    behind: I32
+    call: I32
+    order: I32
+    num_put_off: int
+
+
+class Run(NamedTuple):
+    """What one replay takes.
+
+    Attributes:
+        segment_ns: time before each operation.
+        transfer_ns: transfer time of each instance.
+        begin_ns: begin of each line, 0 where None.
+        delayed: mask of the lines whose calls begin as late as recorded; none where None.
+    """
+
+    segment_ns: F64
+    transfer_ns: I64 | F64
+    begin_ns: F64 | None = None
+    delayed: Bool | None = None
 
 
 class StepReplay:
@@ -33,17 +75,14 @@ class StepReplay:
 
     def __init__(self, table: CallTable, operations: Operations) -> None:
         count = table.num_lines
-        self._step = table.step
+        self._step, self._line = table.step, table.line
         self._num_steps = len(table.step_ids)
         linked = table.instance >= 0
         sizes = np.bincount(table.instance[linked], minlength=len(table.transfer_ns))
         self._linked = np.flatnonzero(linked)
-        self._instance = table.instance[linked]
+        self._instance = table.instance
         self._own = table.dur_ns
         self._num_instances = len(table.transfer_ns)
-        self._alone = np.flatnonzero(~linked)
-        self._slot = table.instance.astype(np.int32)
-        self._slot[self._alone] = self._num_instances + np.arange(len(self._alone))
         links = Links.of(
             tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
         )
@@ -69,44 +108,71 @@ class StepReplay:
         self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
         self._delays = operations.delay_ns, operations.gap_ns
 
-    def many(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
-        """Return the ends of the steps of several replays, float64 ns [runs, steps].
+    def many(self, runs: Sequence[tuple[F64, I64 | F64] | Run]) -> F64:
+        """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
 
         Args:
-            runs: time before each operation, and transfer time of each instance.
+            runs: what each replay takes, as a `Run` or its first two.
         """
         found = np.zeros((len(runs), self._num_steps))
+        every = [Run(*one) for one in runs]
         for first in range(0, len(runs), LANES):
-            chunk = runs[first : first + LANES]
-            if not available():
-                found[first : first + LANES] = [self.ends(*one) for one in chunk]
-                continue
-            for row, lines in enumerate(self._in_lanes(chunk), first):
-                np.maximum.at(found[row], self._step, lines)
+            chunk = every[first : first + LANES]
+            lines = self._in_lanes(chunk) if available() else map(self._alone, chunk)
+            for row, ends in enumerate(lines, first):
+                np.maximum.at(found[row], self._step, ends)
         return found
 
-    def _in_lanes(self, runs: Sequence[tuple[F64, I64 | F64]]) -> F64:
-        """Return the end of each line of each replay, [runs, lines], from one pass."""
+    @cached_property
+    def _events(self) -> _Events:
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
-        schedule, slot = self._schedule, self._slot
-        after = np.empty((self._num_instances + len(self._alone), len(runs)))
-        after[self._num_instances :] = self._own[self._alone, np.newaxis]
-        for lane, (_, transfer_ns) in enumerate(runs):
-            after[: self._num_instances, lane] = np.rint(transfer_ns)
-        marks: F64 = _passes.replay_lanes(
+        schedule = self._schedule
+        kind, line, operation, slot, behind, order, put_off = _passes.numbered(
             schedule.kind,
             schedule.rank,
             schedule.operation,
             schedule.which,
             schedule.operations.behind,
-            slot,
-            np.stack([segment_ns for segment_ns, _ in runs]),
-            after,
-            self._num_instances,
-            len(self._step),
+            schedule.links.instance,
+            len(schedule.links.size),
         )
-        ends: F64 = marks[self._last_mark].T
+        return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
+
+    def _in_lanes(self, runs: Sequence[Run]) -> F64:
+        """Return the end of each line of each replay, [runs, lines], from one pass."""
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        events = self._events
+        lanes = len(runs) if len(runs) < 3 else LANES
+        after = np.empty((len(events.order), lanes))
+        whole = np.concatenate((np.empty(self._num_instances), self._own))
+        now = np.zeros((len(self._step), lanes))
+        delayed = np.zeros(now.shape, np.uint8)
+        for lane, one in enumerate(runs):
+            whole[: self._num_instances] = np.rint(one.transfer_ns)
+            after[:, lane] = whole.take(events.order)
+            if one.begin_ns is not None:
+                now[:, lane] = one.begin_ns
+            if one.delayed is not None:
+                delayed[:, lane] = one.delayed
+        after[:, len(runs) :] = 0
+        segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in runs]
+        delays = (*self._delays, delayed) if delayed.any() else ()
+        marks: F64 = _passes.replay_lanes(
+            events.kind,
+            events.line,
+            events.operation,
+            events.slot,
+            events.behind,
+            events.call,
+            [*segments, *segments[:1] * (lanes - len(runs))],
+            after,
+            now,
+            events.num_put_off,
+            *delays,
+        )
+        ends: F64 = marks[self._last_mark, : len(runs)].T
         return ends
 
     def ends(
@@ -117,39 +183,25 @@ class StepReplay:
         begin_ns: F64 | None = None,
         delayed: Bool | None = None,
     ) -> F64:
-        """Return the end of each step on its last line, float64 ns from 0.
-
-        Args:
-            segment_ns: time before each operation.
-            transfer_ns: transfer time of each instance.
-            begin_ns: begin of each line, 0 where None.
-            delayed: mask of the calls that begin as late as recorded; none where None.
-        """
-        lines = self.line_ends(segment_ns, transfer_ns, begin_ns=begin_ns, delayed=delayed)
-        found = np.zeros(self._num_steps)
-        np.maximum.at(found, self._step, lines)
+        """Return the end of each step on its last line, float64 ns from 0; see `Run`."""
+        found: F64 = self.many([Run(segment_ns, transfer_ns, begin_ns, delayed)])[0]
         return found
 
-    def line_ends(
-        self,
-        segment_ns: F64,
-        transfer_ns: I64 | F64,
-        *,
-        begin_ns: F64 | None = None,
-        delayed: Bool | None = None,
-    ) -> F64:
-        """Return the end of each line; see `ends`."""
-        if begin_ns is None and delayed is None and available():
-            return np.asarray(self._in_lanes([(segment_ns, transfer_ns)])[0])
+    def _alone(self, run: Run) -> F64:
+        """Return the end of each line of one replay without compiled code."""
         after = self._own.copy()
-        after[self._linked] = np.rint(transfer_ns).astype(np.int64).take(self._instance)
+        whole = np.rint(run.transfer_ns).astype(np.int64)
+        after[self._linked] = whole.take(self._instance[self._linked])
         schedule = self._schedule
         schedule = replace(schedule, links=replace(schedule.links, after_ns=after))
-        if delayed is not None:
-            delay, gap = (np.where(delayed, one, 0) for one in self._delays)
+        if run.delayed is not None:
+            late = run.delayed[self._line]
+            delay, gap = (np.where(late, one, 0) for one in self._delays)
             timed = replace(schedule.operations, delay_ns=delay, gap_ns=gap)
             schedule = replace(schedule, operations=timed)
-        begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns.astype(np.float64)
-        advance = np.append(segment_ns, 0.0).take(schedule.operation)
+        begin = np.zeros(len(self._step))
+        if run.begin_ns is not None:
+            begin[:] = run.begin_ns
+        advance = np.append(run.segment_ns, 0.0).take(schedule.operation)
         ends: F64 = replay_marks(schedule, begin, advance)[self._last_mark]
         return ends

@@ -122,13 +122,13 @@ class Activity:
     @cached_property
     def host(self) -> HostWork:
         """Activity of the host."""
-        return HostWork(self.trace)
+        return HostWork.of(self._facts)
 
     @cached_property
     def idle(self) -> dict[str, Intervals]:
         """Idle time by activity of the host: HOST_CAUSES, or HOST_STALL where none is recorded."""
         busy = self.compute | self.network | self._facts.busy[2]
-        host = self.host.disjoint()
+        host = self.host.disjoint
         found = {cause: host[cause] - busy for cause in HOST_CAUSES}
         recorded = busy
         for intervals in host.values():

@@ -18,6 +18,7 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Events, Group, RankTrace
 
@@ -139,8 +140,14 @@ class HostWork:
         """Operators and runtime calls with names, sorted by start."""
         return _collected(_operations(self.trace))
 
+    @classmethod
+    def of(cls, facts: RankFacts) -> HostWork:
+        """Return the activity of the host of a rank; all who need it share it."""
+        return facts.remember(cls, lambda: cls(facts.trace))
+
+    @cached_property
     def disjoint(self) -> dict[str, Intervals]:
-        """Return disjoint time of each cause; time of two causes goes to the earlier rule."""
+        """Disjoint time of each cause; time of two causes goes to the earlier rule."""
         taken, found = Intervals.empty(), {}
         for cause, ranges in self.named.items():
             mine = union(ranges.start_ns, ranges.end_ns)

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import distinct_values, row_any, row_count
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -108,14 +109,33 @@ def _totals_by_name(
         _, dur, name = activities[member].work
         rows = np.flatnonzero(who == member)
         begin, length = first[rows, member], stop[rows, member] - first[rows, member]
-        for part in _portions(length):
-            many = length[part]
-            pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
-            cell = np.repeat(np.arange(len(many)) * size, many) + name.take(pick)
-            weights = dur.take(pick) if timed else None
-            sums = np.bincount(cell, weights, len(many) * size)
-            found[rows[part]] = sums.reshape(len(many), size)
+        weights = dur if timed else None
+        add = _add_compiled if available() else _add
+        add(found, rows, (begin, length), name, weights)
     return found
+
+
+def _add_compiled(
+    found: F64, rows: I64, segments: tuple[I64, I64], name: I64, weights: I64 | None
+) -> None:
+    """Do what `_add` does, in one pass over the kernels."""
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    none = np.empty(0, np.int64)
+    _passes.totals_by_name(rows, *segments, name, none if weights is None else weights, found)
+
+
+def _add(found: F64, rows: I64, segments: tuple[I64, I64], name: I64, weights: I64 | None) -> None:
+    """Add the kernels of segments (begin, length) to rows of ``found`` [t, name], with weights."""
+    (begin, length), size = segments, found.shape[1]
+    for part in _portions(length):
+        many = length[part]
+        pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
+        named = name.take(pick) >= 0
+        row, pick = np.repeat(np.arange(len(many)), many)[named], pick[named]
+        cell = row * size + name.take(pick)
+        sums = np.bincount(cell, None if weights is None else weights.take(pick), len(many) * size)
+        found[rows[part]] = sums.reshape(len(many), size)
 
 
 def _portions(length: I64) -> list[slice]:

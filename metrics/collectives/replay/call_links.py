@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.metrics.arrays.reductions import stable_order
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import MEDIUM, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
@@ -48,7 +49,7 @@ class Links:
     ) -> Links:
         """Create links, with the waiting calls by instance; calls of no instance do not wait."""
         waiting = np.flatnonzero(waits)
-        waiting = waiting[np.argsort(instance[waiting], kind="stable")]
+        waiting = waiting[stable_order(instance[waiting])]
         edges = np.searchsorted(instance[waiting], np.arange(len(size) + 1))
         return cls(
             first,

@@ -22,6 +22,7 @@ from ccltui.metrics.arrays.reductions import (
     row_max,
     row_min,
     row_sum,
+    stable_order,
     unique_counts,
     unique_inverse,
 )
@@ -117,6 +118,21 @@ def test_inverse_of_large_numbers(values: list[int]) -> None:
 
     assert found.tolist() == sorted(set(values))
     assert found[inverse].tolist() == values
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64])
+@given(st.lists(st.integers(-100, 100)))
+def test_stable_order_is_that_of_numpy(dtype: type, values: list[int]) -> None:
+    array = np.array(values, dtype)
+
+    assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_stable_order_of_large_numbers(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+
+    assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()
 
 
 def test_inverse_of_strings() -> None:

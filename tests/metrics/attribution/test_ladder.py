@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.lines import step_replay
+from ccltui.metrics.attribution.lines import host_times, step_replay
+from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.collectives.replay import job_replay
 from ccltui.metrics.registry import find
@@ -50,12 +52,20 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     plan = Planted(dp=2, pp=pp, micro_batches=4, steps=3, jitter=0.05, seed=7)
     slow = ladder(plan)
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
+    delayed, level = slow.delayed, slow.host.ends([0])
 
-    for module in (step_replay, job_replay):
+    for module in (step_replay, job_replay, host_times):
         monkeypatch.setattr(module, "available", lambda: False)
     python = ladder(plan)
 
     assert (python.rungs == compiled).all()
+    operations, others = slow.job.operations, python.job.operations
+    for name in ("host_ns", "delay_ns", "gap_ns"):
+        assert (getattr(operations, name) == getattr(others, name)).all()
+    assert (operations.early, operations.checked) == (others.early, others.checked)
+    assert operations.host_ns.any()
+    assert (python.delayed == delayed).all()
+    assert (python.host.ends([0]) == level).all()
     assert Slowdown(python).details() == slowdown
 
 
@@ -126,3 +136,17 @@ def test_the_worker_and_the_stage_that_the_slowdown_comes_from() -> None:
     assert details["m_w"] == pytest.approx(1, abs=0.1)
     assert details["slowdown"] == pytest.approx(1.88, abs=0.02)
     assert details["without_rank"]["11"]["saved_pct"] > 40
+
+
+@pytest.mark.parametrize("count", [3, 250])
+def test_lower_medians_of_few_and_of_many_groups(count: int) -> None:
+    random = np.random.default_rng(count)
+    group = random.integers(0, count, 5000)
+    group[group == 1] = 0  # an empty group
+    values = random.normal(size=5000)
+
+    found = lower_medians(values, group, count)
+
+    expected = [lower_median(values[group == one]) for one in range(count)]
+    assert np.isnan(found[1])
+    assert np.array_equal(found, expected, equal_nan=True)

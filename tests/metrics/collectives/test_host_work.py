@@ -17,7 +17,7 @@ PYTHON_FRAMES = {
 
 
 def us(host: HostWork, cause: str) -> float:
-    return host.disjoint()[cause].total_ns / 1000
+    return host.disjoint[cause].total_ns / 1000
 
 
 def annotated(*names: str) -> RankTrace:
@@ -51,7 +51,7 @@ def test_user_ranges(name: str, cause: str) -> None:
     ],
 )
 def test_enclosing_ranges_match_no_rule(name: str) -> None:
-    assert all(not len(time) for time in HostWork(annotated(name)).disjoint().values())
+    assert all(not len(time) for time in HostWork(annotated(name)).disjoint.values())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_enclosing_ranges_match_no_rule(name: str) -> None:
 def test_runtime_calls(name: str, cause: str) -> None:
     host = HostWork(rank_trace(0, runtime=[Event(name, 10, 100, 1)]))
 
-    assert {key for key, time in host.disjoint().items() if len(time)} == {cause}
+    assert {key for key, time in host.disjoint.items() if len(time)} == {cause}
 
 
 @pytest.mark.parametrize("cause", PYTHON_FRAMES)
@@ -87,7 +87,7 @@ def test_python_frames(cause: str) -> None:
 def test_running_compiled_code_is_no_compilation() -> None:
     trace = rank_trace(0, python=[Event("torch/_dynamo/eval_frame.py(574): _fn", 0, 100, 1)])
 
-    assert not len(HostWork(trace).disjoint()["compilation"])
+    assert not len(HostWork(trace).disjoint["compilation"])
 
 
 def test_time_of_two_causes_counts_for_one() -> None:
