@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.device_streams import Streams
@@ -141,6 +142,22 @@ class PivotQuery(ViewQuery["PivotColumns"]):
         if findings.complete:  # what was computed for this table alone is not kept
             view.forget_details()
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelismQuery(ViewQuery["Result"]):
+    """Query for the metric `parallelism`: communication by dimension and group."""
+
+    keeps_last = True
+
+    generation: int
+
+    def answer(self, view: View, findings: Findings) -> Result:
+        """Return the result of the metric; it is computed here where it is not there yet."""
+        from ccltui.metrics.registry import find  # noqa: PLC0415
+
+        known = findings.results.get("parallelism")
+        return find("parallelism").run(view) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
