@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import numbers
-from ccltui.draw.palette import SHADES, Ink
+from ccltui.draw.palette import Ink, filled
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.styled_text import GAP, Line
@@ -46,5 +46,5 @@ def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
     """Return a sample of each ink, followed by its name."""
     line: Line = []
     for ink, name in zip(inks, names, strict=True):
-        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
+        line += [(filled(ink, colour=scene.colour), ink), (name, Ink.TAB)]
     return line

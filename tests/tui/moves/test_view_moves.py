@@ -11,7 +11,7 @@ from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time
 from ccltui.tui.moves.view_moves import Move
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, PARALLELISM, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -185,7 +185,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=OVERVIEW)
 
     assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
-    assert after(found, view_moves.next_pane(-1)).state.pane == KERNELS
+    assert after(found, view_moves.next_pane(-1)).state.pane == PARALLELISM
     assert TIMELINE_STATE.of(after(found, chart_moves.merge).state).merged
 
 
