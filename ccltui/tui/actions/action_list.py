@@ -86,7 +86,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
            why_not=reasons.no_worst, hint="worst", pair="stragglers.previous",
-           pair_help="next, previous worst"),
+           pair_help="next, previous worst of all"),
     Action("stragglers.previous", ("[",), "previous worst", "stragglers", view_moves.worst(-1),
            why_not=reasons.no_worst),
     Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",

@@ -21,9 +21,11 @@ def collective_text(scene: Scene) -> str:
     culprit = None if scene.disproved else communicator.culprit(k)
     place = scene.state.worst
     name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
+    count = len(scene.findings.communicators or ())
+    which = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
     parts = [
-        f"{name} {kind} #{numbers.count(k)}",
-        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
+        f"{which}{name} {kind} #{numbers.count(k)}",
+        f"worst {place + 1}/{scene.num_worst}" if place is not None else "",
         f"last {rank_name(culprit)}" if culprit is not None else "",
         "recording begins here" if communicator.begins[k] else "",
         f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",

@@ -117,8 +117,8 @@ def _worst_by_step(view: View) -> tuple[dict[int, list[tuple[int, int]]], dict[i
             for at in np.flatnonzero(late & (caused > 0)).tolist()
         ]
     whole: defaultdict[int, int] = defaultdict(int)
-    for number, caused, _, _ in rows:
-        whole[number] += caused
+    for number, waited, _, _ in rows:
+        whole[number] += waited
     per_step = min(max(MOST_FOLLOWED // max(len(whole), 1), 1), MOST_PER_STEP)
     followed = set(sorted(whole, key=lambda step: -whole[step])[: MOST_FOLLOWED // per_step])
     worst: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
