@@ -43,6 +43,8 @@ OUTLIER: Final = 3.5
 _MAD_TO_STD: Final = 1.4826
 _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equally long
 MOST_LISTED: Final = 5
+LEAST_SHARE: Final = 0.25
+"""Share of the excess from which on the part that grew most is named."""
 BETWEEN: Final = "between steps"
 """Part of a step's time: from the last device work of the step before to its own first."""
 _NAMES: Final = {
@@ -173,7 +175,11 @@ def _grown(view: View, parts: StepParts, row: int, over_ns: int) -> tuple[str, s
     sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
     column = int(parts.length_ns[row].argmax())
     rank = parts.labels[column]
-    text = f"no rank keeps the others; {duration(changes[cause])} {_NAMES[cause]}, mean over ranks"
+    if share < LEAST_SHARE:
+        text = "the times of the devices in it differ too little from the median step to tell why"
+        return "unknown", text, CONFIDENCES[0], rank
+    grown = f"{duration(changes[cause])} {_NAMES[cause]}, mean over ranks"
+    text = f"no rank keeps the others waiting longer than usual; {grown}"
     if cause in ("idle", BETWEEN):
         text += _host_in(view, rank, parts.steps[row], parts.steps[base])
     return cause, text, CONFIDENCES[sure], rank

@@ -78,8 +78,14 @@ class StepParts:
 
     @property
     def middle(self) -> int | None:
-        """Row of the step whose length is the lower median; None without steps."""
-        order = self.slowest_first
+        """Row of the step whose time is the lower median; None without steps.
+
+        Of those whose time since the step before is known, if there are any: all that differs
+        between two steps can be told of them.
+        """
+        known = np.asarray((self.period_ns >= 0).any(axis=1))
+        order = np.argsort(-self.time_ns, kind="stable")
+        order = order[known[order]] if known.any() else order
         return int(order[len(order) // 2]) if len(order) else None
 
     def between_ns(self, row: int) -> int | None:
@@ -120,6 +126,8 @@ def step_parts(view: View) -> StepParts:
         start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
         parts[:, rows, column] = _parts(rank)
         period[rows, column] = periods(rank)
+        if view.facts.is_large:  # the intervals of all ranks do not fit into memory
+            rank.forget_intervals()
     return StepParts(
         labels=tuple(rank.label for rank in ranks),
         steps=tuple(steps),

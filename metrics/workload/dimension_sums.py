@@ -24,6 +24,7 @@ from ccltui.metrics.workload.call_parts import (
     by_dim_and_group,
     dims_of_matched,
     exposed_parts,
+    hidden_by,
 )
 from ccltui.metrics.workload.call_traffic import Traffic
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
@@ -146,13 +147,25 @@ def traffic_of(view: View) -> dict[Key, Traffic]:
     return dict(found)
 
 
-def exposed_of(view: View, ranks: Sequence[RankView]) -> dict[Key, dict[str, tuple[int, int]]]:
-    """Return time in collectives and the exposed part of it, ns by rank label."""
-    whole = exposed_parts(view, ranks, by_dim)
-    return {
-        **{(dim, WHOLE): times for dim, times in whole.items()},
-        **exposed_parts(view, ranks, by_dim_and_group),
-    }
+def exposed_of(
+    view: View, ranks: Sequence[RankView]
+) -> tuple[dict[Key, dict[str, tuple[int, int]]], dict[str, tuple[int, int]]]:
+    """Return time in collectives and the exposed part of it, ns by rank label.
+
+    Returns:
+        Those of each key, and those of all collectives of a rank.
+    """
+    found: dict[Key, dict[str, tuple[int, int]]] = {}
+    total: dict[str, tuple[int, int]] = {}
+    for rank in ranks:
+        for dim, times in exposed_parts(view, [rank], by_dim).items():
+            found.setdefault((dim, WHOLE), {}).update(times)
+        for key, times in exposed_parts(view, [rank], by_dim_and_group).items():
+            found.setdefault(key, {}).update(times)
+        total[rank.label] = rank.comm.total_ns, (rank.comm - hidden_by(rank)).total_ns
+        if view.facts.is_large:  # the intervals of all ranks do not fit into memory
+            rank.forget_intervals()
+    return found, total
 
 
 def bandwidths_of(view: View) -> dict[Key, Bandwidth]:

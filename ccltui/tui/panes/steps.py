@@ -156,7 +156,8 @@ def _changes_text(scene: Scene, width: int) -> str:
     row, middle = parts.steps.index(step), parts.middle
     if row == middle:
         shares = zip(PARTS, parts.mean_shares(row), strict=True)
-        return GAP.join(["the median step", *(f"{name} {share:.0%}" for name, share in shares)])
+        title = "the median step" if len(parts) > 1 else "the only step"
+        return GAP.join([title, *(f"{name} {share:.0%}" for name, share in shares)])
     own, usual = parts.mean_ns(row), parts.mean_ns(middle)
     changes = [(name, a - b) for name, a, b in zip(PARTS, own, usual, strict=True)]
     between = parts.between_ns(row), parts.between_ns(middle)

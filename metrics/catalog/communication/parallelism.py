@@ -22,7 +22,6 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import answer, source_of
-from ccltui.metrics.workload.call_parts import hidden_by
 from ccltui.metrics.workload.call_traffic import Traffic
 from ccltui.metrics.workload.dimension_sums import (
     WHOLE,
@@ -71,8 +70,7 @@ def parallelism(view: View) -> Result:
     found = _collected(view)
     keys = sorted(found.traffic, key=lambda key: _place(view, key))
     device = found.device
-    exposed = {rank.label: (rank.comm - hidden_by(rank)).total_ns for rank in device}
-    total, comm = sum(exposed.values()), sum(rank.comm.total_ns for rank in device)
+    comm, total = (sum(times[part] for times in found.per_rank.values()) for part in (0, 1))
     window = sum(rank.window_ns for rank in device)
     details: dict[str, Any] = {
         "hidden_ratio": _hidden(comm, total),
@@ -83,12 +81,12 @@ def parallelism(view: View) -> Result:
         "groups": [_row(view, found, key) for key in keys if key[1] != WHOLE],
         "absent": _absent(found.traffic),
         "per_rank": {
-            rank.label: {
-                "comm_ms": milliseconds(rank.comm.total_ns),
-                "exposed_ms": milliseconds(exposed[rank.label]),
-                "hidden_ratio": _hidden(rank.comm.total_ns, exposed[rank.label]),
+            label: {
+                "comm_ms": milliseconds(own),
+                "exposed_ms": milliseconds(exposed),
+                "hidden_ratio": _hidden(own, exposed),
             }
-            for rank in device
+            for label, (own, exposed) in found.per_rank.items()
         },
     }
     source, warnings = source_of(view.ranks)
@@ -118,6 +116,7 @@ class _Collected:
     traffic: dict[Key, Traffic]
     device: Sequence[RankView] = ()
     exposed: Mapping[Key, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    per_rank: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     bandwidth: Mapping[Key, Bandwidth] = field(default_factory=dict)
     waits: Mapping[Key, Waits] = field(default_factory=dict)
     no_exposed: str = ""
@@ -139,7 +138,8 @@ def _collected(view: View) -> _Collected:
     try:
         ranks = device_ranks(view)
         require_communication_on_device(ranks)
-        found.device, found.exposed = ranks, exposed_of(view, ranks)
+        found.exposed, found.per_rank = exposed_of(view, ranks)
+        found.device = ranks
         found.reasons += without_device(view)
     except Refusal as refusal:
         found.no_exposed = str(refusal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
@@ -67,10 +68,10 @@ def drawn(rng: random.Random, rank: int) -> RankTrace:
             if kind == 0:
                 event = kernel("gemm", at, dur, correlation=row)
             elif kind == 1:
-                event = Event(**{**_fields(copy(at, dur, 8)), "correlation": row})
+                event = replace(copy(at, dur, 8), correlation=row)
             else:
                 one = allreduce(at, dur, Coll("allreduce", 8, 8), 20)
-                event = Event(**{**_fields(one), "correlation": row})
+                event = replace(one, correlation=row)
             gpu.append(event)
             runtime.append(launch(row, 1000 * number + rng.randrange(50)))
     return rank_trace(
@@ -81,10 +82,6 @@ def drawn(rng: random.Random, rank: int) -> RankTrace:
         groups=[world(2)],
         world_size=2,
     )
-
-
-def _fields(event: Event) -> dict[str, object]:
-    return {name: getattr(event, name) for name in Event.__dataclass_fields__}
 
 
 @pytest.mark.parametrize("seed", range(25))

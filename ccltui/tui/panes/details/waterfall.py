@@ -37,7 +37,8 @@ def line(found: Waterfall, width: int) -> str:
 
 
 def _term(part: tuple[str, str], change_ns: int) -> str:
-    return f"{_name(part)} {numbers.signed_duration(change_ns)}"
+    name = part[1] if part[0] == "waiting" else _name(part)
+    return f"{name} {numbers.signed_duration(change_ns)}"
 
 
 def _rest(count: int, change_ns: int) -> str:
