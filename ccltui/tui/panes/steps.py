@@ -136,10 +136,9 @@ def _chosen_text(scene: Scene, width: int) -> str:
     if found.label is None:
         texts.append(f"nobody is named: {found.why}")
     else:
-        texts.append(
-            f"{rank_name(found.label)} keeps the others waiting, {numbers.duration(found.wait_ns)} "
-            f"in sum: {cause_words(found.cause or '')}"
-        )
+        cause = cause_words(found.cause or "")
+        texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
+        texts.append(f"{numbers.duration(found.wait_ns)} in sum")
         texts.append(f"confidence {found.confidence}")
     return as_many([GAP.join(texts[:3]), *texts[3:]], width)
 
