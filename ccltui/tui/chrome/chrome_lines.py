@@ -106,8 +106,12 @@ def tabs(scene: Scene, width: int) -> Line:
     long = [pane.short_title if width < NARROW else pane.title for pane in panes]
     short = [pane.short_title for pane in panes]
     here = panes.index(shown)
-    last = [*short[:-1], short[-1] if here == len(panes) - 1 else ""]
-    for titles, legend in ((long, full), (short, full), (last, full), (short, narrow)):
+    keys = [
+        [title if at < len(short) - count or at == here else "" for at, title in enumerate(short)]
+        for count in (1, 2)
+    ]
+    tried = ((long, full), (short, full), *((titles, full) for titles in keys), (short, narrow))
+    for titles, legend in tried:
         line = _tabs(scene, panes, titles)
         if _size(line) + _size(legend) <= width:
             return spread(line, legend, width, Ink.TAB)
