@@ -192,7 +192,7 @@ def _host_in(view: View, label: str, step: int, base: int) -> str:
     more = own.total_ns - usual.total_ns
     spent = {
         cause: (own & times).total_ns - (usual & times).total_ns
-        for cause, times in HostWork(rank.trace).disjoint().items()
+        for cause, times in HostWork(rank.trace).disjoint.items()
     }
     if more <= 0 or not spent:
         return ""
