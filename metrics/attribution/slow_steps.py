@@ -112,6 +112,8 @@ def slow_steps(view: View) -> list[SlowStep]:
 
 
 def _slow_steps(view: View) -> list[SlowStep]:
+    if view.options.group is not None:  # steps are slow with all that is in them
+        return slow_steps(view.with_options(group=None))
     parts = step_parts(view)
     times = parts.time_ns.tolist()
     if len(times) < MIN_STEPS:
@@ -282,13 +284,12 @@ def _idle(rank: RankView, step: int) -> Intervals:
 
 def slow_step_rows(view: View) -> list[dict[str, Any]]:
     """Return the slow steps in their JSON form, the largest excess first."""
-    middle = float(np.median(step_parts(view).time_ns)) if slow_steps(view) else 0.0
     return [
         {
             "step": one.step,
             "step_ms": milliseconds(one.time_ns),
             "over_ms": milliseconds(one.over_ns),
-            "over_ratio": ratio(one.over_ns, middle),
+            "over_ratio": ratio(one.over_ns, one.time_ns - one.over_ns),
             "rank": one.label,
             "cause": one.cause,
             "wait_ms": milliseconds(one.wait_ns) if one.place is not None else None,
