@@ -1,8 +1,8 @@
 """Single slow steps of a job: what each costs beyond the median step, who or what, and how sure.
 
 A step is slow where its time is an outlier above the median and the excess is material. A rank is
-named where the waiting behind it is beyond that of the other steps (`step_roots`); else the part
-of the device's time that grew most.
+named where the waiting behind it is beyond that of the other steps (`step_roots`), else where its
+time outside of communication is the only one that grew; else the part of the time that grew most.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ccltui.metrics.arrays.statistics import mean, median, milliseconds, ratio
 from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS, duration
 from ccltui.metrics.collectives.causes.host_work import HostWork
 from ccltui.metrics.collectives.causes.root_rule import (
+    BLAMELESS_CAUSES,
     HIGH_ROOT_SHARE,
     MEDIUM_ROOT_SHARE,
     Named,
@@ -36,6 +37,7 @@ from ccltui.metrics.view.match_quality import confidence_limit
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.array_types import I64
 
 MIN_STEPS: Final = 3
 OUTLIER: Final = 3.5
@@ -64,13 +66,14 @@ class SlowStep(Struct, frozen=True):
         step: id of the step.
         time_ns: its time (`StepParts.time_ns`), and ``over_ns`` what of it is beyond the median.
         over_ns: see ``time_ns``.
-        label: the rank that made the others wait longer than in other steps, None for nobody.
+        label: the rank that made the step slow, None for nobody.
         cause: why that rank was late; without a rank the part that grew most.
-        wait_ns: exposed waiting behind the rank beyond that of the median step; 0 without a rank.
+        wait_ns: exposed waiting at collectives behind the rank beyond that of the median step; 0
+            where it is not told by collectives.
         confidence: "low", "medium" or "high".
         why: sentence on the cause, without the step.
         rank: the rank on which it is seen.
-        place: matched group and instance of the worst wait, None without a rank.
+        place: matched group and instance of the worst wait, None where no collective tells it.
     """
 
     step: int
@@ -109,6 +112,8 @@ def slow_steps(view: View) -> list[SlowStep]:
 
 
 def _slow_steps(view: View) -> list[SlowStep]:
+    if view.options.group is not None:  # steps are slow with all that is in them
+        return slow_steps(view.with_options(group=None))
     parts = step_parts(view)
     times = parts.time_ns.tolist()
     if len(times) < MIN_STEPS:
@@ -135,7 +140,7 @@ def _slow_step(
     step, time = parts.steps[row], int(parts.time_ns[row])
     named = beyond_usual(roots, step, confidence_limit(view)).named
     # Who causes less waiting than one rank would do in the excess is not what made it slow.
-    if named is not None and named.wait_ns >= over_ns:
+    if named is not None and named.wait_ns >= over_ns and named.cause not in BLAMELESS_CAUSES:
         place = roots[step].place_of(named.label)
         return SlowStep(
             step,
@@ -149,7 +154,18 @@ def _slow_step(
             rank=named.label,
             place=place,
         )
-    cause, why, confidence, rank = _grown(view, parts, row, over_ns)
+    base = row if parts.middle is None else parts.middle
+    changes = _changes(parts, row, base)
+    alone = _alone(changes, over_ns)
+    if alone is not None:
+        column, confidence = alone
+        label = parts.labels[column]
+        own = {name: int(change[column]) for name, change in changes.items()}
+        cause, why = _grown_on(view, label, own, step, parts.steps[base])
+        grown = duration(_own_growth(changes)[column])
+        why = f"rank {label} alone spends {grown} longer outside of communication: {why}"
+        return SlowStep(step, time, over_ns, label, cause, 0, confidence, why, label)
+    cause, why, confidence, rank = _grown(view, parts, row, base, over_ns)
     return SlowStep(step, time, over_ns, None, cause, 0, confidence, why, rank)
 
 
@@ -161,32 +177,83 @@ def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
     return f"{waited}: {found.why.removeprefix(f'rank {named.label}: ')}"
 
 
-def _grown(view: View, parts: StepParts, row: int, over_ns: int) -> tuple[str, str, str, str]:
-    """Part that grew most against the median step, in words, how sure, and the rank to look at."""
-    usual = parts.middle
-    base = row if usual is None else usual
+def _changes(parts: StepParts, row: int, base: int) -> dict[str, I64]:
+    """Return the change of each part against another step on each rank, int64 ns [r].
+
+    0 on a rank that lacks one of the steps, and of the time between steps where it is not known.
+    """
+    there = (parts.start_ns[row] >= 0) & (parts.start_ns[base] >= 0)
+    found = {
+        name: np.where(there, part[row] - part[base], 0)
+        for name, part in zip(PARTS, parts.parts_ns, strict=True)
+    }
+    known = there & (parts.period_ns[row] >= 0) & (parts.period_ns[base] >= 0)
+    between = parts.period_ns - parts.length_ns
+    return {**found, BETWEEN: np.where(known, between[row] - between[base], 0)}
+
+
+def _own_growth(changes: dict[str, I64]) -> I64:
+    """Return by how much the time of each rank outside of exposed communication grew, int64 [r]."""
+    return np.asarray(sum(change for name, change in changes.items() if name != "exposed"))
+
+
+def _alone(changes: dict[str, I64], over_ns: int) -> tuple[int, str] | None:
+    """Return the rank (column) whose own time grew while that of no other did, and how sure.
+
+    Others wait for it, wherever that is: also in sends and receives, which no arrivals tell of.
+    """
+    growth = _own_growth(changes)
+    if len(growth) < 2:
+        return None
+    order = np.argsort(-growth, kind="stable")
+    first, second = int(growth[order[0]]), int(growth[order[1]])
+    if first < MEDIUM_ROOT_SHARE * over_ns or second > MEDIUM_ROOT_SHARE * first:
+        return None
+    sure = first >= HIGH_ROOT_SHARE * over_ns and second <= LEAST_SHARE * first
+    return int(order[0]), CONFIDENCES[1 if sure else 0]
+
+
+def _grown_on(
+    view: View, label: str, changes: dict[str, int], step: int, base: int
+) -> tuple[str, str]:
+    """Return cause and words for the part of a rank that grew most outside of communication."""
+    own = {name: ns for name, ns in changes.items() if name != "exposed"}
+    part = max(own, key=lambda name: own[name])
+    text = f"{duration(own[part])} {_NAMES[part]}"
+    host = _host_in(view, label, step, base) if part in ("idle", BETWEEN) else ""
+    return (host, f"{text}, while the host {HOST_WORDS[host]}") if host else (part, text)
+
+
+def _grown(
+    view: View, parts: StepParts, row: int, base: int, over_ns: int
+) -> tuple[str, str, str, str]:
+    """Part that grew most against another step, in words, how sure, and the rank to look at."""
     own, other = parts.mean_ns(row), parts.mean_ns(base)
     changes = dict(zip(PARTS, (a - b for a, b in zip(own, other, strict=True)), strict=True))
     between = parts.between_ns(row), parts.between_ns(base)
     if between[0] is not None and between[1] is not None:
         changes[BETWEEN] = between[0] - between[1]
-    cause = max(changes, key=lambda name: changes[name])
-    share = changes[cause] / max(over_ns, 1)
-    sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
-    column = int(parts.length_ns[row].argmax())
-    rank = parts.labels[column]
+    part = max(changes, key=lambda name: changes[name])
+    share = changes[part] / max(over_ns, 1)
+    rank = parts.labels[int(parts.length_ns[row].argmax())]
     if share < LEAST_SHARE:
         text = "the times of the devices in it differ too little from the median step to tell why"
         return "unknown", text, CONFIDENCES[0], rank
-    grown = f"{duration(changes[cause])} {_NAMES[cause]}, mean over ranks"
-    text = f"no rank keeps the others waiting longer than usual; {grown}"
-    if cause in ("idle", BETWEEN):
-        text += _host_in(view, rank, parts.steps[row], parts.steps[base])
-    return cause, text, CONFIDENCES[sure], rank
+    text = f"{duration(changes[part])} {_NAMES[part]}, mean over ranks"
+    if part == "exposed":  # an effect: what the ranks wait for is not known
+        return part, f"{text}; nothing tells which rank was late", CONFIDENCES[0], rank
+    sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
+    host = ""
+    if part in ("idle", BETWEEN):
+        host = _host_in(view, rank, parts.steps[row], parts.steps[base])
+        text += f", while the host {HOST_WORDS[host]}" if host else ""
+        sure = sure if host else min(sure, 1)
+    several = "; no rank stands out" if len(parts.labels) > 1 else ""
+    return host or part, f"{text}{several}", CONFIDENCES[sure], rank
 
 
 def _host_in(view: View, label: str, step: int, base: int) -> str:
-    """What the host of a rank does in most of the idle time beyond another step, "" if unknown."""
+    """Activity of the host in most of the idle time beyond another step, "" if unknown."""
     rank = next(one for one in view.ranks if one.label == label)
     own, usual = _idle(rank, step), _idle(rank, base)
     more = own.total_ns - usual.total_ns
@@ -199,7 +266,7 @@ def _host_in(view: View, label: str, step: int, base: int) -> str:
     cause = max(spent, key=lambda one: spent[one])
     if spent[cause] < MEDIUM_ROOT_SHARE * more or cause not in HOST_WORDS:
         return ""
-    return f", while the host {HOST_WORDS[cause]}"
+    return cause
 
 
 def _idle(rank: RankView, step: int) -> Intervals:
@@ -217,16 +284,15 @@ def _idle(rank: RankView, step: int) -> Intervals:
 
 def slow_step_rows(view: View) -> list[dict[str, Any]]:
     """Return the slow steps in their JSON form, the largest excess first."""
-    middle = float(np.median(step_parts(view).time_ns)) if slow_steps(view) else 0.0
     return [
         {
             "step": one.step,
             "step_ms": milliseconds(one.time_ns),
             "over_ms": milliseconds(one.over_ns),
-            "over_ratio": ratio(one.over_ns, middle),
+            "over_ratio": ratio(one.over_ns, one.time_ns - one.over_ns),
             "rank": one.label,
             "cause": one.cause,
-            "wait_ms": milliseconds(one.wait_ns) if one.label is not None else None,
+            "wait_ms": milliseconds(one.wait_ns) if one.place is not None else None,
             "confidence": one.confidence,
             "sentence": one.sentence,
             "evidence": {

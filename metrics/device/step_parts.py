@@ -30,8 +30,9 @@ class StepParts:
         length_ns: [s, r] lengths, 0 where a rank lacks a step.
         parts_ns: [5, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
         period_ns: [s, r] from the end of the device work of the step before to that of this one, -1
-            where that step is not recorded or a window cuts this one. Beside ``length_ns`` it has
-            the idle time between steps, which is negative where the work of two steps overlaps.
+            where that step is not recorded, a window cuts this one or a group is selected. Beside
+            ``length_ns`` it has the idle time between steps, which is negative where the work of
+            two steps overlaps.
     """
 
     labels: tuple[str, ...]
@@ -125,7 +126,8 @@ def step_parts(view: View) -> StepParts:
         begins = np.array([begin for _, begin, _ in rank.step_windows], np.int64)
         start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
         parts[:, rows, column] = _parts(rank)
-        period[rows, column] = periods(rank)
+        if view.options.group is None:  # else ``length_ns`` is not the time of the step
+            period[rows, column] = periods(rank)
         if view.facts.is_large:  # the intervals of all ranks do not fit into memory
             rank.forget_intervals()
     return StepParts(

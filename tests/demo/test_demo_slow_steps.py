@@ -11,8 +11,8 @@ from recovery import quick
 
 from ccltui.demo import Spec, Straggler, write_job
 from ccltui.metrics.attribution.slow_steps import slow_steps
+from ccltui.metrics.attribution.step_culprits import step_culprits
 from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS
-from ccltui.metrics.collectives.reports.step_roots import step_culprits
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
@@ -60,6 +60,21 @@ def test_a_step_is_slow_beside_a_rank_that_always_is(tmp_path: Path) -> None:
     assert others == ["1"] * (STEPS - 1)
 
 
+@pytest.mark.parametrize("rank", range(4))
+def test_in_a_pipeline_sends_tell_nobody_and_the_own_time_of_the_rank_does(
+    tmp_path: Path, rank: int
+) -> None:
+    planted = Straggler(rank, "data_loading", EXTRA_NS, (3,))
+    shape = {"tp": 1, "pp": 4, "dp_shard": 1, "layers": 4, "micro_batches": 6}
+    spec = quick(steps=STEPS, **shape, jitter_ns=1_009, stragglers=(planted,))
+    view = view_of(tmp_path, spec)
+
+    (found,) = slow_steps(view)
+    assert (found.step, found.label) == (spec.first_step + 3, str(rank))
+    assert found.cause == "data_loading"
+    assert step_culprits(view).of(found.step).label == str(rank)
+
+
 @pytest.mark.parametrize("cause", ["checkpoint", "data_loading"])
 def test_a_pause_of_all_ranks_is_nobodys_and_has_its_cause(tmp_path: Path, cause: Any) -> None:
     stragglers = tuple(Straggler(rank, cause, EXTRA_NS, (4,)) for rank in range(8))
@@ -70,6 +85,7 @@ def test_a_pause_of_all_ranks_is_nobodys_and_has_its_cause(tmp_path: Path, cause
     assert (found.step, found.label, found.wait_ns) == (spec.first_step + 4, None, 0)
     assert found.over_ns == pytest.approx(EXTRA_NS, rel=0.1)
     assert "idle" in found.why
+    assert "no rank stands out" in found.why
     assert HOST_WORDS[cause] in found.why
 
 

@@ -138,7 +138,8 @@ def _chosen_text(scene: Scene, width: int) -> str:
     else:
         cause = cause_words(found.cause or "")
         texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
-        texts.append(f"{numbers.duration(found.wait_ns)} in sum")
+        if found.wait_ns:
+            texts.append(f"{numbers.duration(found.wait_ns)} in sum")
         texts.append(f"confidence {found.confidence}")
     return as_many([GAP.join(texts[:3]), *texts[3:]], width)
 

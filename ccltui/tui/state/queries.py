@@ -16,7 +16,7 @@ from ccltui.tui.state.view_state import Shown, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
-    from ccltui.metrics.collectives.reports.step_roots import StepCulprits
+    from ccltui.metrics.attribution.step_culprits import StepCulprits
     from ccltui.metrics.compare.step_diff import StepDiff
     from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
@@ -110,7 +110,7 @@ class CulpritsQuery(ViewQuery["StepCulprits"]):
 
     def answer(self, view: View, findings: Findings) -> StepCulprits:
         """Return the culprits of all steps."""
-        from ccltui.metrics.collectives.reports.step_roots import step_culprits  # noqa: PLC0415
+        from ccltui.metrics.attribution.step_culprits import step_culprits  # noqa: PLC0415
 
         return step_culprits(view.with_options(steps=None))
 

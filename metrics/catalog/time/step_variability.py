@@ -22,6 +22,7 @@ from ccltui.metrics.attribution.slow_steps import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.job_steps import StepTimes, step_times
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     ),
     headline="cv",
     label="step time variation",
+    parameters={
+        MATERIALITY: "percentage of the median step below which no step is slow; 1 unless given"
+    },
     higher_is_better=False,
 )
 def step_variability(view: View) -> Result:

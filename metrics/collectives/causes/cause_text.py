@@ -58,7 +58,9 @@ def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel)
 
 
 def cause_words(cause: str) -> str:
-    """Return a cause in words, without figures."""
+    """Return a cause in a few words, without figures."""
+    if cause in HOST_WORDS:
+        return f"its host {HOST_WORDS[cause]}"
     return CHAIN_WORDS.get(cause) or MEANINGS.get(cause) or cause.replace("_", " ")
 
 

@@ -6,19 +6,23 @@ The rule is that of the whole job (`root_rule`), applied to one step at a time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.collectives.causes.chain import PIPELINE, chains_of
-from ccltui.metrics.collectives.causes.root_rule import Behind, Root, Roots, choose_root, roots_of
+from ccltui.metrics.collectives.causes.root_rule import (
+    Behind,
+    Root,
+    Roots,
+    choose_root,
+    roots_of,
+)
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.matching.match import HIGH
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
 from ccltui.metrics.collectives.reports.root_waiting import begins_recording, behind_of
-from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
 from ccltui.metrics.view.exposed_waits import exposed_waits, materiality_pct, rank_time_ns
 from ccltui.metrics.view.match_quality import confidence_limit, require_possible
@@ -150,47 +154,6 @@ def beyond_usual(found: dict[int, StepRoot], step: int, limit: int = HIGH) -> Ro
     return choose_root(_ordered(every), limit=limit)
 
 
-class StepCulprit(Struct, frozen=True):
-    """The rank that keeps the others waiting in one step.
-
-    Attributes:
-        step: id of the step.
-        label: the rank, None where none is to be named.
-        cause: why it was late, None without a rank.
-        wait_ns: exposed waiting of all other ranks together behind it; 0 without a rank.
-        confidence: "low", "medium" or "high".
-        why: the reason where no rank is named.
-    """
-
-    step: int
-    label: str | None = None
-    cause: str | None = None
-    wait_ns: int = 0
-    confidence: str = "low"
-    why: str = ""
-
-
-class StepCulprits(Struct, frozen=True):
-    """Culprits by step id; ``why`` is the reason where nothing can be told of any step."""
-
-    by_step: Mapping[int, StepCulprit]
-    why: str = ""
-
-    def of(self, step: int) -> StepCulprit:
-        """Return the culprit of a step, or the reason why there is none."""
-        nobody = StepCulprit(step, why=self.why or "no rank is late at any of its collectives")
-        return self.by_step.get(step, nobody)
-
-
-def step_culprits(view: View) -> StepCulprits:
-    """Return the rank that keeps the others waiting, for each step."""
-    try:
-        found = reliable_step_roots(view)
-    except Refusal as refusal:
-        return StepCulprits({}, why=str(refusal))
-    return StepCulprits({step: _culprit(one) for step, one in found.items()})
-
-
 def reliable_step_roots(view: View) -> dict[int, StepRoot]:
     """Return `step_roots` of a view whose matches identify late ranks.
 
@@ -203,12 +166,3 @@ def reliable_step_roots(view: View) -> dict[int, StepRoot]:
     pairs = [(part.arrived, part.rows) for part in parts_of(view)]
     require_possible(lag_tables.match_table(chosen, pairs))
     return step_roots(view)
-
-
-def _culprit(one: StepRoot) -> StepCulprit:
-    named = one.roots.named
-    if named is None:
-        why = one.roots.why_nobody or "the recording begins here: causes before it are not in it"
-        return StepCulprit(one.step, why=why)
-    wait = one.behind_ranks().get(named.label, named.wait_ns)
-    return StepCulprit(one.step, named.label, named.cause, wait, CONFIDENCES[named.confidence], "")

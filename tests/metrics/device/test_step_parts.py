@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from factories import job, rank_trace
+from full_jobs import view_of
 from worked import cpu_only, measure, two_steps, worked_example
 
+from ccltui.metrics.attribution.slow_steps import slow_steps
 from ccltui.metrics.device.step_parts import PARTS, StepParts, one_per_rank, step_parts
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
@@ -63,3 +65,12 @@ def test_the_period_begins_at_the_end_of_the_step_before() -> None:
     assert found.time_ns.tolist() == [70_000, 80_000]  # of the first step its device work
     assert (found.between_ns(0), found.between_ns(1)) == (None, 20_000)
     assert found.middle == 1  # of two steps the shorter on the device
+
+
+def test_a_selected_group_tells_no_period() -> None:
+    view = view_of("training")
+
+    assert (step_parts(view).period_ns[1:] > 0).all()
+    one_group = View(view.job, ViewOptions(group="ep"))
+    assert (step_parts(one_group).period_ns == -1).all()
+    assert [one.step for one in slow_steps(one_group)] == [one.step for one in slow_steps(view)]
