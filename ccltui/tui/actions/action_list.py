@@ -16,6 +16,7 @@ from ccltui.tui.moves import (
     chart_moves,
     compare_ranks,
     drawer,
+    inspector,
     kernel_rows,
     loss_list,
     overview_rows,
@@ -42,6 +43,9 @@ STEPS: Final = only(pane_names.STEPS)
 RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
+INSPECTED: Final = only(
+    pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
+)
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
@@ -76,6 +80,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            runs.why_no_capture, hint="its traces"),
     Action("open.longest", ("enter",), "its longest instance", "panes", kernel_rows.to_longest,
            WORK, kernel_rows.why_no_longest, hint="longest"),
+    Action("open.event", ("E",), "inspect this event", "panes", inspector.show, INSPECTED,
+           inspector.why_not_open, hint="inspect"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),

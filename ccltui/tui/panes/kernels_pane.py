@@ -14,7 +14,7 @@ from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import KERNELS as NAME
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class KernelsPane(Pane):
     key = "*"
     title = "Kernels"
     short_title = "Kern"
+    details = frozenset({Shown.EVENT})
     about = (
         "Device work of all ranks in the window. exposed: the part that work of another kind "
         "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS: of "
@@ -114,6 +115,18 @@ class KernelsPane(Pane):
 
         found, row = kernel_rows.columns(scene), kernel_rows.chosen(scene)
         return None if found is None or row is None else found.name[row]
+
+    def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
+        """Return rank and row of the longest instance of the selected row."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.longest_event(scene)
+
+    def why_no_event(self, scene: Scene) -> str:
+        """Return the reason: no row, or none of its calls begins in the window."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.why_no_longest(scene) or super().why_no_event(scene)
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed rows in their order."""
