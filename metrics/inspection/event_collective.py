@@ -129,7 +129,7 @@ def _matched(
                 trace.text(int(trace.group(event.group).name[event.row])),
                 int(group.start_ns[row, other]) - view.origin_ns,
                 int(group.dur_ns[row, other]),
-                f"arrived {late[other] / 1000:.1f} us after the first" if late[other] >= 0 else "",
+                f"arrived {late[other] / 1000:.4g} us after the first" if late[other] >= 0 else "",
             )
         )
     return facts, links

@@ -273,7 +273,7 @@ def _relations(view: View, event: EventRef, host: HostSide) -> list[Link]:
         rows = launched_inside(facts, event.group, event.row)
         if len(rows):
             total = int(facts.trace.group("gpu").dur_ns[rows].sum())
-            note = f"first of {len(rows)} launched, {total / 1000:.1f} us together"
+            note = f"first of {len(rows)} launched, {total / 1000:.4g} us together"
             found.append(
                 _link(view, "device work", EventRef(event.rank, "gpu", int(rows[0])), note)
             )
@@ -288,7 +288,7 @@ def _link(view: View, relation: str, other: EventRef, note: str = "") -> Link:
         relation,
         other,
         trace.text(int(events.name[row])),
-        _instant(view, event.rank, int(events.start_ns[row])),
+        _instant(view, other.rank, int(events.start_ns[row])),
         int(events.dur_ns[row]),
         note,
     )

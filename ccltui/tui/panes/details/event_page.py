@@ -24,13 +24,17 @@ _LONG: Final = 40
 """Characters from which on a value has a line of its own."""
 _INSTANT_NS: Final = 1_000
 _RELATION: Final = 18
+_TIMES: Final = 20
+_LEAST_NAME: Final = 16
 
-Row = tuple[str, Ink, int]
-"""Text of a line, its ink, and the link that it is, -1 for none."""
+_LINKS_SHARE: Final = 3
+"""Links have at least this part of the room."""
+
+Row = tuple[str, Ink]
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Draw the facts, then the links, scrolled to the chosen link."""
+    """Draw the facts, and below them a page of links that contains the chosen one."""
     planes = Planes.blank(height, width, Ink.TEXT)
     found, focused = inspector.report(scene), drawer_has_keys(scene)
     title = _title(scene, found)
@@ -40,25 +44,30 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         for y, line in enumerate(wrap(why, width - 2), 1):
             planes.put(y, 1, line, Ink.DIM)
         return planes
-    rows = [*_facts(found, width - 2), *_links(found.links, width - 2)]
-    chosen = drawer.row(scene) if focused and found.links else -1
-    room = max(height - 1, 1)
-    first = _first(rows, chosen, room)
-    for y, (text, ink, link) in enumerate(rows[first : first + room], 1):
-        on = 0 <= link == chosen
-        line = ("▶" if on else " ") + fit(text, width - 1)
-        planes.put(y, 0, line.ljust(width), Ink.LABEL_ON if on else ink)
-    hidden = len(rows) - first - room
-    if hidden > 0:
-        more = f" … {hidden} more lines: {'j' if focused else 'tab, then j'}, x the whole screen "
-        planes.put_fitted(height - 1, max(width - len(more), 0), more, Ink.DIM)
+    facts, links = _facts(found, width - 2, len(title)), _links(found.links, width - 2)
+    room = max(height - 1, 2)
+    page = min(len(links), max(room - len(facts), room // _LINKS_SHARE, 2))
+    shown = facts[: room - page]
+    for y, (text, ink) in enumerate(shown, 1):
+        planes.put(y, 1, fit(text, width - 1), ink)
+    hidden = len(facts) - len(shown)
+    if hidden:
+        more = f" … {hidden + 1} more lines: x the whole screen "
+        planes.put_fitted(len(shown), 0, more.ljust(width), Ink.DIM)
+    _put_links(planes, links, len(shown) + 1, page, drawer.row(scene) if focused else -1)
     return planes
 
 
-def _first(rows: Sequence[Row], chosen: int, room: int) -> int:
-    """Return the first line to show: the top, unless the chosen link is below the room."""
-    at = next((place for place, row in enumerate(rows) if row[2] == chosen >= 0), 0)
-    return max(at - room + 1 + (at + 1 < len(rows)), 0)
+def _put_links(planes: Planes, links: Sequence[str], top: int, page: int, chosen: int) -> None:
+    first = max(chosen, 0) // max(page, 1) * page
+    for y, text in enumerate(links[first : first + page], top):
+        on = first + y - top == chosen
+        line = ("▶" if on else " ") + text.ljust(planes.width - 1)
+        planes.put(y, 0, line, Ink.LABEL_ON if on else Ink.TEXT)
+    last = min(first + page, len(links))
+    if page and page < len(links):
+        count = f" {first + 1}-{last} of {len(links)} links "
+        planes.put_fitted(top - 1, max(planes.width - len(count), 0), count, Ink.DIM)
 
 
 def _title(scene: Scene, found: EventReport | None) -> str:
@@ -68,26 +77,25 @@ def _title(scene: Scene, found: EventReport | None) -> str:
     return f"── {rank}{name}"
 
 
-def _facts(found: EventReport, width: int) -> list[Row]:
-    """Return the name in full, short facts side by side, long ones in lines of their own."""
-    rows: list[Row] = [(line, Ink.STRONG, -1) for line in wrap(found.name, width, indent="  ")]
+def _facts(found: EventReport, width: int, title: int) -> list[Row]:
+    """Return the name where the title has no room for it, short facts side by side, long alone."""
+    name = wrap(found.name, width, indent="  ") if title > width else []
+    rows: list[Row] = [(line, Ink.STRONG) for line in name]
     line = ""
     for fact in found.facts:
         if fact.value is None:
             continue
         text = f"{fact.name} {_value(fact)}"
-        if len(text) > _LONG:
-            rows += [(line, Ink.TEXT, -1)] if line else []
+        if line and (len(text) > _LONG or len(line) + len(GAP) + len(text) > width):
+            rows.append((line, Ink.TEXT))
             line = ""
+        if len(text) > _LONG:
             lines = wrap(text, width, most=_MOST_LINES, indent="  ")
-            rows += [(one, Ink.TEXT, -1) for one in lines]
-        elif line and len(line) + len(GAP) + len(text) > width:
-            rows.append((line, Ink.TEXT, -1))
-            line = text
+            rows += [(one, Ink.TEXT) for one in lines]
         else:
             line = f"{line}{GAP}{text}" if line else text
-    rows += [(line, Ink.TEXT, -1)] if line else []
-    return rows + [(one, Ink.DIM, -1) for one in _missing(found.facts, width)]
+    rows += [(line, Ink.TEXT)] if line else []
+    return rows + [(one, Ink.DIM) for one in _missing(found.facts, width)]
 
 
 def _missing(facts: Sequence[Fact], width: int) -> list[str]:
@@ -98,7 +106,7 @@ def _missing(facts: Sequence[Fact], width: int) -> list[str]:
             by_reason.setdefault(fact.why, []).append(fact.name)
     lines = []
     for why, names in by_reason.items():
-        text = f"not recorded: {', '.join(names)} ({why})"
+        text = f"not recorded: {', '.join(names)}: {why}"
         lines += wrap(text, width, most=_MOST_LINES, indent="  ")
     return lines
 
@@ -125,14 +133,14 @@ def _value(fact: Fact) -> str:
     return str(value)
 
 
-def _links(links: Sequence[Link], width: int) -> list[Row]:
-    rows: list[Row] = []
-    for place, link in enumerate(links):
+def _links(links: Sequence[Link], width: int) -> list[str]:
+    lines = []
+    for link in links:
         of = rank_name(link.event.rank) if link.relation == "peer" else ""
         times = f"{numbers.instant(link.start_ns, _INSTANT_NS)} {numbers.duration(link.dur_ns)}"
-        note = f"  ({link.note})" if link.note else ""
         label = f"{link.relation} {of}".ljust(_RELATION)
-        room = max(width - _RELATION - len(times) - len(note) - 4, 12)
-        text = f"{label} {fit_middle(link.name, room).ljust(room)}  {times}{note}"
-        rows.append((text, Ink.TEXT, place))
-    return rows
+        room = width - _RELATION - max(len(times), _TIMES) - 3
+        note = f"  {link.note}" if link.note and len(link.note) + 2 <= room - _LEAST_NAME else ""
+        name = fit_middle(link.name, max(room - len(note), _LEAST_NAME))
+        lines.append(fit(f"{label} {times.ljust(_TIMES)}  {name}{note}", width))
+    return lines
