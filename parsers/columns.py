@@ -124,7 +124,7 @@ class Events:
     occupancy_pct: F32 = field(default_factory=_unstated)  # the profiler's estimate; 0: none
     shapes: I32 = field(default_factory=_no_texts)  # JSON text of a matrix product's input shapes
     input_types: I32 = field(default_factory=_no_texts)  # JSON text of the types of those inputs
-    input_values: I32 = field(default_factory=_no_texts)  # of a convolution: its other inputs
+    input_values: I32 = field(default_factory=_no_texts)  # of some: inputs that are no tensors
 
     COLUMNS = (
         ("start_ns", np.int64),

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.errors import TraceError, contained
-
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Group, RankTrace
 
@@ -88,22 +86,3 @@ def sought_event(trace: RankTrace, group: Group, row: int) -> SoughtEvent:
         -1 if on is None else on.device,
         -1 if on is None else on.stream,
     )
-
-
-def read_event_record(trace: RankTrace, group: Group, row: int) -> EventRecord:
-    """Read the record of one event from the file of its trace.
-
-    Raises:
-        TraceError: the file cannot be read, has changed, or does not contain the event.
-        IndexError: there is no such row.
-    """
-    from pathlib import Path  # noqa: PLC0415  (formats are declared before anything is read)
-
-    from ccltui.parsers.formats import format_of_trace  # noqa: PLC0415  (it imports this module)
-
-    sought = sought_event(trace, group, row)
-    reader, source = format_of_trace(trace).read_record, trace.source
-    if reader is None:
-        raise TraceError("its format holds no record of single events", path=source.path)
-    with contained(source.path):
-        return reader(Path(source.real_path), sought, shown=source.path)

@@ -28,7 +28,8 @@ from ccltui.metrics.inspection.event_facts import (
 from ccltui.metrics.inspection.event_host import HostSide, host_side, launched_inside
 from ccltui.metrics.model.classify import MEM
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.event_record import EventRecord, read_event_record
+from ccltui.parsers.event_record import EventRecord
+from ccltui.parsers.formats import read_event_record
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

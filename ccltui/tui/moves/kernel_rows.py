@@ -68,6 +68,8 @@ def _values(found: PivotColumns, sort: Column) -> F64:
         Column.EXPOSED: found.exposed_ns,
         Column.IMBALANCE: found.imbalance,
         Column.TFLOPS: found.tflops,
+        Column.TBPS: found.tbps,
+        Column.ROOFLINE: found.roofline,
     }
     return columns[sort].astype(float)
 

@@ -40,8 +40,10 @@ class KernelsPane(Pane):
     details = frozenset({Shown.EVENT})
     about = (
         "Device work of all ranks in the window. exposed: the part that work of another kind "
-        "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS: of "
-        "matrix products and attention whose shapes were recorded. Modules are paths of "
+        "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS, "
+        "TB/s, roofline (share of what the device can reach): of operators whose inputs were "
+        "recorded. "
+        "Modules are paths of "
         "nn.Module, NVTX and user ranges around the launch."
     )
 
@@ -212,6 +214,9 @@ def _columns(found: PivotColumns, width: int) -> list[tuple[Column, int]]:
         chosen += [(Column.P95, 9), (Column.EXPOSED, 9), (Column.IMBALANCE, 9)]
     if any(not isnan(rate) for rate in found.tflops.tolist()):
         chosen.append((Column.TFLOPS, 7))
+        if width >= _MEDIUM:
+            chosen.append((Column.TBPS, 6))
+        chosen.append((Column.ROOFLINE, 9))
     return chosen
 
 
@@ -227,6 +232,10 @@ def _cell(found: PivotColumns, row: int, column: Column) -> str:
         return _number(float(found.imbalance[row]), ".2f")
     if column is Column.TFLOPS:
         return _number(float(found.tflops[row]), ".1f")
+    if column is Column.TBPS:
+        return _number(float(found.tbps[row]), ".2f")
+    if column is Column.ROOFLINE:
+        return _number(float(found.roofline[row]), ".1%")
     values = {Column.MEAN: found.mean_ns, Column.MAX: found.max_ns, Column.P95: found.p95_ns}
     return _time(float(values[column][row]))
 
@@ -254,11 +263,19 @@ def _status(scene: Scene) -> tuple[Line, Line]:
         longest = numbers.duration(int(found.longest_ns[row]))
         parts.append(f"longest {longest} on {rank_name(found.longest_rank[row])}")
     parts.append(f"exposed {numbers.duration(int(found.exposed_ns[row]))}")
+    if found.roofline_text[row]:
+        parts.append(_roofline(found, row))
     if found.detail[row]:
         parts.append(found.detail[row])
     return [(f" {GAP.join(parts)}", Ink.TEXT)], [
         (f" {found.example[row] or found.name[row]}", Ink.DIM)
     ]
+
+
+def _roofline(found: PivotColumns, row: int) -> str:
+    share = float(found.roofline[row])
+    text = found.roofline_text[row]
+    return f"no roofline: {text}" if isnan(share) else f"{share:.1%} of the roofline: {text}"
 
 
 def _record(found: PivotColumns, row: int) -> Record:
@@ -269,6 +286,8 @@ def _record(found: PivotColumns, row: int) -> Record:
         "max_ns": float(found.max_ns[row]),
         "imbalance_ratio": float(found.imbalance[row]),
         "tflops": float(found.tflops[row]),
+        "tbps": float(found.tbps[row]),
+        "roofline_share": float(found.roofline[row]),
     }
     return {
         found.by: found.name[row],

@@ -56,7 +56,7 @@ cdef class Scanner:
     tracks: Ids of tracks by key.
     group_of: Index of the column group of a category.
     input_kind: What the inputs of an operator describe: 1 a collective, 2 its peer too, 3 a
-        matrix product, 4 a convolution, 0 nothing.
+        matrix product, 4 one whose values count too, 0 nothing.
     describe: Index of collective arguments given as text, -2 where they cannot be read.
     launched: Id of a kernel's launch by the texts of its grid, blocks per SM and occupancy.
     """
@@ -210,7 +210,7 @@ cdef class Scanner:
         return self.arguments.describe(event, STATED, DESCRIBED if kind == 2 else A_CONCRETE, event.name)
 
     cdef int _store_inputs(self, Event *event, int kind) except -1 nogil:
-        """Store shapes and types of the inputs of a product, of a convolution also its values."""
+        """Store shapes and types of the inputs of a product, of some also the values."""
         event.extra = self._part_text(event, A_INPUT_DIMS)
         if event.extra >= 0:
             event.types = self._part_text(event, A_INPUT_TYPE)

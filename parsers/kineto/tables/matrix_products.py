@@ -1,4 +1,4 @@
-"""Select the inputs of operators that metrics need: shapes, types, and of convolutions values.
+"""Select the inputs of operators that metrics need: shapes, types, and of some the values.
 
 FLOPs and bytes are computed from those of matrix products, attention and convolutions, the tokens
 of a step from the shapes of look-ups of embeddings.
@@ -22,19 +22,24 @@ _PRODUCT = re.compile(
     r"|aten::_scaled_dot_product_(?:flash|efficient|cudnn|fused)_attention\w*"
     r"|aten::embedding"
 )
-_CONVOLUTIONS: Final = ("aten::convolution", "aten::convolution_backward")
-"""They run once for each convolution; stride and padding are values, the output is not recorded."""
+_WITH_VALUES: Final = frozenset(
+    (
+        *("aten::convolution", "aten::convolution_backward"),
+        *("aten::addmm", "aten::_addmm_activation", "aten::baddbmm"),
+    )
+)
+"""Operators whose other inputs count: stride and padding; the factor of what is added, if 0."""
 MAX_SHAPES_BYTES: Final = 400  # bytes; a longer text is not the inputs of a product
 
 
 def is_product(name: object) -> bool:
     """Return whether shapes and types of the inputs of an operator of this name are stored."""
-    return isinstance(name, str) and (_PRODUCT.fullmatch(name) is not None or is_convolution(name))
+    return isinstance(name, str) and (_PRODUCT.fullmatch(name) is not None or has_values(name))
 
 
-def is_convolution(name: object) -> bool:
+def has_values(name: object) -> bool:
     """Return whether values of the inputs of an operator of this name are stored too."""
-    return name in _CONVOLUTIONS
+    return isinstance(name, str) and name in _WITH_VALUES
 
 
 class ProductInputs:
@@ -56,7 +61,7 @@ class ProductInputs:
             stored = args is not None and shapes >= 0
             types = self._id_of(args.input_type) if args is not None and stored else MISSING
             values = MISSING
-            if args is not None and stored and is_convolution(event.name):
+            if args is not None and stored and has_values(event.name):
                 values = self._id_of(args.concrete_inputs)
             for column, value in zip(found.values(), (shapes, types, values), strict=True):
                 column.append(value)

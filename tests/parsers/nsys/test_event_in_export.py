@@ -11,7 +11,7 @@ from nsys_exports import Export
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.event_record import read_event_record
+from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.job import open_job
 
 LAUNCH = {
