@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.inspection.event_facts import BYTES, NS, EventRef, Fact, Link
+from ccltui.metrics.inspection.event_facts import BYTES, NS, EventRef, Fact, Link, time_text
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
 
@@ -129,7 +129,7 @@ def _matched(
                 trace.text(int(trace.group(event.group).name[event.row])),
                 int(group.start_ns[row, other]) - view.origin_ns,
                 int(group.dur_ns[row, other]),
-                f"arrived {late[other] / 1000:.4g} us after the first" if late[other] >= 0 else "",
+                f"arrived {time_text(late[other])} after the first" if late[other] >= 0 else "",
             )
         )
     return facts, links

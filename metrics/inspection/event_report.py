@@ -24,6 +24,7 @@ from ccltui.metrics.inspection.event_facts import (
     Fact,
     Link,
     Value,
+    time_text,
 )
 from ccltui.metrics.inspection.event_host import HostSide, host_side, launched_inside
 from ccltui.metrics.model.classify import MEM
@@ -274,7 +275,7 @@ def _relations(view: View, event: EventRef, host: HostSide) -> list[Link]:
         rows = launched_inside(facts, event.group, event.row)
         if len(rows):
             total = int(facts.trace.group("gpu").dur_ns[rows].sum())
-            note = f"first of {len(rows)} launched, {total / 1000:.4g} us together"
+            note = f"first of {len(rows)} launched, {time_text(total)} together"
             found.append(
                 _link(view, "device work", EventRef(event.rank, "gpu", int(rows[0])), note)
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _METRICS: Final = {By.CATEGORY: "kernel_categories", By.OPERATOR: "operators", By.MODULE: "modules"}
 _PLURALS: Final = {By.CATEGORY: "categories"}
-_MEDIUM, _WIDE = 104, 132
+_MEDIUM, _WIDE, _WIDEST = 104, 132, 170
 _GAP = 2
 _LEAST_NAME = 16
 _DETAIL = 24
@@ -209,15 +209,25 @@ def _name(found: PivotColumns, row: int, *, detailed: bool) -> str:
 
 def _columns(found: PivotColumns, width: int) -> list[tuple[Column, int]]:
     """Return the columns of numbers with their widths, the more the wider the pane."""
+    if any(not isnan(rate) for rate in found.tflops.tolist()):
+        return _rated_columns(width)
     chosen = [(Column.TOTAL, 16), (Column.CALLS, 8), (Column.MEAN, 9), (Column.MAX, 9)]
     if width >= _MEDIUM:
         chosen += [(Column.P95, 9), (Column.EXPOSED, 9), (Column.IMBALANCE, 9)]
-    if any(not isnan(rate) for rate in found.tflops.tolist()):
-        chosen.append((Column.TFLOPS, 7))
-        if width >= _MEDIUM:
-            chosen.append((Column.TBPS, 6))
-        chosen.append((Column.ROOFLINE, 9))
     return chosen
+
+
+def _rated_columns(width: int) -> list[tuple[Column, int]]:
+    """Return the columns where rates are known: shapes in the names need the room of others."""
+    chosen = [(Column.TOTAL, 16), (Column.CALLS, 8), (Column.MEAN, 9)]
+    if width >= _MEDIUM:
+        chosen += [(Column.P95, 9), (Column.EXPOSED, 9)]
+    if width >= _WIDEST:
+        chosen += [(Column.MAX, 9), (Column.IMBALANCE, 9)]
+    chosen.append((Column.TFLOPS, 7))
+    if width >= _MEDIUM:
+        chosen.append((Column.TBPS, 6))
+    return [*chosen, (Column.ROOFLINE, 9)]
 
 
 def _cell(found: PivotColumns, row: int, column: Column) -> str:
@@ -255,6 +265,7 @@ def _status(scene: Scene) -> tuple[Line, Line]:
     if found is None or row is None:
         return [], []
     parts = [
+        *([_roofline(found, row)] if found.roofline_text[row] else []),
         f"mean {_time(float(found.mean_ns[row]))}",
         f"median {_time(float(found.median_ns[row]))}",
         f"p95 {_time(float(found.p95_ns[row]))}",
@@ -263,8 +274,6 @@ def _status(scene: Scene) -> tuple[Line, Line]:
         longest = numbers.duration(int(found.longest_ns[row]))
         parts.append(f"longest {longest} on {rank_name(found.longest_rank[row])}")
     parts.append(f"exposed {numbers.duration(int(found.exposed_ns[row]))}")
-    if found.roofline_text[row]:
-        parts.append(_roofline(found, row))
     if found.detail[row]:
         parts.append(found.detail[row])
     return [(f" {GAP.join(parts)}", Ink.TEXT)], [
