@@ -26,6 +26,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "explain": Verb(
         "explain_command", "DIR [options]", "explain what slows the job down, and how sure that is"
     ),
+    "inspect": Verb("inspect_command", "DIR [options]", "print all that is recorded of one event"),
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),

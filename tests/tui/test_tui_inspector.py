@@ -10,6 +10,7 @@ from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.actions.export import rows_of
+from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import drawer, inspector
 from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
@@ -106,6 +107,20 @@ async def test_a_peer_is_on_another_rank(start: Start, settle: Settle) -> None:
         assert drawer.shows(app.scene, Shown.EVENT)
         await typed(pilot, "backspace")
         assert app.scene.state.selection.rank == rank
+
+
+async def test_the_copied_command_prints_the_event(start: Start, settle: Settle) -> None:
+    app = start(path="/jobs/a b")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "4", "C", "E")
+        found = inspector.report(app.scene)
+        assert found is not None
+
+        assert command_line(app.scene, app.options) == (
+            f"ccltui inspect '/jobs/a b' --rank {found.event.rank} --kind gpu "
+            f"--row {found.event.row}"
+        )
 
 
 def test_the_action_says_why_there_is_no_event(start: Start) -> None:
