@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
 
+_CONFIDENCES = ("low", "medium", "high")
 _NOT_STATED = "the file does not state it"
 
 
@@ -108,6 +109,7 @@ def _matched(
     late = group.late_ns[row].tolist()
     facts = [
         Fact("peers", int((group.match.rows[row] >= 0).sum()) - 1),
+        Fact("confidence of the match", _CONFIDENCES[int(group.confidence[row])]),
         Fact("arrived after the first", late[member], NS)
         if late[member] >= 0
         else Fact("arrived after the first", None, NS, "not every member was matched"),

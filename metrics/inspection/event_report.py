@@ -237,7 +237,7 @@ def _inputs(trace: RankTrace, operator: int, record: EventRecord | str) -> list[
         return []
     stored = int(trace.group("cpu_ops").sparse("shapes")[operator])
     one = record if isinstance(record, EventRecord) else EventRecord()
-    why = record if isinstance(record, str) else "not recorded (record_shapes=True records it)"
+    why = record if isinstance(record, str) else "record_shapes=True records it"
     shapes = one.input_shapes or (trace.text(stored) if stored >= 0 else "")
     return [
         _fact("input shapes", shapes or None, why),
