@@ -72,7 +72,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, step_rows.why_none, hint="this step alone"),
-    Action("open.detail", ("enter",), "why late; on other work: inspect", "panes", drawer.enter,
+    Action("open.detail", ("enter",), "why late; inspect other work", "panes", drawer.enter,
            SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
            FILES, files.why_no_capture, hint="open"),
