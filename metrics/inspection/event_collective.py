@@ -100,7 +100,38 @@ def peer_links(view: View, rank: str, call: int) -> tuple[list[Fact], list[Link]
         found = np.flatnonzero(group.match.rows[:, member] == call)
         if len(found):
             return _matched(view, group, int(found[0]), member)
-    return [Fact("peers", None, why="the call is not matched with any of another rank")], []
+    other = _other_side(view, rank, call)
+    if other is None:
+        return [Fact("peers", None, why="the call is not matched with any of another rank")], []
+    return [Fact("peers", 1)], [_transfer_link(view, rank, call, *other)]
+
+
+def _other_side(view: View, rank: str, call: int) -> tuple[str, int] | None:
+    """Return label and call of the other side of a transfer between two ranks."""
+    pairs, labels = view.pairs, [one.label for one in view.facts.match_inputs]
+    if rank not in labels:
+        return None
+    this, ends = labels.index(rank), (pairs.sender, pairs.send_row, pairs.receiver, pairs.recv_row)
+    for own, own_row, other, other_row in (ends, (*ends[2:], *ends[:2])):
+        found = np.flatnonzero((own == this) & (own_row == call))
+        if len(found):
+            return labels[int(other[found[0]])], int(other_row[found[0]])
+    return None
+
+
+def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> Link:
+    """Return the other side of a transfer, and how much later it began."""
+    calls = view.facts.calls[label]
+    starts = [
+        int(view.on_job_clock(one, view.facts.calls[one].start_ns[at : at + 1])[0])
+        for one, at in ((rank, call), (label, other))
+    ]
+    event = event_of_call(view, label, other)
+    trace = view.facts.ranks[label].trace
+    after = starts[1] - starts[0]
+    note = f"began {time_text(abs(after))} {'later' if after >= 0 else 'earlier'}"
+    name = trace.text(int(trace.group(event.group).name[event.row]))
+    return Link("peer", event, name, starts[1] - view.origin_ns, int(calls.dur_ns[other]), note)
 
 
 def _matched(

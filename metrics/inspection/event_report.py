@@ -71,6 +71,9 @@ def inspect_event(view: View, event: EventRef, *, with_file: bool = True) -> Eve
         arrived, peers = peer_links(view, event.rank, call)
         facts += [*collective_facts(view, event.rank, call), *arrived]
         links += peers
+    inputs = operator if event.group == "gpu" else record
+    if isinstance(inputs, EventRecord) and inputs.inputs:
+        facts.append(Fact("input values", inputs.inputs))
     if isinstance(record, EventRecord):
         facts += [Fact(name, text) for name, text in record.further if text]
     return EventReport(
@@ -242,7 +245,6 @@ def _inputs(trace: RankTrace, operator: int, record: EventRecord | str) -> list[
     return [
         _fact("input shapes", shapes or None, why),
         _fact("input types", one.input_types or None, why),
-        *([Fact("input values", one.inputs)] if one.inputs else []),
     ]
 
 

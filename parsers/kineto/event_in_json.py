@@ -32,6 +32,8 @@ _SEPARATE: Final = frozenset({"grid", "block", "registers per thread", "shared m
     "Input type",
     "Concrete Inputs",
     "Call stack",
+    *("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Seq"),
+    *("Process Group Ranks", "Process Group Name"),
     *("device", "stream", "correlation", "bytes", "blocks per SM"),  # they are columns
 }
 

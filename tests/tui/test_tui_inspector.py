@@ -123,6 +123,22 @@ async def test_the_copied_command_prints_the_event(start: Start, settle: Settle)
         )
 
 
+async def test_rows_below_the_links_scroll_the_facts(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "2", "]", "3", "E")
+        assert shows(app, "more lines")
+        assert shows(app, "kind kernel")
+        await typed(pilot, "G")
+        assert not shows(app, "kind kernel")
+        assert not shows(app, "more lines")
+        why = by_id("open.detail").why_not(app.scene)
+        assert why == "k goes back to the links"
+        await typed(pilot, "g", "g")
+        assert shows(app, "kind kernel")
+
+
 def test_the_action_says_why_there_is_no_event(start: Start) -> None:
     scene = start().scene
     why = by_id("open.event").why_not(scene)

@@ -46,7 +46,7 @@ def count(scene: Scene) -> int:
     if shows(scene, Shown.VERSUS):
         return len(compare_ranks.rows(scene))
     if shows(scene, Shown.EVENT):
-        return len(inspector.links(scene))
+        return inspector.num_rows(scene)
     detail = described(scene)
     links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
     return len(arrivals(scene)) + links
@@ -106,7 +106,7 @@ def why_not_enter(scene: Scene) -> str | None:
     if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
     if drawer_has_keys(scene) and shows(scene, Shown.EVENT):
-        return None if inspector.links(scene) else "this event leads to no other"
+        return inspector.why_not_follow(scene, row(scene))
     if not drawer_has_keys(scene) and inspector.is_plain_work(scene):
         return None
     communicator, k = scene.communicator, scene.state.selection.k

@@ -82,6 +82,23 @@ def links(scene: Scene) -> tuple[Link, ...]:
     return () if found is None else found.links
 
 
+def num_rows(scene: Scene) -> int:
+    """Return the rows of the drawer: the links, then one for each line that facts may take.
+
+    Rows below the links scroll the facts.
+    """
+    found = report(scene)
+    return 0 if found is None else len(found.links) + len(found.facts)
+
+
+def why_not_follow(scene: Scene, row: int) -> str | None:
+    """Return the reason when the row leads to no event."""
+    found = links(scene)
+    if not found:
+        return "this event leads to no other"
+    return None if row < len(found) else "k goes back to the links"
+
+
 def follow(scene: Scene, place: int) -> ViewState:
     """Open the event of a link, and put the cursor of all panes on it."""
     found = links(scene)

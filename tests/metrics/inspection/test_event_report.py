@@ -262,3 +262,37 @@ def test_the_document_is_json(view: View) -> None:
     assert json.loads(json.dumps(document)) == document
     assert document["rank"] == "0"
     assert not any(isinstance(fact["value"], np.generic) for fact in document["facts"])
+
+
+def test_a_transfer_leads_to_its_other_side(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        events = []
+        for step in range(3):
+            at = 1_000 * (step + 1)
+            stated = {
+                "Collective name": "recv" if rank else "send",
+                "In msg nelems": 64,
+                "Out msg nelems": 64,
+                "dtype": "Float",
+                "Group size": 2,
+                "Process Group Name": "1",
+                "Process Group Ranks": "[0, 1]",
+                "Src Rank": 0,
+                "Dst Rank": 1,
+            }
+            name = "ncclDevKernel_SendRecv(ncclDevComm*)"
+            events.append(kernel(name, at + 40 * rank, 100 - 40 * rank, step + 1, **stated))
+        data = {
+            "distributedInfo": {"rank": rank, "world_size": 2, "backend": "nccl"},
+            "traceEvents": events,
+        }
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(data))
+    view = View(open_job(tmp_path))
+
+    report = inspect_event(view, EventRef("0", "gpu", 1))
+
+    (peer,) = links(report, "peer")
+    assert peer.event == EventRef("1", "gpu", 1)
+    assert peer.note.startswith("began ")
+    assert (values(report)["collective"], values(report)["peers"]) == ("Send", 1)
+    assert links(inspect_event(view, peer.event), "peer")[0].event == EventRef("0", "gpu", 1)

@@ -47,19 +47,22 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     facts, links = _facts(found, width - 2, len(title)), _links(found.links, width - 2)
     room = max(height - 1, 2)
     page = min(len(links), max(room - len(facts), room // _LINKS_SHARE, 2))
-    shown = facts[: room - page]
+    chosen = drawer.row(scene) if focused else -1
+    scrolled = min(max(chosen - len(links) + 1, 0), max(len(facts) - (room - page) + 1, 0))
+    shown = facts[scrolled : scrolled + room - page]
     for y, (text, ink) in enumerate(shown, 1):
         planes.put(y, 1, fit(text, width - 1), ink)
-    hidden = len(facts) - len(shown)
-    if hidden:
-        more = f" … {hidden + 1} more lines: x the whole screen "
+    hidden = len(facts) - scrolled - len(shown)
+    if hidden > 0:
+        more = f" … {hidden + 1} more lines: j below the links, x the whole screen "
         planes.put_fitted(len(shown), 0, more.ljust(width), Ink.DIM)
-    _put_links(planes, links, len(shown) + 1, page, drawer.row(scene) if focused else -1)
+    top = min(room - page, len(facts)) + 1
+    _put_links(planes, links, top, page, min(chosen, len(links)))
     return planes
 
 
 def _put_links(planes: Planes, links: Sequence[str], top: int, page: int, chosen: int) -> None:
-    first = max(chosen, 0) // max(page, 1) * page
+    first = min(max(chosen, 0), max(len(links) - 1, 0)) // max(page, 1) * page
     for y, text in enumerate(links[first : first + page], top):
         on = first + y - top == chosen
         line = ("▶" if on else " ") + text.ljust(planes.width - 1)
