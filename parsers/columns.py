@@ -123,6 +123,8 @@ class Events:
     blocks_per_sm: F32 = field(default_factory=_unstated)  # blocks of a kernel's grid, an SM
     occupancy_pct: F32 = field(default_factory=_unstated)  # the profiler's estimate; 0: none
     shapes: I32 = field(default_factory=_no_texts)  # JSON text of a matrix product's input shapes
+    input_types: I32 = field(default_factory=_no_texts)  # JSON text of the types of those inputs
+    input_values: I32 = field(default_factory=_no_texts)  # of some: inputs that are no tensors
 
     COLUMNS = (
         ("start_ns", np.int64),
@@ -139,6 +141,8 @@ class Events:
         ("blocks_per_sm", np.float32),
         ("occupancy_pct", np.float32),
         ("shapes", np.int32),
+        ("input_types", np.int32),
+        ("input_values", np.int32),
     )
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
 Source = Literal["torch", "nsys"]
@@ -150,6 +151,13 @@ class PreviewReader(Protocol):
         """Return the events at the beginning, ``read_share`` below 1."""
 
 
+class RecordReader(Protocol):
+    """Reads all that a file states about one event."""
+
+    def __call__(self, path: Path, sought: SoughtEvent, *, shown: str) -> EventRecord:
+        """Return the record; raises TraceError where the file does not contain the event."""
+
+
 class Converter(Protocol):
     """Converts a file to an sqlite export of nsys."""
 
@@ -178,6 +186,8 @@ class Format:
         compares_content: Whether files of equal content count once.
         step_marks: Convention by which its annotations mark steps, besides those of PyTorch.
         preview: Reader of the beginning of large files.
+        read_record: Reader of all that a file states about one event; the first format of a
+            ``family`` reads those of all of them.
         add_companion: Adds what a companion file holds to a trace.
         completes: Captures whose traces it is a companion of.
         exported_as: Kind of the export of the same recording that replaces it.
@@ -208,6 +218,7 @@ class Format:
     compares_content: bool = False
     step_marks: Literal["", "nvtx", "xla"] = ""
     preview: PreviewReader | None = None
+    read_record: RecordReader | None = None
     add_companion: Callable[[RankTrace, Companion], RankTrace] | None = None
     completes: Source | None = None
     exported_as: str = ""

@@ -16,7 +16,7 @@ from ccltui.parsers.cluster import (
     NCCL_TESTS,
     NCCL_TOPOLOGY,
 )
-from ccltui.parsers.errors import contained
+from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.execution import EXECUTION_TRACE
 from ccltui.parsers.format import UNKNOWN, Companion, Format, Report
 from ccltui.parsers.kineto import KINETO, TPU_TRACE
@@ -34,7 +34,8 @@ from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
 from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT, TEXT
 
 if TYPE_CHECKING:
-    from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.columns import Group, RankTrace
+    from ccltui.parsers.event_record import EventRecord
 
 FORMATS: tuple[Format, ...] = (
     TPU_TRACE,  # before Kineto, whose rules match its JSON too
@@ -118,6 +119,23 @@ def read_file(
         if companion is None or found.add_companion is None:
             return traces
         return tuple(found.add_companion(trace, companion) for trace in traces)
+
+
+def read_event_record(trace: RankTrace, group: Group, row: int) -> EventRecord:
+    """Read the record of one event from the file of its trace.
+
+    Raises:
+        TraceError: The file cannot be read, has changed, or does not contain the event.
+        IndexError: There is no such row.
+    """
+    from ccltui.parsers.event_record import sought_event  # noqa: PLC0415  (few commands need it)
+
+    sought = sought_event(trace, group, row)
+    reader, source = format_of_trace(trace).read_record, trace.source
+    if reader is None:
+        raise TraceError("its format holds no record of single events", path=source.path)
+    with contained(source.path):
+        return reader(Path(source.real_path), sought, shown=source.path)
 
 
 def in_memory(trace: RankTrace) -> RankTrace:

@@ -20,12 +20,13 @@ from ccltui.tui.state.pane import (
     Pane,
     all_panes,
     drawer_has_keys,
+    drawer_shows,
     pane_in_view,
     shows_drawer,
 )
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Layout
+from ccltui.tui.state.view_state import Layout, Shown
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ class Display:
         right = self._wide and not alone
         widget.styles.dock = "right" if right else "bottom"
         widget.styles.width = DRAWER_COLUMNS if right else "100%"
-        widget.styles.height = "100%" if right or alone else 10 if height < SHORT else 14
+        least = 10 if height < SHORT else 14
+        below = max(least, height // 2) if drawer_shows(scene, Shown.EVENT) else least
+        widget.styles.height = "100%" if right or alone else below
         return DRAWER_COLUMNS if right and widget.display else 0
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:

@@ -20,6 +20,7 @@ from ccltui.metrics.model.rank_steps import MARKERS
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
+    from ccltui.metrics.model.rank_facts import RankFacts
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import I32, I64
     from ccltui.parsers.columns import Events, RankTrace
@@ -38,19 +39,21 @@ def operator_rows(rank: RankView) -> I64:
     Inside a matrix product or attention with recorded shapes, that operator is returned instead
     of the operators which it calls: its FLOPs are those of all its kernels.
     """
-    return rank.remember(operator_rows, lambda: _operator_rows(rank))
+    return rank.remember(operator_rows, lambda: operators_of(rank.facts, slice(None)))
 
 
-def _operator_rows(rank: RankView) -> I64:
-    trace, launch = rank.trace, rank.facts.launch_row
+def operators_of(facts: RankFacts, rows: slice) -> I64:
+    """Return the operators of some rows of ``gpu`` as :func:`operator_rows` does."""
+    trace, launch = facts.trace, facts.launch_row[rows]
     gpu, operators = trace.group("gpu"), trace.group("cpu_ops")
+    external = gpu.external_id[rows]
     if not len(operators):
-        return np.full(len(gpu), MISSING, np.int64)
+        return np.full(len(external), MISSING, np.int64)
     # Old files repeat the correlation id of a kernel as its External id, which then names none.
-    ids = np.where(gpu.external_id == gpu.correlation, MISSING, gpu.external_id)
+    ids = np.where(external == gpu.correlation[rows], MISSING, external)
     stated = first_rows(operators.external_id, ids).astype(np.int64)
     stated[ids < 0] = MISSING
-    launched = rank.facts.launched_ns
+    launched = facts.launched_ns[rows]
     elsewhere = (stated >= 0) & (launch >= 0)
     elsewhere &= (launched < operators.start_ns[stated]) | (launched > operators.end_ns[stated])
     stated[elsewhere] = MISSING

@@ -9,8 +9,9 @@ import numpy as np
 
 from ccltui.metrics.device.pivot_groups import CLASSES, PIVOTS, category
 from ccltui.metrics.device.pivot_rows import total_ns
-from ccltui.metrics.device.product_rates import product_rates
+from ccltui.metrics.device.product_rates import NO_FLOPS, ProductRate, product_rates
 from ccltui.metrics.device.work_pivot import PivotRow, pivot
+from ccltui.metrics.workload.hardware import device_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -41,7 +42,11 @@ class PivotColumns:
         p95_ns: float64.
         max_ns: float64.
         imbalance: largest total of a rank over the mean of ranks, float64; NaN of one rank.
-        tflops: rate of matrix products and attention, float64; NaN where unknown.
+        tflops: rate of operators with known FLOPs, float64; NaN where unknown.
+        tbps: rate of their least bytes, TB/s, float64; NaN where unknown.
+        roofline: attainable over measured time, float64; NaN where unknown.
+        roofline_text: what limits the attainable time, or why there is no roofline; "" for rows
+            that are no operators.
         longest_rank: label of the rank of the longest instance, "" without a call.
         longest_row: its row of ``gpu``, int64, -1 without a call.
         longest_start_ns: its start on the clock of its rank, int64; 0 without a call.
@@ -64,6 +69,9 @@ class PivotColumns:
     max_ns: F64
     imbalance: F64
     tflops: F64
+    tbps: F64
+    roofline: F64
+    roofline_text: tuple[str, ...]
     longest_rank: tuple[str, ...]
     longest_row: I64
     longest_start_ns: I64
@@ -82,8 +90,8 @@ def pivot_columns(view: View, by: str) -> PivotColumns:
     ranks = [rank for rank in view.ranks if rank.facts.has_kernels and rank.window_ns]
     every = pivot(ranks, PIVOTS[by])
     rows = every[:MOST_ROWS]
-    rates = product_rates(ranks) if by == "operator" else {}
-    tflops = [None if (rate := rates.get(row.key)) is None else rate.tflops for row in rows]
+    rates = product_rates(ranks, device_of(view)) if by == "operator" else {}
+    found = [rates.get(row.key) for row in rows]
     longest = [row.longest for row in rows]
     return PivotColumns(
         by=by,
@@ -101,12 +109,23 @@ def pivot_columns(view: View, by: str) -> PivotColumns:
         p95_ns=_floats([row.p95_ns for row in rows]),
         max_ns=_floats([row.max_ns for row in rows]),
         imbalance=_floats([row.imbalance(len(ranks)) for row in rows]),
-        tflops=_floats(tflops),
+        tflops=_floats([None if one is None else one.tflops for one in found]),
+        tbps=_floats([None if one is None else one.tbps for one in found]),
+        roofline=_floats([None if one is None else one.roofline for one in found]),
+        roofline_text=tuple(_roofline_text(one, by) for one in found),
         longest_rank=tuple("" if one is None else one.rank for one in longest),
         longest_row=np.array([-1 if one is None else one.row for one in longest], np.int64),
         longest_start_ns=_starts(view, rows),
         longest_ns=np.array([0 if one is None else one.dur_ns for one in longest], np.int64),
     )
+
+
+def _roofline_text(rate: ProductRate | None, by: str) -> str:
+    if by != "operator":
+        return ""
+    if rate is None:
+        return NO_FLOPS
+    return rate.why or f"{rate.limit or 'nothing'} limits"
 
 
 def _floats(values: list[float | None] | list[int | None]) -> F64:

@@ -1,9 +1,14 @@
-"""Rates of matrix products and attention, by operator and recorded shapes."""
+"""Rates of matrix products, attention and convolutions, by operator and recorded shapes.
+
+achieved     = FLOPs, or least bytes, over the time of the kernels
+attainable   = the longer of FLOPs / peak and bytes / memory bandwidth, as a time
+roofline     = attainable time / time of the kernels
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -14,65 +19,176 @@ from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.device.launch_origin import operator_rows
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.flops import flops_of
+from ccltui.metrics.model.operator_bytes import bytes_of, precision_of_inputs
 
 if TYPE_CHECKING:
+    from ccltui.metrics.model.peaks import DevicePeak
     from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.array_types import I32, I64
 
 Product = tuple[str | None, ...]
 """Operator, and JSON text of the shapes of its inputs, as in the keys of a pivot."""
+
+_MOST_FLOPS: Final = 10**24  # a device takes weeks for them: the shapes are damaged
+NO_FLOPS: Final = "its FLOPs do not follow from what is recorded"
+NO_DEVICE: Final = "the device, or its peaks, are not known"
+NO_TYPES: Final = "the types of the inputs, or of the output, are not recorded"
+NO_PRECISION: Final = (
+    "the precision is not known: the types are not recorded, or kernels of float32 inputs do not "
+    "tell TF32 from FP32"
+)
 
 
 class ProductRate(Struct):
     """Calls of an operator with one set of shapes whose kernels begin in the measured time.
 
-    ``device_ns`` is the time of these kernels to their ends.
+    Attributes:
+        flops: of all calls.
+        calls: their number.
+        device_ns: time of their kernels to their ends.
+        bytes: least bytes that all calls move, None where unknown.
+        attainable_ns: least time of all calls on this device, None where unknown.
+        compute_ns: its part by FLOPs alone.
+        precisions: precisions of the calls.
+        why: reason why there is no roofline, "" where there is one.
     """
 
-    flops: int
+    flops: int = 0
     calls: int = 0
     device_ns: int = 0
+    bytes: int | None = 0
+    attainable_ns: float | None = 0.0
+    compute_ns: float = 0.0
+    precisions: tuple[str, ...] = ()
+    why: str = ""
 
     @property
     def tflops(self) -> float | None:
         """FLOPs over the time of the kernels, TFLOPS; None without a time."""
-        return ratio(self.flops * self.calls, self.device_ns * 1000)
+        return ratio(self.flops, self.device_ns * 1000)
+
+    @property
+    def tbps(self) -> float | None:
+        """Least bytes over the time of the kernels, TB/s; None where unknown."""
+        return None if self.bytes is None else ratio(self.bytes, self.device_ns * 1000)
+
+    @property
+    def roofline(self) -> float | None:
+        """Attainable time over the time of the kernels; None where unknown."""
+        return None if self.attainable_ns is None else ratio(self.attainable_ns, self.device_ns)
+
+    @property
+    def limit(self) -> str | None:
+        """What limits the attainable time: "compute" or "memory"; None where unknown."""
+        if self.attainable_ns is None or not self.attainable_ns:
+            return None
+        return "compute" if 2 * self.compute_ns >= self.attainable_ns else "memory"
+
+    def add(self, inputs: Inputs, device: DevicePeak | None, calls: int, device_ns: int) -> None:
+        """Add calls with the same inputs."""
+        self.flops += inputs.flops * calls
+        self.calls += calls
+        self.device_ns += device_ns
+        if inputs.precision is not None and inputs.precision not in self.precisions:
+            self.precisions = (*self.precisions, inputs.precision)
+        if inputs.bytes is None or self.bytes is None:
+            self.bytes = None
+        else:
+            self.bytes += inputs.bytes * calls
+        found = inputs.attainable(device)
+        if isinstance(found, str):
+            self.attainable_ns, self.why = None, found
+        elif self.attainable_ns is not None:
+            self.attainable_ns += max(found) * calls
+            self.compute_ns += found[0] * calls if found[0] >= found[1] else 0.0
 
 
-def product_rates(ranks: Sequence[RankView]) -> Mapping[Product, ProductRate]:
-    """Return the rates of the operators whose FLOPs follow from their shapes, over all ranks."""
+class Inputs(Struct, frozen=True):
+    """FLOPs, bytes and precision of one call of an operator; None where unknown."""
+
+    flops: int
+    bytes: int | None
+    precision: str | None
+
+    def attainable(self, device: DevicePeak | None) -> tuple[float, float] | str:
+        """Return the least time in ns by FLOPs and by bytes, or the reason why it is unknown."""
+        if device is None or device.memory_gbps is None:
+            return NO_DEVICE
+        if self.bytes is None:
+            return NO_TYPES
+        if self.precision is None:
+            return NO_PRECISION
+        peak = device.tflops.get(self.precision)
+        if peak is None:
+            return f"no known peak of {device.name} in {self.precision}"
+        return self.flops / (peak * 1000), self.bytes / device.memory_gbps
+
+
+def product_rates(
+    ranks: Sequence[RankView], device: DevicePeak | None = None
+) -> Mapping[Product, ProductRate]:
+    """Return the rates of the operators whose FLOPs follow from their inputs, over all ranks.
+
+    Args:
+        ranks: the ranks that are measured.
+        device: peaks of their devices; without them there is no roofline.
+    """
     rates: dict[Product, ProductRate] = {}
     for rank in ranks:
-        _add(rates, rank)
+        _add(rates, rank, device)
     return rates
 
 
-def _add(rates: dict[Product, ProductRate], rank: RankView) -> None:
+def _add(rates: dict[Product, ProductRate], rank: RankView, device: DevicePeak | None) -> None:
     gpu, operators = rank.trace.group("gpu"), rank.trace.group("cpu_ops")
     if not len(operators.shapes):
         return
     rows = operator_rows(rank)
     chosen = np.flatnonzero((rows >= 0) & rank.starts_inside & (rank.facts.classes == COMP))
     chosen = chosen[operators.shapes[rows[chosen]] >= 0]
-    size = len(rank.trace.strings)
-    code = operators.name.astype(np.int64) * size + operators.shapes
-    found, place = unique_inverse(code[rows[chosen]])
+    issued, place = unique_inverse(rows[chosen])
+    keys = (operators.name, operators.shapes, operators.sparse("input_types"))
+    code = _codes((*keys, operators.sparse("input_values")), issued)
+    found, of_call = unique_inverse(code)
     # bincount sums in float64, which is exact for whole nanoseconds up to 104 days
-    time = np.bincount(place, weights=gpu.dur_ns[chosen], minlength=len(found))
-    issued = code[np.flatnonzero(np.bincount(rows[chosen], minlength=1))]
-    calls = np.bincount(np.searchsorted(found, issued), minlength=len(found))
-    for one, number, ns in zip(found.tolist(), calls.tolist(), time.tolist(), strict=True):
-        key = rank.trace.text(one // size), rank.trace.text(one % size)
-        if key not in rates:
-            flops = flops_of(key[0], shapes_in(key[1]))
-            if flops is None:
-                continue
-            rates[key] = ProductRate(flops)
-        rates[key].calls += number
-        rates[key].device_ns += int(ns)
+    time = np.bincount(of_call[place], weights=gpu.dur_ns[chosen], minlength=len(found))
+    calls = np.bincount(of_call, minlength=len(found))
+    first = np.full(len(found), -1, np.int64)
+    first[of_call[::-1]] = issued[::-1]
+    text = rank.trace.text
+    for index, row in enumerate(first.tolist()):
+        name, shapes = text(operators.name[row]), text(operators.shapes[row])
+        mine = gpu.name[chosen[of_call[place] == index]]
+        inputs = _inputs(rank, row, [text(one) for one in np.unique(mine).tolist()])
+        if inputs is not None:
+            rate = rates.setdefault((name, shapes), ProductRate())
+            rate.add(inputs, device, int(calls[index]), int(time[index]))
+
+
+def _codes(columns: Sequence[I32], rows: I64) -> I64:
+    """Return a number for each row that is the same where all columns are."""
+    code = np.zeros(len(rows), np.int64)
+    for column in columns:
+        values, place = unique_inverse(np.asarray(column[rows], np.int64))
+        _, code = unique_inverse(code * max(len(values), 1) + place)
+    return code
+
+
+def _inputs(rank: RankView, row: int, kernels: Sequence[str]) -> Inputs | None:
+    """Return what one operator computes and moves, None where its FLOPs are unknown."""
+    operators, text = rank.trace.group("cpu_ops"), rank.trace.text
+    name, shapes = text(operators.name[row]), shapes_in(text(operators.shapes[row]))
+    types = shapes_in(text(int(operators.sparse("input_types")[row])))
+    values = shapes_in(text(int(operators.sparse("input_values")[row])))
+    flops = flops_of(name, shapes, values)
+    if flops is None or flops > _MOST_FLOPS:
+        return None
+    moved = bytes_of(name, shapes, types, values)
+    return Inputs(flops, moved, precision_of_inputs(types, kernels))
 
 
 def shapes_in(text: str) -> list[Any]:
-    """Return the shapes in the text of a trace, an empty list where it holds none."""
+    """Return the list in the text of a trace, an empty one where it holds none."""
     try:
         shapes = msgspec.json.decode(text.encode("utf-8", "surrogatepass"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -17,9 +17,10 @@ from ccltui.parsers.format_rules import binary_suffix
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
-PARSER_VERSION: Final = 8
+PARSER_VERSION: Final = 9
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 
@@ -39,6 +40,12 @@ def _is_xla(sample: FileSample) -> Match | None:
     from ccltui.parsers.kineto.sniff_chrome_trace import xla_trace  # noqa: PLC0415
 
     return xla_trace(sample)
+
+
+def _read_record(path: Path, sought: SoughtEvent, *, shown: str) -> EventRecord:
+    from ccltui.parsers.kineto.event_in_json import read_json_record  # noqa: PLC0415
+
+    return read_json_record(path, sought, shown=shown)
 
 
 def _info_at_end(tail: bytes) -> RankInfo:
@@ -118,6 +125,7 @@ KINETO: Final = Format(
     rank_in_name=True,
     compares_content=True,
     preview=_preview,
+    read_record=_read_record,
     add_companion=_add_execution_trace,
     info_at_end=_info_at_end,
     is_finished=_is_finished,

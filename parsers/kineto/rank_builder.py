@@ -246,7 +246,7 @@ class Builder:
         del texts  # its views would keep the columns in memory
         tracks, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
-        renumbered["shapes"] = text_ids
+        renumbered |= dict.fromkeys(("shapes", "input_types", "input_values"), text_ids)
         launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
         events = {
             group: columns.finish(base_ns, renumbered, launches)

@@ -12,6 +12,7 @@ from ccltui.parsers.format_rules import binary_suffix
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
 NSYS_VERSION: Final = 3
@@ -82,6 +83,12 @@ def _read_sqlite(
     return read_nsys(path, shown=shown, progress=progress, cancelled=cancelled, scratch=directory)
 
 
+def _read_record(path: Path, sought: SoughtEvent, *, shown: str) -> EventRecord:
+    from ccltui.parsers.nsys.event_in_export import read_nsys_record  # noqa: PLC0415
+
+    return read_nsys_record(path, sought, shown=shown)
+
+
 def _read_tables(
     path: Path,
     *,
@@ -142,6 +149,7 @@ NSYS_SQLITE: Final = Format(
     source="nsys",
     profiler="nsys",
     read=_read_sqlite,
+    read_record=_read_record,
     version=NSYS_VERSION,
     family="nsys",
     several_ranks=True,

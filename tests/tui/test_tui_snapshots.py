@@ -27,6 +27,7 @@ KEYS = {
     "parallelism": ("%", "j"),
     "streams": ("3", "u", *"wwww"),
     "block": ("2", "]", "3", "R"),
+    "inspector": ("2", "]", "3", "E"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),
     "unavailable": ("1", "u", "G"),
     "metric": ("1", "G", "k", "k", "enter"),

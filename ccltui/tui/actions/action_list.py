@@ -17,6 +17,7 @@ from ccltui.tui.moves import (
     compare_ranks,
     dimension_rows,
     drawer,
+    inspector,
     kernel_rows,
     loss_list,
     overview_rows,
@@ -44,6 +45,9 @@ RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
 DIMENSIONS: Final = only(pane_names.PARALLELISM)
+INSPECTED: Final = only(
+    pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
+)
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
@@ -70,7 +74,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, step_rows.why_none, hint="this step alone"),
-    Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
+    Action("open.detail", ("enter",), "why late; inspect other work", "panes", drawer.enter,
            SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
            FILES, files.why_no_capture, hint="open"),
@@ -240,6 +244,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            COMPARED, compare_ranks.why_not_sort),
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", loss_list.show_next,
            why_not=loss_list.why_no_evidence, hint="fix first"),
+    Action("open.event", ("E",), "inspect this event", "panes", inspector.show, INSPECTED,
+           inspector.why_not_open, hint="inspect"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
            why_not=reasons.nothing_to_write, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, write_new_file
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves import compare_ranks, inspector
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown
@@ -79,6 +79,8 @@ def rows_of(scene: Scene) -> Iterator[Record]:
         yield from _block(compare_ranks.block(scene))
     elif drawer_shows(scene, Shown.VERSUS):
         yield from _versus(scene)
+    elif drawer_shows(scene, Shown.EVENT):
+        yield from _event(scene)
     else:
         yield from pane_in_view(scene).records(scene)
 
@@ -119,6 +121,25 @@ def _versus(scene: Scene) -> Iterator[Record]:
             "other_dur_ns": None if durs[1] < 0 else durs[1],
             "change_ns": int(found.change_ns[row]),
         }
+
+
+def _event(scene: Scene) -> Iterator[Record]:
+    """Yield the facts of the event in the inspector, then the events that it leads to."""
+    found = inspector.report(scene)
+    if found is None:
+        return
+    yield {"fact": "name", "value": found.name, "unit": None, "reason": None}
+    for fact in found.facts:
+        value = "\n".join(fact.value) if isinstance(fact.value, tuple) else fact.value
+        yield {
+            "fact": fact.name,
+            "value": value,
+            "unit": fact.unit or None,
+            "reason": fact.why or None,
+        }
+    for link in found.links:
+        event = f"rank {link.event.rank} {link.event.group} {link.event.row}: {link.name}"
+        yield {"fact": link.relation, "value": event, "unit": None, "reason": None}
 
 
 def tabular(scene: Scene) -> tuple[str, int]:

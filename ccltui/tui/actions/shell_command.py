@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
+from ccltui.tui.moves import inspector
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.state.pane import pane_in_view
+from ccltui.tui.state.pane import drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Shown
 
 
 def command_line(scene: Scene, options: ExplorerOptions) -> str:
     """Return the shell command that prints the numbers of the view."""
     pane = pane_in_view(scene)
+    inspected = inspector.report(scene) if drawer_shows(scene, Shown.EVENT) else None
+    if inspected is not None:
+        event = inspected.event
+        words = ["ccltui", "inspect", scene.session.path, "--rank", event.rank]
+        words += ["--kind", event.group, "--row", str(event.row)]
+        # The command computes no metric: it takes no files of metrics.
+        return _joined([*words, *_opened(scene, replace(options, functions=None))])
     whole = pane.command(scene)
     if whole is not None:
         return _joined(whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves import compare_ranks, inspector
 from ccltui.tui.moves.cursor import in_view, show_communicator
 from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.pane_names import TIMELINE
@@ -45,6 +45,8 @@ def count(scene: Scene) -> int:
         return 0 if found is None else len(found.positions)
     if shows(scene, Shown.VERSUS):
         return len(compare_ranks.rows(scene))
+    if shows(scene, Shown.EVENT):
+        return inspector.num_rows(scene)
     detail = described(scene)
     links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
     return len(arrivals(scene)) + links
@@ -76,8 +78,15 @@ def switch_focus(scene: Scene) -> ViewState:
 
 
 def enter(scene: Scene) -> ViewState:
-    """Open the drawer; in it, show a rank on the timeline or follow a link of the chain."""
+    """Open the drawer; in it, show a rank on the timeline or follow a link of the chain.
+
+    On work that is no collective the inspector opens.
+    """
     state = scene.state
+    if drawer_has_keys(scene) and shows(scene, Shown.EVENT):
+        return inspector.follow(scene, row(scene))
+    if not drawer_has_keys(scene) and inspector.is_plain_work(scene):
+        return inspector.show(scene)
     if state.drawer is None or not (drawer_has_keys(scene) or shows(scene, Shown.COLLECTIVE)):
         return open_drawer(scene)
     if shows(scene, Shown.VERSUS):
@@ -96,6 +105,10 @@ def why_not_enter(scene: Scene) -> str | None:
         return "a block leads nowhere: Y copies it"
     if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
+    if drawer_has_keys(scene) and shows(scene, Shown.EVENT):
+        return inspector.why_not_follow(scene, row(scene))
+    if not drawer_has_keys(scene) and inspector.is_plain_work(scene):
+        return None
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None:
         return "no collective is selected"

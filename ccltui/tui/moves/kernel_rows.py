@@ -8,11 +8,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, Column
 from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.queries import PivotQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -66,6 +68,8 @@ def _values(found: PivotColumns, sort: Column) -> F64:
         Column.EXPOSED: found.exposed_ns,
         Column.IMBALANCE: found.imbalance,
         Column.TFLOPS: found.tflops,
+        Column.TBPS: found.tbps,
+        Column.ROOFLINE: found.roofline,
     }
     return columns[sort].astype(float)
 
@@ -121,6 +125,8 @@ def why_none(scene: Scene) -> str | None:
 
 def why_no_longest(scene: Scene) -> str | None:
     """Return the reason when :func:`to_longest` leads nowhere."""
+    if drawer_has_keys(scene):
+        return drawer.why_not_enter(scene)
     missing = why_none(scene)
     if missing is not None:
         return missing
@@ -140,8 +146,19 @@ def _longest(scene: Scene) -> tuple[str, int, int, int] | None:
     return label, int(found.longest_row[row]), start_ns, int(found.longest_ns[row])
 
 
+def longest_event(scene: Scene) -> tuple[str, int] | None:
+    """Return rank and row of ``gpu`` of the longest instance of the selected row."""
+    longest = _longest(scene)
+    return None if longest is None else longest[:2]
+
+
 def to_longest(scene: Scene) -> ViewState:
-    """Show the longest instance of the row on the timeline, and in Events among device work."""
+    """Show the longest instance of the row on the timeline, and in Events among device work.
+
+    Where the inspector has the keys, its link is followed.
+    """
+    if drawer_has_keys(scene):
+        return drawer.enter(scene)
     longest = _longest(scene)
     if longest is None:
         return scene.state

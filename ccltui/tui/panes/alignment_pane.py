@@ -14,7 +14,7 @@ from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE
 from ccltui.tui.state.own.pane_names import ALIGNMENT as NAME
 from ccltui.tui.state.pane import Axis
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.view_state import EventTarget, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -91,6 +91,23 @@ class AlignmentPane(ChartPane):
         if communicator is None or k is None or k >= len(communicator):
             return None
         return communicator.type_of(k)
+
+    def event_at_cursor(self, scene: Scene) -> EventTarget | None:
+        """Return the call of the selected rank in the selected collective."""
+        communicator, chosen = scene.communicator, scene.state.selection
+        if communicator is None or chosen.k is None or chosen.k >= len(communicator):
+            return None
+        if chosen.rank not in communicator.labels:
+            return None
+        if not communicator.present[chosen.k, communicator.labels.index(chosen.rank)]:
+            return None
+        row = int(communicator.row[chosen.k])
+        return EventTarget(chosen.rank, "member", row, communicator.number)
+
+    def why_no_event(self, scene: Scene) -> str:
+        """Return the reason: nothing is selected, or the rank is absent from the collective."""
+        chosen = scene.state.selection.k is not None and scene.communicator is not None
+        return "this rank is absent from the collective" if chosen else "no collective is selected"
 
 
 ALIGNMENT: Final = AlignmentPane()

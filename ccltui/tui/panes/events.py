@@ -17,7 +17,7 @@ from ccltui.tui.state.own.event_listing import Listed, listing_of, with_event
 from ccltui.tui.state.own.pane_names import EVENTS as NAME
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -118,6 +118,19 @@ class EventsPane(Pane):
     def why_no_kernel(self, scene: Scene) -> str:
         """Return the reason: collectives are listed, or nothing."""
         return "collectives are listed: C lists the device work, R on a kernel shows its block"
+
+    def event_at_cursor(self, scene: Scene) -> EventTarget | None:
+        """Return the selected row: a collective of the rank, or device work."""
+        events = _listed(scene)
+        if not events:
+            return None
+        row = int(events.order[events.at(scene)])
+        is_call = events.listing.listed is Listed.COLLECTIVES
+        return EventTarget(events.rank, "call" if is_call else "gpu", row)
+
+    def why_no_event(self, scene: Scene) -> str:
+        """Return the reason: no row is listed."""
+        return self.why_no_rows(scene)
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed events in their order."""

@@ -14,7 +14,7 @@ from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import KERNELS as NAME
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _METRICS: Final = {By.CATEGORY: "kernel_categories", By.OPERATOR: "operators", By.MODULE: "modules"}
 _PLURALS: Final = {By.CATEGORY: "categories"}
-_MEDIUM, _WIDE = 104, 132
+_MEDIUM, _WIDE, _WIDEST = 104, 132, 170
 _GAP = 2
 _LEAST_NAME = 16
 _DETAIL = 24
@@ -37,10 +37,13 @@ class KernelsPane(Pane):
     key = "*"
     title = "Kernels"
     short_title = "Kern"
+    details = frozenset({Shown.EVENT})
     about = (
         "Device work of all ranks in the window. exposed: the part that work of another kind "
-        "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS: of "
-        "matrix products and attention whose shapes were recorded. Modules are paths of "
+        "does not hide; max/mean: the largest total of a rank over the mean of ranks; TFLOPS, "
+        "TB/s, roofline (share of what the device can reach): of operators whose inputs were "
+        "recorded. "
+        "Modules are paths of "
         "nn.Module, NVTX and user ranges around the launch."
     )
 
@@ -114,6 +117,18 @@ class KernelsPane(Pane):
 
         found, row = kernel_rows.columns(scene), kernel_rows.chosen(scene)
         return None if found is None or row is None else found.name[row]
+
+    def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
+        """Return rank and row of the longest instance of the selected row."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.longest_event(scene)
+
+    def why_no_event(self, scene: Scene) -> str:
+        """Return the reason: no row, or none of its calls begins in the window."""
+        from ccltui.tui.moves import kernel_rows
+
+        return kernel_rows.why_no_longest(scene) or super().why_no_event(scene)
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed rows in their order."""
@@ -194,12 +209,25 @@ def _name(found: PivotColumns, row: int, *, detailed: bool) -> str:
 
 def _columns(found: PivotColumns, width: int) -> list[tuple[Column, int]]:
     """Return the columns of numbers with their widths, the more the wider the pane."""
+    if any(not isnan(rate) for rate in found.tflops.tolist()):
+        return _rated_columns(width)
     chosen = [(Column.TOTAL, 16), (Column.CALLS, 8), (Column.MEAN, 9), (Column.MAX, 9)]
     if width >= _MEDIUM:
         chosen += [(Column.P95, 9), (Column.EXPOSED, 9), (Column.IMBALANCE, 9)]
-    if any(not isnan(rate) for rate in found.tflops.tolist()):
-        chosen.append((Column.TFLOPS, 7))
     return chosen
+
+
+def _rated_columns(width: int) -> list[tuple[Column, int]]:
+    """Return the columns where rates are known: shapes in the names need the room of others."""
+    chosen = [(Column.TOTAL, 16), (Column.CALLS, 8), (Column.MEAN, 9)]
+    if width >= _MEDIUM:
+        chosen += [(Column.P95, 9), (Column.EXPOSED, 9)]
+    if width >= _WIDEST:
+        chosen += [(Column.MAX, 9), (Column.IMBALANCE, 9)]
+    chosen.append((Column.TFLOPS, 7))
+    if width >= _MEDIUM:
+        chosen.append((Column.TBPS, 6))
+    return [*chosen, (Column.ROOFLINE, 9)]
 
 
 def _cell(found: PivotColumns, row: int, column: Column) -> str:
@@ -214,6 +242,10 @@ def _cell(found: PivotColumns, row: int, column: Column) -> str:
         return _number(float(found.imbalance[row]), ".2f")
     if column is Column.TFLOPS:
         return _number(float(found.tflops[row]), ".1f")
+    if column is Column.TBPS:
+        return _number(float(found.tbps[row]), ".2f")
+    if column is Column.ROOFLINE:
+        return _number(float(found.roofline[row]), ".1%")
     values = {Column.MEAN: found.mean_ns, Column.MAX: found.max_ns, Column.P95: found.p95_ns}
     return _time(float(values[column][row]))
 
@@ -233,6 +265,7 @@ def _status(scene: Scene) -> tuple[Line, Line]:
     if found is None or row is None:
         return [], []
     parts = [
+        *([_roofline(found, row)] if found.roofline_text[row] else []),
         f"mean {_time(float(found.mean_ns[row]))}",
         f"median {_time(float(found.median_ns[row]))}",
         f"p95 {_time(float(found.p95_ns[row]))}",
@@ -248,6 +281,12 @@ def _status(scene: Scene) -> tuple[Line, Line]:
     ]
 
 
+def _roofline(found: PivotColumns, row: int) -> str:
+    share = float(found.roofline[row])
+    text = found.roofline_text[row]
+    return f"no roofline: {text}" if isnan(share) else f"{share:.1%} of the roofline: {text}"
+
+
 def _record(found: PivotColumns, row: int) -> Record:
     known: dict[str, float] = {
         "mean_ns": float(found.mean_ns[row]),
@@ -256,6 +295,8 @@ def _record(found: PivotColumns, row: int) -> Record:
         "max_ns": float(found.max_ns[row]),
         "imbalance_ratio": float(found.imbalance[row]),
         "tflops": float(found.tflops[row]),
+        "tbps": float(found.tbps[row]),
+        "roofline_share": float(found.roofline[row]),
     }
     return {
         found.by: found.name[row],

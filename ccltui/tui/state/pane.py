@@ -11,7 +11,7 @@ from ccltui.tui.state.answers import Query
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -148,6 +148,15 @@ class Pane(ABC):
     def why_no_kernel(self, scene: Scene) -> str:
         """Return the reason why no kernel is under the cursor."""
         return "no kernel is under the cursor"
+
+    def event_at_cursor(self, scene: Scene) -> EventTarget | None:
+        """Return the event under the cursor; by default the device work there."""
+        found = self.kernel_row(scene)
+        return None if found is None else EventTarget(found[0], "gpu", found[1])
+
+    def why_no_event(self, scene: Scene) -> str:
+        """Return the reason why no event is under the cursor."""
+        return "no event is under the cursor"
 
     def side(self, scene: Scene) -> tuple[str, int | None] | None:
         """Return the rank and the step under the cursor, as one side of a comparison."""

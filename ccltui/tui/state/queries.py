@@ -12,7 +12,7 @@ from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import Listing, listing_of
 from ccltui.tui.state.pane import all_panes, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Shown, Versus
+from ccltui.tui.state.view_state import EventTarget, Shown, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
     from ccltui.metrics.result import Result
+    from ccltui.metrics.inspection.event_facts import EventReport
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.device_streams import Streams
@@ -222,6 +223,49 @@ class WaterfallQuery(ViewQuery["Waterfall"]):
         return step_waterfall(view, Side(*self.versus.one), Side(*self.versus.other))
 
 
+@dataclass(frozen=True, slots=True)
+class EventColumnsQuery(ViewQuery["EventReport"]):
+    """Query for what the columns hold of an event, and of the events related to it."""
+
+    of_collectives = True
+    keeps_last = True
+
+    generation: int
+    target: EventTarget
+
+    def answer(self, view: View, findings: Findings) -> EventReport:
+        """Return the report without what is read from the file."""
+        return _inspected(view, self.target, with_file=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFileQuery(ViewQuery["EventReport"]):
+    """Query for all that is recorded of an event, its file included."""
+
+    of_collectives = True
+
+    generation: int
+    target: EventTarget
+
+    def answer(self, view: View, findings: Findings) -> EventReport:
+        """Return the report with the fields of the file."""
+        return _inspected(view, self.target, with_file=True)
+
+
+def _inspected(view: View, target: EventTarget, *, with_file: bool) -> EventReport:
+    from ccltui.metrics.inspection import event_collective  # noqa: PLC0415
+    from ccltui.metrics.inspection.event_facts import EventRef  # noqa: PLC0415
+    from ccltui.metrics.inspection.event_report import inspect_event  # noqa: PLC0415
+
+    if target.group == "member":
+        event = event_collective.event_of_member(view, target.number, target.row, target.rank)
+    elif target.group == "call":
+        event = event_collective.event_of_call(view, target.rank, target.row)
+    else:
+        event = EventRef.of(target.rank, target.group, target.row)
+    return inspect_event(view, event, with_file=with_file)
+
+
 def wanted(scene: Scene) -> list[Query[Any]]:
     """Return all queries that the panes on the screen and the drawer need for this scene."""
     return list(_wanted(scene))
@@ -236,6 +280,7 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
         *(detail_query(scene), hit_query(scene), block_query(scene)),
         *(versus_query(scene), waterfall_query(scene)),
     )
+    yield from event_queries(scene)
     yield from (query for query in found if query is not None)
 
 
@@ -302,6 +347,16 @@ def waterfall_query(scene: Scene) -> WaterfallQuery | None:
     """Return the query for the parts of the compared difference, None when nothing is compared."""
     versus = versus_query(scene)
     return None if versus is None else WaterfallQuery(versus.generation, versus.versus)
+
+
+def event_queries(scene: Scene) -> tuple[EventFileQuery, EventColumnsQuery] | tuple[()]:
+    """Return the queries for the event in the drawer, none when it shows none."""
+    event, findings = scene.state.event, scene.findings
+    if not drawer_shows(scene, Shown.EVENT) or event is None or not findings.is_matched:
+        return ()
+    if not _is_rank(scene, event.rank):
+        return ()
+    return EventFileQuery(findings.matched, event), EventColumnsQuery(findings.matched, event)
 
 
 def _is_rank(scene: Scene, label: str) -> bool:

@@ -44,6 +44,7 @@ class Shown(Enum):
     COLLECTIVE = "collective"
     BLOCK = "block"
     VERSUS = "versus"
+    EVENT = "event"
 
 
 DEFAULT_FLOOR_NS: Final = 100_000
@@ -79,6 +80,20 @@ class Drawer:
 
 
 @dataclass(frozen=True, slots=True)
+class EventTarget:
+    """An event by what the pane under the cursor has of it.
+
+    ``row`` is that of an event group, "call" for a row of the rank's collectives, "member" for a
+    row of the matched group ``number``.
+    """
+
+    rank: str
+    group: str
+    row: int
+    number: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Versus:
     """Two sides of a comparison: each a rank and a step (None: all that is measured)."""
 
@@ -106,6 +121,7 @@ class ViewState:
     drawer: Drawer | None = None  # None: closed
     block: tuple[str, int] | None = None  # rank and row of the kernel whose block is shown
     versus: Versus | None = None
+    event: EventTarget | None = None  # the event that is inspected
     area: Area | None = None
     search: str = ""  # a regular expression, "" for none
     own: Mapping[str, object] = field(default_factory=dict)  # see OwnState, by the pane's name
@@ -143,6 +159,7 @@ def place(state: ViewState) -> object:
         (state.columns.first, state.columns.per_cell, state.columns.repeat),
         state.selection.communicator,
         state.drawer is not None,
+        state.event,
         state.maximised,
     )
 

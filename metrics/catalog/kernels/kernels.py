@@ -8,13 +8,19 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.device.pivot_groups import CLASSES, by_name, category
 from ccltui.metrics.device.pivot_rows import COLUMNS_BASIS, table, total_ns
+from ccltui.metrics.device.product_rates import product_rates
+from ccltui.metrics.device.product_rows import RATES_BASIS, product_table, roofline_of
 from ccltui.metrics.device.work_pivot import PivotRow, pivot
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.hardware import device_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
 
 
 @metric(
@@ -22,10 +28,20 @@ if TYPE_CHECKING:
     definition=(
         "Summed durations of kernels and copies in the measured time, mean over ranks; the "
         "details list the two hundred names with the most time over all ranks, and the sum of "
-        "the others."
+        "the others; and the operators whose FLOPs follow from their recorded inputs, by shapes, "
+        "with their rates against the roofline of the device."
     ),
     needs=("GPU kernels",),
-    keys=("work_time_ms", "kernels", "other", "num_names", "num_events"),
+    keys=(
+        "work_time_ms",
+        "kernels",
+        "other",
+        "products",
+        "products_reason",
+        "roofline_of",
+        "num_names",
+        "num_events",
+    ),
     headline="work_time_ms",
     label="kernels by name",
     in_all=False,
@@ -39,6 +55,7 @@ def kernels(view: View) -> Result:
         "work_time_ms": milliseconds(total_ns(rows)) / len(ranks),
         "kernels": shown,
         "other": other,
+        **_products(view, ranks),
         "num_names": len(rows),
         "num_events": sum(row.calls for row in rows),
     }
@@ -49,11 +66,29 @@ def kernels(view: View) -> Result:
         source="kernel",
         basis={
             **COLUMNS_BASIS,
+            **RATES_BASIS,
             "share": "of the summed durations of all kernels and copies",
             "name": "without template arguments and parameters; the example has the most time",
         },
         reasons=without_device(view),
     )
+
+
+def _products(view: View, ranks: Sequence[RankView]) -> dict[str, Any]:
+    """Return the operators with known FLOPs, or the reason why there is none."""
+    device = device_of(view)
+    rates = product_rates(ranks, device)
+    why = None
+    if not rates:
+        why = (
+            "no kernel was launched by a matrix product, attention or convolution whose shapes are "
+            "recorded (record_shapes=True records them)"
+        )
+    return {
+        "products": product_table(rates),
+        "products_reason": why,
+        "roofline_of": roofline_of(device),
+    }
 
 
 def _described(row: PivotRow) -> dict[str, Any]:

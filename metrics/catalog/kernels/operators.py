@@ -13,10 +13,12 @@ from ccltui.metrics.device.pivot_rows import (
     with_launches,
 )
 from ccltui.metrics.device.product_rates import product_rates
+from ccltui.metrics.device.product_rows import RATES_BASIS, rate_cells, roofline_of
 from ccltui.metrics.device.work_pivot import PivotRow, pivot
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.hardware import device_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
         "shapes of its inputs where they are recorded, and the sum of the others."
     ),
     needs=("GPU kernels", "operators", "launch records or External ids"),
-    keys=("attributed_share", "operators", "other", "num_operators", "num_events"),
+    keys=("attributed_share", "operators", "other", "roofline_of", "num_operators", "num_events"),
     headline="attributed_share",
     label="kernels by operator",
     in_all=False,
@@ -40,7 +42,8 @@ def operators(view: View) -> Result:
     ranks, missing = with_launches(
         device_ranks(view), lambda rank: len(rank.trace.group("cpu_ops")) > 0, "operator"
     )
-    rows, rates = pivot(ranks, by_operator), product_rates(ranks)
+    device = device_of(view)
+    rows, rates = pivot(ranks, by_operator), product_rates(ranks, device)
 
     def described(row: PivotRow) -> dict[str, Any]:
         name, shapes = row.key
@@ -48,8 +51,7 @@ def operators(view: View) -> Result:
         return {
             "name": name,
             "shapes": shapes,
-            "operator_calls": None if rate is None else rate.calls,
-            "tflops": None if rate is None else rate.tflops,
+            **rate_cells(rate),
         }
 
     shown, other = table(rows, ranks, described)
@@ -57,6 +59,7 @@ def operators(view: View) -> Result:
         "attributed_share": attributed_share(rows),
         "operators": shown,
         "other": other,
+        "roofline_of": roofline_of(device),
         "num_operators": sum(row.key[0] is not None for row in rows),
         "num_events": sum(row.calls for row in rows),
     }
@@ -69,8 +72,7 @@ def operators(view: View) -> Result:
             **COLUMNS_BASIS,
             "name": "the innermost operator at the launch; inside a matrix product or attention "
             "with recorded shapes that one; null where none is known",
-            "tflops": "FLOPs by the shapes of the inputs over the whole duration of the computing "
-            "kernels that the operator launched and that begin in the measured time",
+            **RATES_BASIS,
         },
         reasons=[*missing, *without_device(view)],
     )

@@ -24,7 +24,7 @@ cdef class _EventReader:
         memset(event, 0, sizeof(Event))
         event.category = event.name = -1
         event.correlation = event.external = event.size = event.described = event.extra = -1
-        event.record = -1
+        event.record = event.types = event.values = -1
         if p == end:
             return MORE
         if p[0] == 125:

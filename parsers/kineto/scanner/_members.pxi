@@ -61,6 +61,8 @@ cdef struct Event:
     uint64_t seen     # members of args, by ArgsKey
     int32_t described # -1, or -2 - row of its collective arguments
     int32_t extra     # -1; of a kernel its launch id, of a matrix product the text id of its shapes
+    int32_t types     # -1; of a matrix product the text id of the types of its inputs
+    int32_t values    # -1; of some operators the text id of inputs that are no tensors
     Bytes label       # "name" of args: the label of a process or thread, or NULL
     Py_ssize_t label_length
     bint is_deferred      # strict JSON, left to the general decoder

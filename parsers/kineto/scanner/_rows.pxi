@@ -13,12 +13,16 @@ cdef struct Rows:
     int32_t *track
     int32_t *args
     int32_t *extra
+    int32_t *types
+    int32_t *values
     int32_t *ordinal
     bint has_correlation  # whether any row differs from -1
     bint has_external
     bint has_size
     bint has_args
     bint has_extra
+    bint has_types
+    bint has_values
     Py_ssize_t used
     Py_ssize_t room
 
@@ -35,6 +39,8 @@ cdef int _grow(Rows *rows) except -1 nogil:
     rows.track = <int32_t *>_reallocated(rows.track, room * 4)
     rows.args = <int32_t *>_reallocated(rows.args, room * 4)
     rows.extra = <int32_t *>_reallocated(rows.extra, room * 4)
+    rows.types = <int32_t *>_reallocated(rows.types, room * 4)
+    rows.values = <int32_t *>_reallocated(rows.values, room * 4)
     rows.ordinal = <int32_t *>_reallocated(rows.ordinal, room * 4)
     rows.room = room
     return 0
@@ -51,6 +57,8 @@ cdef void _free(Rows *rows) noexcept:
     free(rows.track)
     free(rows.args)
     free(rows.extra)
+    free(rows.types)
+    free(rows.values)
     free(rows.ordinal)
 
 
@@ -74,8 +82,12 @@ cdef object _copied_columns(Rows *rows):
         columns["bytes"] = _copy64(rows.size, rows.used)
     if rows.has_extra:
         columns["extra"] = _copy32(rows.extra, rows.used)
+    if rows.has_types:
+        columns["input_types"] = _copy32(rows.types, rows.used)
+    if rows.has_values:
+        columns["input_values"] = _copy32(rows.values, rows.used)
     rows.has_args = rows.has_correlation = rows.has_external = rows.has_size = False
-    rows.has_extra = False
+    rows.has_extra = rows.has_types = rows.has_values = False
     rows.used = 0
     return columns
 

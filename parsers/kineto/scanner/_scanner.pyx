@@ -56,7 +56,7 @@ cdef class Scanner:
     tracks: Ids of tracks by key.
     group_of: Index of the column group of a category.
     input_kind: What the inputs of an operator describe: 1 a collective, 2 its peer too, 3 a
-        matrix product, 0 nothing.
+        matrix product, 4 one whose values count too, 0 nothing.
     describe: Index of collective arguments given as text, -2 where they cannot be read.
     launched: Id of a kernel's launch by the texts of its grid, blocks per SM and occupancy.
     """
@@ -201,21 +201,29 @@ cdef class Scanner:
         if group == 0 and not self.arguments.launch(event):
             return False
         kind = self.ids.input_kind_of(event.name) if group != 0 and event.name >= 0 else 0
-        if kind == 3 and group == 4:
-            self._store_shapes(event)
+        if kind >= 3 and group == 4:
+            self._store_inputs(event, kind)
         if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
             return self.arguments.describe(event, 0, STATED, -1)
-        if kind == 0 or kind == 3:
+        if kind == 0 or kind >= 3:
             return True
         return self.arguments.describe(event, STATED, DESCRIBED if kind == 2 else A_CONCRETE, event.name)
 
-    cdef int _store_shapes(self, Event *event) except -1 nogil:
-        """Store the shapes of the inputs of a matrix product as a text."""
-        cdef Span *span = &self.arguments.parts[<int>A_INPUT_DIMS]
-        cdef bint odd = False  # stays False: events with bytes beyond ASCII are deferred before
-        if event.seen >> A_INPUT_DIMS & 1 and span.length <= LONGEST_SHAPES:
-            event.extra = self.ids.text(span.start, span.length, &odd)
+    cdef int _store_inputs(self, Event *event, int kind) except -1 nogil:
+        """Store shapes and types of the inputs of a product, of some also the values."""
+        event.extra = self._part_text(event, A_INPUT_DIMS)
+        if event.extra >= 0:
+            event.types = self._part_text(event, A_INPUT_TYPE)
+            event.values = self._part_text(event, A_CONCRETE) if kind == 4 else -1
         return 0
+
+    cdef int32_t _part_text(self, Event *event, int part) except -2 nogil:
+        """Return the text id of a member of args, -1 where it is absent or too long."""
+        cdef Span *span = &self.arguments.parts[part]
+        cdef bint odd = False  # stays False: events with bytes beyond ASCII are deferred before
+        if event.seen >> part & 1 and span.length <= LONGEST_SHAPES:
+            return self.ids.text(span.start, span.length, &odd)
+        return -1
 
     cdef int _row(self, Event *event) except -1 nogil:
         cdef int group = self.ids.group(event.category)
@@ -237,11 +245,15 @@ cdef class Scanner:
         rows.track[at] = self.ids.track(group <= 2, pid, tid)
         rows.args[at] = event.described
         rows.extra[at] = event.extra
+        rows.types[at] = event.types
+        rows.values[at] = event.values
         rows.correlation[at] = event.correlation if event.correlation != 0 else -1
         rows.external[at] = event.external
         rows.size[at] = event.size
         rows.has_args |= event.described != -1
         rows.has_extra |= event.extra != -1
+        rows.has_types |= event.types != -1
+        rows.has_values |= event.values != -1
         rows.has_correlation |= rows.correlation[at] != -1
         rows.has_external |= event.external != -1
         rows.has_size |= event.size != -1

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.kineto.tables.matrix_products import is_product
+from ccltui.parsers.kineto.tables.matrix_products import has_values, is_product
 
 PARAMS: Final = "record_param_comms"
 POINT_TO_POINT: Final = re.compile(r"c10d::(send|recv)")
@@ -30,11 +30,13 @@ def input_kind(name: str) -> int:
 
     Returns:
         1 for a collective, 2 for a collective with its peer or splits, 3 for a matrix product,
-        0 for anything else.
+        4 for one whose values count too, 0 for anything else.
     """
     if POINT_TO_POINT.match(name) is not None or name == PARAMS:
         return 2
-    return 1 if describes_collective(name) else 3 if is_product(name) else 0
+    if describes_collective(name):
+        return 1
+    return 4 if has_values(name) else 3 if is_product(name) else 0
 
 
 def decoded(raw: msgspec.Raw) -> Any:

@@ -16,14 +16,15 @@ from ccltui.parsers.kineto.scanner.text_ids import StringPool, in_order
 from ccltui.parsers.kineto.tables.collective_rows import CollectiveRows
 from ccltui.parsers.kineto.tables.growing_column import GrowingColumn
 from ccltui.parsers.kineto.tables.launch_shapes import LaunchShapes
-from ccltui.parsers.kineto.tables.matrix_products import ProductShapes
+from ccltui.parsers.kineto.tables.matrix_products import ProductInputs
 
 STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
 _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
 
 _FIRST_ROWS = 256
-_EXTRA: dict[Group, str] = {"gpu": "launch", "cpu_ops": "shapes"}
-"""Columns of a single group: ids of launches, texts of the shapes of matrix products."""
+_INPUTS = ("shapes", "input_types", "input_values")
+_EXTRA: dict[Group, tuple[str, ...]] = {"gpu": ("launch",), "cpu_ops": _INPUTS}
+"""Columns of a single group: ids of launches, texts of the inputs of matrix products."""
 
 TrackKey = tuple[str, Scalar, Scalar]
 
@@ -43,11 +44,10 @@ class GroupColumns:
     """
 
     def __init__(self, group: Group) -> None:
-        self._extra = _EXTRA.get(group)
+        self._extra = _EXTRA.get(group, ())
         self._is_joined = group == "gpu"  # `join_kernels` writes to the args of kernels later
         self._kinds: dict[str, type] = dict(Events.COLUMNS)
-        if self._extra is not None:
-            self._kinds[self._extra] = np.int32
+        self._kinds |= dict.fromkeys(self._extra, np.int32)
         self._constants: dict[str, int] = {}
         self._columns: dict[str, GrowingColumn] = {}
         self._rows = 0
@@ -91,7 +91,7 @@ class GroupColumns:
     def texts(self) -> list[I32]:
         """Return the columns that hold text ids."""
         found = []
-        for name in ("name", "category", "shapes"):
+        for name in ("name", "category", *_INPUTS):
             if name in self._constants:
                 found.append(np.array([self._constants[name]], np.int32))
             elif name in self._columns:
@@ -140,9 +140,10 @@ class GroupColumns:
     def _with_sparse(
         self, columns: dict[str, Any], launches: Callable[[I32, I32], dict[str, F32]]
     ) -> dict[str, Any]:
-        """Drop the extra column of the group if all of it is missing; expand launch ids."""
-        if self._extra is not None and self._constants.get(self._extra) == MISSING:
-            del columns[self._extra]
+        """Drop extra columns of the group of which all is missing; expand launch ids."""
+        for name in self._extra:
+            if self._constants.get(name) == MISSING:
+                del columns[name]
         launch = columns.pop("launch", None)
         return columns if launch is None else columns | launches(launch, columns["track"])
 
@@ -155,7 +156,7 @@ class EventRows:
         self.tracks: dict[TrackKey, int] = {}
         self.collectives = CollectiveRows(self.strings)
         self.launches = LaunchShapes()
-        self.products = ProductShapes(self.strings)
+        self.products = ProductInputs(self.strings)
 
     def part(
         self,
@@ -189,7 +190,7 @@ class EventRows:
         if group == "gpu":
             columns["launch"] = self.launches.ids_of(events)
         if group == "cpu_ops":
-            columns["shapes"] = self.products.ids_of(events)
+            columns |= self.products.ids_of(events)
         if group in _WITH_ARGS:
             columns["args"] = self.collectives.rows_of(group, events)
         return Part(columns, ordinals)

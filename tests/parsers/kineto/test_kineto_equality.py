@@ -107,6 +107,19 @@ CORPUS = {
         )
     },
     **{
+        f"{name} with types {text}": event(
+            cat='"cpu_op"',
+            name=f'"{name}"',
+            args=f'{{"Concrete Inputs":{values},"Input type":{text},"Input Dims":[[4,2,1,1]]}}',
+        )
+        for name in ("aten::mm", "aten::addmm", "aten::convolution", "aten::add")
+        for text in ('["float"]', '["c10::Half", ""]', "null", '"\\u0041"')
+        for values in ('["","1"]', '["[1, 1]", "\\"x"]')
+    },
+    "types without shapes": event(
+        cat='"cpu_op"', name='"aten::mm"', args='{"Input type":["float"]}'
+    ),
+    **{
         f"operator numbered {text}": event(
             cat='"cpu_op"',
             name='"c10d::allreduce_"',

@@ -32,6 +32,8 @@ class Column(Enum):
     EXPOSED = "exposed"
     IMBALANCE = "max/mean"
     TFLOPS = "TFLOPS"
+    TBPS = "TB/s"
+    ROOFLINE = "roofline"
     NAME = "name"
 
 

@@ -1,0 +1,89 @@
+"""``ccltui inspect DIR``: print all that is recorded of one event, and the events related to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.output import check_target, write_report
+from ccltui.verbs import usage_of
+
+PROG = "ccltui inspect"
+_DESCRIPTION = """\
+Print all that is recorded of one event: times on the corrected clock, launch and queue delay,
+grid, block, registers, operator with its shapes, ranges, Python stack, and the arguments of a
+collective, with the same collective on other ranks. What is not recorded is listed with the
+reason. The event is the longest one whose name matches, unless --nth or --row chooses another."""
+_FORMATS: Final = ("table", "json")
+_GROUPS: Final = ("gpu", "runtime", "cpu_ops", "annotations", "python")
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui inspect``."""
+    result = args.Parser(prog=PROG, usage=usage_of("inspect"), description=_DESCRIPTION)
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    event = result.add_argument_group("event")
+    event.add_argument("--rank", metavar="RANK", help="rank of the event; default: the first")
+    event.add_argument(
+        "--name", default="", metavar="REGEX", help="regular expression that its name contains"
+    )
+    place = event.add_mutually_exclusive_group()
+    place.add_argument(
+        "--nth",
+        type=args.grammar(args.positive),
+        metavar="N",
+        help="the N-th of them in order of time, from 1; default: the longest",
+    )
+    place.add_argument(
+        "--row",
+        type=args.grammar(args.natural),
+        metavar="N",
+        help="row of its kind, as the related events are printed with",
+    )
+    event.add_argument(
+        "--kind",
+        choices=_GROUPS,
+        default="gpu",
+        help="gpu: device work; runtime: calls of CUDA or HIP; cpu_ops: operators; annotations: "
+        "ranges; python: frames; default: gpu",
+    )
+    result.add_argument("--format", choices=_FORMATS, default="table", help="default: table")
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_capture(result)
+    args.add_selection(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui inspect`` with its arguments and return the exit status."""
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    loaded = load_job(LoadOptions.of(options.trace, options))
+    # A wrong command line is refused before numpy is imported.
+    from ccltui.metrics.inspection.event_facts import EventRef  # noqa: PLC0415
+    from ccltui.metrics.inspection.event_report import inspect_event  # noqa: PLC0415
+    from ccltui.metrics.inspection.find_event import find_event  # noqa: PLC0415
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415
+    from ccltui.report.event_writers import WRITERS  # noqa: PLC0415
+
+    view = View(loaded.job, args.selection_of(options))
+    rank = options.rank if options.rank is not None else next(iter(view.facts.ranks), "")
+    event = (
+        find_event(view, rank, options.kind, pattern=options.name, number=options.nth)
+        if options.row is None
+        else EventRef.of(rank, options.kind, options.row)
+    )
+    try:
+        report = inspect_event(view, event)
+    except (KeyError, IndexError) as error:
+        raise GrammarError(str(error.args[0])) from error
+    write_report(WRITERS[options.format](report), options.output)
+    return exit_codes.OK if loaded.complete else exit_codes.INTERRUPTED

@@ -1,0 +1,120 @@
+"""Facts about one event, and links to others: what the inspector shows and prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.parsers.columns import GROUPS, Group
+
+Value = int | float | str | tuple[str, ...]
+
+NS: Final = "ns"
+INSTANT: Final = "ns since the origin"
+"""A time on the corrected clock, in ns since the earliest event of the job."""
+BYTES: Final = "bytes"
+PERCENT: Final = "%"
+GBPS: Final = "GB/s"
+
+
+_MS: Final = 1_000_000
+"""Nanoseconds from which on a time in a note is in ms."""
+
+
+def time_text(ns: int) -> str:
+    """Return a time for a note: "12.5 us", "41.75 ms"."""
+    return f"{ns / _MS:.4g} ms" if ns >= _MS else f"{ns / 1000:.4g} us"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRef:
+    """A row of a group of events of a rank."""
+
+    rank: str
+    group: Group
+    row: int
+
+    @classmethod
+    def of(cls, rank: str, group: str, row: int) -> EventRef:
+        """Return the row of a group by its name. Raises KeyError where there is no such group."""
+        known: dict[str, Group] = {name: name for name in GROUPS}
+        return cls(rank, known[group], row)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A property of an event; ``value`` None where it is not recorded, ``why`` says why not."""
+
+    name: str
+    value: Value | None = None
+    unit: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Another event and its relation to this one.
+
+    ``start_ns`` is on the corrected clock since the origin of the job.
+    """
+
+    relation: str
+    event: EventRef
+    name: str
+    start_ns: int
+    dur_ns: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventReport:
+    """What is known of one event.
+
+    ``start_ns`` is on the corrected clock since the origin of the job; ``is_complete`` is False
+    while the fields that are read from the file are missing.
+    """
+
+    event: EventRef
+    name: str
+    start_ns: int
+    dur_ns: int
+    facts: tuple[Fact, ...]
+    links: tuple[Link, ...]
+    is_complete: bool = True
+
+    def fact(self, name: str) -> Fact | None:
+        """Return the fact of a name, None where it does not apply to such an event."""
+        return next((one for one in self.facts if one.name == name), None)
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as JSON: facts that are not recorded are null, with the reason."""
+        return {
+            "rank": self.event.rank,
+            "group": self.event.group,
+            "row": self.event.row,
+            "name": self.name,
+            "start_ns": self.start_ns,
+            "dur_ns": self.dur_ns,
+            "facts": [
+                {
+                    "name": one.name,
+                    "value": list(one.value) if isinstance(one.value, tuple) else one.value,
+                    "unit": one.unit or None,
+                    "reason": one.why or None,
+                }
+                for one in self.facts
+            ],
+            "links": [
+                {
+                    "relation": one.relation,
+                    "rank": one.event.rank,
+                    "group": one.event.group,
+                    "row": one.event.row,
+                    "name": one.name,
+                    "start_ns": one.start_ns,
+                    "dur_ns": one.dur_ns,
+                    "note": one.note or None,
+                }
+                for one in self.links
+            ],
+        }

@@ -1,0 +1,298 @@
+"""Describe one event: times, launch, operator, ranges, stack, collective, and related events.
+
+    queue delay = start of the device work - end of the call that launched it
+
+Both are read from one clock, that of the rank. A negative delay means that the work began before
+the call returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.inspection.event_collective import call_of, collective_facts, peer_links
+from ccltui.metrics.inspection.event_facts import (
+    BYTES,
+    GBPS,
+    INSTANT,
+    NS,
+    PERCENT,
+    EventRef,
+    EventReport,
+    Fact,
+    Link,
+    Value,
+    time_text,
+)
+from ccltui.metrics.inspection.event_host import HostSide, host_side, launched_inside
+from ccltui.metrics.model.classify import MEM
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.event_record import EventRecord
+from ccltui.parsers.formats import read_event_record
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import RankTrace
+
+_PENDING: Final = "being read from the file"
+_NOT_STATED: Final = "the file does not state it"
+_SEPARATOR: Final = " > "
+
+
+def inspect_event(view: View, event: EventRef, *, with_file: bool = True) -> EventReport:
+    """Return what is known of an event.
+
+    Args:
+        view: the job.
+        event: a row of a group of events.
+        with_file: whether to read what only the file holds, which takes a pass over it.
+
+    Raises:
+        KeyError: there is no such rank.
+        IndexError: there is no such row.
+    """
+    trace = view.facts.ranks[event.rank].trace
+    events = trace.group(event.group)
+    if not 0 <= event.row < len(events):
+        raise IndexError(f"rank {event.rank} has no event {event.row} of {event.group}")
+    host = host_side(view.facts.ranks[event.rank], event.group, event.row)
+    record, operator = (
+        (_recorded(trace, event), _recorded(trace, _operator_ref(event, host)))
+        if with_file
+        else (_PENDING, _PENDING)
+    )
+    facts = [*_times(view, event), *_device(view, event, record), *_launch(view, event, host)]
+    facts += _host(trace, event, host, operator if event.group == "gpu" else record)
+    links = [*_same_name(view, event), *_relations(view, event, host)]
+    call = call_of(view, event)
+    if call >= 0:
+        arrived, peers = peer_links(view, event.rank, call)
+        facts += [*collective_facts(view, event.rank, call), *arrived]
+        links += peers
+    inputs = operator if event.group == "gpu" else record
+    if isinstance(inputs, EventRecord) and inputs.inputs:
+        facts.append(Fact("input values", inputs.inputs))
+    if isinstance(record, EventRecord):
+        facts += [Fact(name, text) for name, text in record.further if text]
+    return EventReport(
+        event,
+        trace.text(int(events.name[event.row])),
+        _instant(view, event.rank, int(events.start_ns[event.row])),
+        int(events.dur_ns[event.row]),
+        tuple(facts),
+        tuple(links),
+        is_complete=with_file,
+    )
+
+
+def _recorded(trace: RankTrace, event: EventRef | None) -> EventRecord | str:
+    """Return the record of an event in its file, or the reason why there is none."""
+    if event is None:
+        return _NOT_STATED
+    try:
+        return read_event_record(trace, event.group, event.row)
+    except TraceError as error:
+        return error.message
+
+
+def _operator_ref(event: EventRef, host: HostSide) -> EventRef | None:
+    if event.group != "gpu" or host.operator < 0:
+        return None
+    return EventRef(event.rank, "cpu_ops", host.operator)
+
+
+def _instant(view: View, rank: str, own_ns: int) -> int:
+    """Return a time of a rank's clock on the corrected clock, since the origin."""
+    return int(view.on_job_clock(rank, np.array(own_ns, np.int64))) - view.origin_ns
+
+
+def _times(view: View, event: EventRef) -> list[Fact]:
+    trace = view.facts.ranks[event.rank].trace
+    events = trace.group(event.group)
+    category = trace.text(int(events.category[event.row])) or event.group
+    place = int(events.track[event.row])
+    track = trace.tracks[place] if 0 <= place < len(trace.tracks) else None
+    correlation = int(events.correlation[event.row])
+    facts = [
+        Fact("kind", category),
+        Fact("start", _instant(view, event.rank, int(events.start_ns[event.row])), INSTANT),
+        Fact("duration", int(events.dur_ns[event.row]), NS),
+    ]
+    if track is None:
+        facts.append(Fact("stream or thread", None, why=_NOT_STATED))
+    elif track.kind == "stream":
+        facts += [_number("stream", track.stream), _number("device", track.device)]
+    else:
+        facts.append(Fact("thread", track.label or f"{track.pid}/{track.tid}"))
+    if event.group in ("gpu", "runtime"):
+        why = "" if correlation >= 0 else _NOT_STATED
+        facts.append(Fact("correlation", correlation if correlation >= 0 else None, why=why))
+    return facts
+
+
+def _number(name: str, value: int) -> Fact:
+    return Fact(name, value) if value >= 0 else Fact(name, None, why=_NOT_STATED)
+
+
+def _device(view: View, event: EventRef, record: EventRecord | str) -> list[Fact]:
+    """Return the size of a copy, or the launch arguments and occupancy of a kernel."""
+    if event.group != "gpu":
+        return []
+    facts = view.facts.ranks[event.rank]
+    gpu, row = facts.trace.group("gpu"), event.row
+    if facts.classes[row] == MEM:
+        size, dur = int(gpu.bytes[row]), int(gpu.dur_ns[row])
+        if size < 0:
+            return [Fact("size", None, BYTES, _NOT_STATED)]
+        return [Fact("size", size, BYTES), *([Fact("rate", size / dur, GBPS)] if dur else [])]
+    one = record if isinstance(record, EventRecord) else EventRecord()
+    why = record if isinstance(record, str) else _NOT_STATED
+    blocks = float(gpu.sparse("blocks_per_sm")[row])
+    estimated = float(gpu.sparse("occupancy_pct")[row])
+    occupancy = one.occupancy_pct if one.occupancy_pct is not None else estimated
+    return [
+        _fact("grid", None if one.grid is None else "x".join(map(str, one.grid)), why),
+        _fact("block", None if one.block is None else "x".join(map(str, one.block)), why),
+        _fact("registers per thread", one.registers, why),
+        _fact("shared memory per block", one.shared_bytes, why, BYTES),
+        *_shared_parts(one),
+        _fact(
+            "blocks per SM", blocks if blocks >= 0 else None, "neither it nor the SMs are stated"
+        ),
+        _fact(
+            "occupancy estimate",
+            occupancy if occupancy > 0 else None,
+            "the profiler gives no estimate of this kernel",
+            PERCENT,
+        ),
+    ]
+
+
+def _shared_parts(record: EventRecord) -> list[Fact]:
+    parts = (
+        ("static shared memory", record.static_shared_bytes),
+        ("dynamic shared memory", record.dynamic_shared_bytes),
+    )
+    return [Fact(name, value, BYTES) for name, value in parts if value is not None]
+
+
+def _fact(name: str, value: Value | None, why: str, unit: str = "") -> Fact:
+    return Fact(name, value, unit, "" if value is not None else why)
+
+
+def _launch(view: View, event: EventRef, host: HostSide) -> list[Fact]:
+    if event.group != "gpu":
+        return []
+    names = ("launch call", "launch start", "launch duration", "queue delay")
+    units = ("", INSTANT, NS, NS)
+    if host.launch < 0:
+        return [Fact(n, None, u, host.why_no_launch) for n, u in zip(names, units, strict=True)]
+    trace = view.facts.ranks[event.rank].trace
+    calls, at = trace.group("runtime"), host.launch
+    start, dur = int(calls.start_ns[at]), int(calls.dur_ns[at])
+    values: tuple[Value, ...] = (
+        trace.text(int(calls.name[at])),
+        _instant(view, event.rank, start),
+        dur,
+        int(trace.group("gpu").start_ns[event.row]) - start - dur,
+    )
+    return [Fact(n, v, u) for n, v, u in zip(names, values, units, strict=True)]
+
+
+def _host(
+    trace: RankTrace, event: EventRef, host: HostSide, record: EventRecord | str
+) -> list[Fact]:
+    """Return operator, inputs, ranges and stack."""
+    operators = trace.group("cpu_ops")
+    names = [trace.text(int(operators.name[one])) for one in host.operators]
+    facts = []
+    own = event.row if event.group == "cpu_ops" else host.operator
+    if event.group != "cpu_ops":
+        name = trace.text(int(operators.name[host.operator])) if host.operator >= 0 else None
+        facts.append(_fact("operator", name, _why_no_operator(trace, host)))
+    if names:
+        facts.append(Fact("operators around it", _SEPARATOR.join(names)))
+    if event.group in ("gpu", "cpu_ops"):
+        facts += _inputs(trace, own, record)
+    why = "no range, NVTX or nn.Module, is recorded around it"
+    facts.append(_fact("ranges and modules", _SEPARATOR.join(host.ranges) or None, why))
+    stack = host.frames or (record.call_stack if isinstance(record, EventRecord) else ())
+    facts.append(_fact("Python stack", stack or None, _why_no_stack(trace)))
+    return facts
+
+
+def _why_no_operator(trace: RankTrace, host: HostSide) -> str:
+    if not len(trace.group("cpu_ops")):
+        return "the file has no operators"
+    return host.why_no_launch or "no operator runs at the launch"
+
+
+def _why_no_stack(trace: RankTrace) -> str:
+    if len(trace.group("python")):
+        return "no Python frame is recorded around it"
+    return "the file has no Python frames (with_stack=True records them)"
+
+
+def _inputs(trace: RankTrace, operator: int, record: EventRecord | str) -> list[Fact]:
+    if operator < 0:
+        return []
+    stored = int(trace.group("cpu_ops").sparse("shapes")[operator])
+    one = record if isinstance(record, EventRecord) else EventRecord()
+    why = record if isinstance(record, str) else "record_shapes=True records it"
+    shapes = one.input_shapes or (trace.text(stored) if stored >= 0 else "")
+    return [
+        _fact("input shapes", shapes or None, why),
+        _fact("input types", one.input_types or None, why),
+    ]
+
+
+def _same_name(view: View, event: EventRef) -> list[Link]:
+    """Return the previous and next event of the same name, and how many there are."""
+    trace = view.facts.ranks[event.rank].trace
+    names = trace.group(event.group).name
+    rows = np.flatnonzero(names == names[event.row])
+    place = int(np.searchsorted(rows, event.row))
+    links = []
+    for relation, other in (("previous", place - 1), ("next", place + 1)):
+        if 0 <= other < len(rows):
+            note = f"{other + 1} of {len(rows)} of this name"
+            there = EventRef(event.rank, event.group, int(rows[other]))
+            links.append(_link(view, relation, there, note))
+    return links
+
+
+def _relations(view: View, event: EventRef, host: HostSide) -> list[Link]:
+    """Return launch and operator of device work; device work of a call or operator."""
+    found = []
+    if host.launch >= 0:
+        found.append(_link(view, "launch", EventRef(event.rank, "runtime", host.launch)))
+    outer = host.operators[-1] if event.group == "cpu_ops" and host.operators else host.operator
+    if outer >= 0:
+        relation = "operator around it" if event.group == "cpu_ops" else "operator"
+        found.append(_link(view, relation, EventRef(event.rank, "cpu_ops", outer)))
+    if event.group in ("runtime", "cpu_ops"):
+        facts = view.facts.ranks[event.rank]
+        rows = launched_inside(facts, event.group, event.row)
+        if len(rows):
+            total = int(facts.trace.group("gpu").dur_ns[rows].sum())
+            note = f"first of {len(rows)} launched, {time_text(total)} together"
+            found.append(
+                _link(view, "device work", EventRef(event.rank, "gpu", int(rows[0])), note)
+            )
+    return found
+
+
+def _link(view: View, relation: str, other: EventRef, note: str = "") -> Link:
+    row = other.row
+    trace = view.facts.ranks[other.rank].trace
+    events = trace.group(other.group)
+    return Link(
+        relation,
+        other,
+        trace.text(int(events.name[row])),
+        _instant(view, other.rank, int(events.start_ns[row])),
+        int(events.dur_ns[row]),
+        note,
+    )
