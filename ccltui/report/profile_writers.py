@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 def write_table(found: ProfileComparison) -> bytes:
-    """The bottleneck of each side, the rows by part, calls per backward, what cannot be said."""
+    """The bottleneck of each side, the rows by part, calls per backward, what the texts lack."""
     lines = [f"A  {safe_text(found.a.name)}: {safe_text(found.a.bottleneck)}"]
     lines += [f"B  {safe_text(found.b.name)}: {safe_text(found.b.bottleneck)}"]
     for part, title in _TITLES.items():
@@ -56,7 +56,7 @@ def write_table(found: ProfileComparison) -> bytes:
         rows_of_calls = [(name, _text(a), _text(b)) for name, a, b in calls]
         header = ("calls per backward pass", "A", "B")
         lines += ["", *table(header, rows_of_calls, align=("left", "right", "right"))]
-    lines += ["", "These texts do not tell:", *(f"- {safe_text(text)}" for text in found.unknown)]
+    lines += ["", "Not in these texts:", *(f"- {safe_text(text)}" for text in found.unknown)]
     return text_bytes(line.rstrip() for line in lines)
 
 

@@ -30,6 +30,8 @@ class Figure:
         within: returns several values from one run, None where there are none.
         doubt: returns why the number of a run is unreliable, "" where it is not.
         depends_on: the only properties that the number depends on; None for all.
+        must_be_known: properties without which the numbers of two runs say nothing: a run of twice
+            the steps takes twice the time.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Figure:
     within: Callable[[Run], Sample | None] = lambda _: None
     doubt: Callable[[Run], str] = lambda _: ""
     depends_on: frozenset[str] | None = None
+    must_be_known: frozenset[str] = frozenset()
 
     def why_not(self, found: Comparability) -> str:
         """Return why this number is not comparable, "" where it is."""
@@ -130,7 +133,7 @@ def _memory(run: Run) -> float | None:
 
 FIGURES: Final = (
     Figure("throughput", "tokens/s", _rate, higher_is_better=True, within=_rates_within),
-    Figure("total wall", "s", _wall),
+    Figure("total wall", "s", _wall, must_be_known=frozenset({"steps"})),
     Figure("step_time_mean", "ms", _time("mean_s"), within=_times_within, doubt=_time_doubt),
     Figure("step_time_p50", "ms", _time("p50_s"), within=_times_within, doubt=_time_doubt),
     Figure("step_time_p95", "ms", _time("p95_s"), doubt=_time_doubt),

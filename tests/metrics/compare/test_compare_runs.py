@@ -51,7 +51,7 @@ def test_the_tuned_run_is_better_and_on_another_commit(tmp_path: Path) -> None:
         "different commits: d8ca451 against ba03420; "
         "different DeepSpeed configurations: c84d643 against 5dc8962"
     )
-    assert rate.note == "one value a side: its spread is not known, 5 % is assumed"
+    assert rate.note == "one value per side, so the spread is unknown; 5 % is assumed"
 
 
 def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:
