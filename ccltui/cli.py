@@ -96,6 +96,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         'exit with 4 if the condition holds: "straggler_lag.mean_lag_us > 500"; without a key it '
         "tests the metric's headline value; may be repeated",
     )
+    args.add_gate_reports(group)
 
 
 def _print_metrics(options: argparse.Namespace) -> int:
@@ -110,6 +111,8 @@ def _print_metrics(options: argparse.Namespace) -> int:
             output=options.output,
             detail=options.detail,
             debug=options.debug,
+            junit=options.junit,
+            github=options.github,
         ),
         LoadOptions.of(options.trace, options),
         args.selection_of(options),
@@ -121,6 +124,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         "--format": options.format is not None,
         "--output": options.output is not None,
         "--detail": options.detail,
+        "--junit": options.junit is not None,
+        "--github": options.github,
     }
     for name, given in headless.items():
         if given:

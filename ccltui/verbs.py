@@ -19,7 +19,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
     "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
-    "diff": Verb("diff_command", "A B [options]", "compare two runs"),
+    "diff": Verb("diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"),
     "doctor": Verb(
         "doctor_command", "DIR [options]", "check the files of DIR; --environment: this machine"
     ),

@@ -23,7 +23,7 @@ from ccltui.metrics.device.time_parts import KINDS, Part
 
 Direction = Literal["longer", "shorter", "not distinguishable", ""]
 """Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
-Status = Literal["added", "gone", "changed", "same", ""]
+Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 
 REMAINDER: Final[Part] = ("remainder", "remainder")
 """Step time beyond the device time of a step: markers of the slowest rank, time between steps."""
@@ -90,7 +90,7 @@ class WorkChange:
         if self.a is None or self.b is None:
             return "added" if self.a is None else "gone"
         direction = self.time.direction
-        return "" if not direction else "same" if direction == "not distinguishable" else "changed"
+        return "changed" if direction in ("longer", "shorter") else direction
 
 
 @dataclass(frozen=True, slots=True)

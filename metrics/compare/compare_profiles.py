@@ -1,7 +1,7 @@
 """Compare two profiles of which only texts of ``nsys stats`` are there.
 
-Only numbers that do not depend on the length of a recording are compared: shares, times of one call,
-and calls per backward pass. What such texts do not hold is listed beside the numbers.
+Only numbers that do not depend on the length of a recording are compared: shares, times of one
+call, and calls per backward pass. What such texts do not hold is listed beside the numbers.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def profile(name: str, texts: Sequence[StatsText]) -> Profile:
 
 
 def compare_profiles(a: Profile, b: Profile, *, noise_pct: float) -> ProfileComparison:
-    """Compare two profiles; ``noise_pct`` is a difference in percent that is not distinguishable."""
+    """Compare two profiles; differences of ``noise_pct`` percent are not distinguishable."""
     rows = []
     for part, most in _MOST.items():
         one, other = a.calls[part], b.calls[part]

@@ -49,7 +49,18 @@ _LISTED: Final = {
 
 
 def job_table(view: View, name: str) -> JobTable:
-    """Return the tables of a view; a table that cannot be made is left out with its reason."""
+    """Return the tables of a view; a table that cannot be made is left out with its reason.
+
+    A time window is reduced to the steps that lie in it as a whole, since the time of a part of a
+    step is not that of a step. Where none does, all of the window is measured.
+    """
+    if view.options.window is not None:
+        steps = _whole_steps(view)
+        if steps is None:
+            view = view.with_options(span="trace")
+        else:
+            view = view.with_options(window=None, steps=steps)
+            name = f"{name} (steps {steps[0]}-{steps[1]})"
     missing: dict[Section, str] = {}
 
     def attempt(section: Section, make: Callable[[], _T], otherwise: _T) -> _T:
@@ -89,6 +100,20 @@ def job_table(view: View, name: str) -> JobTable:
         waits_ms=waits,
         missing=missing,
     )
+
+
+def _whole_steps(view: View) -> tuple[int, int] | None:
+    """First and last of the steps that a window contains as a whole on every rank."""
+    whole = view.with_options(window=None)
+    found: set[int] | None = None
+    for rank, full in zip(view.ranks, whole.ranks, strict=True):
+        begin, end = rank.selection.start_ns, rank.selection.end_ns
+        inside = {step.id for step in rank.steps if step.end_ns <= end}
+        inside -= {step for step, first, last in full.step_windows if first < begin or last > end}
+        found = inside if found is None else found & inside
+    if not found:
+        return None
+    return min(found), max(found)
 
 
 def _parts(view: View, ranks: Sequence[RankView], per: int) -> dict[Part, float]:
