@@ -108,7 +108,7 @@ def _compare_jobs(options: argparse.Namespace) -> int:
     write_report(JOB_WRITERS[options.format](found), options.output)
     refused = found.verdict == "not comparable"
     status = _gated(options, gate_values(found), found.why if refused else "")
-    if options.format in ("csv", "json"):
+    if refused and options.format != "table":
         print_message(headline(found))
     return exit_codes.worst(
         status,

@@ -102,10 +102,10 @@ def write_gate_reports(
     """Write the outcome of gates for CI systems, where that is asked for."""
     if junit_file is None and not github:
         return
-    from ccltui.report.gate_reports import annotations, junit  # noqa: PLC0415  (xml)
+    from ccltui.report.gate_reports import github_annotations, junit  # noqa: PLC0415  (xml)
 
     if junit_file is not None:
         write_report(junit(verdicts, title), junit_file)
     if github:
-        for line in annotations(verdicts, title):
+        for line in github_annotations(verdicts, title):
             sys.stderr.write(f"{line}\n")

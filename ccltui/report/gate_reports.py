@@ -43,7 +43,7 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> bytes:
     return bytes(Xml.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def annotations(verdicts: Sequence[Verdict], title: str) -> list[str]:
+def github_annotations(verdicts: Sequence[Verdict], title: str) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for each condition that holds.
 
     A condition that cannot be decided is a warning; one that does not hold prints nothing.

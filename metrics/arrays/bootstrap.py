@@ -100,7 +100,8 @@ def block_length(values: F64) -> int:
     rho = min(float(centred[1:] @ centred[:-1]) / total, 0.99)
     if rho <= 2 / math.sqrt(n):
         return 1
-    return math.ceil((math.sqrt(6) * rho / (1 - rho**2)) ** (2 / 3) * n ** (1 / 3))
+    length: float = (math.sqrt(6) * rho / (1 - rho**2)) ** (2 / 3) * n ** (1 / 3)
+    return math.ceil(length)
 
 
 def _blocks(values: F64, size: int) -> F64:

@@ -90,7 +90,9 @@ class WorkChange:
         if self.a is None or self.b is None:
             return "added" if self.a is None else "gone"
         direction = self.time.direction
-        return "changed" if direction in ("longer", "shorter") else direction
+        if direction == "longer" or direction == "shorter":  # noqa: PLR1714 - narrows the type
+            return "changed"
+        return direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +285,11 @@ def _works(
         values = [
             0.0 if w is None else w.total_ns / 1e6 / n for w, n in zip(sides, per, strict=True)
         ]
-        rows.append(WorkChange(key, *sides, TimeChange(key[0], *values, widths.get(key))))
+        rows.append(
+            WorkChange(
+                key, sides[0], sides[1], TimeChange(key[0], values[0], values[1], widths.get(key))
+            )
+        )
     return tuple(sorted(rows, key=_order))
 
 

@@ -66,9 +66,9 @@ def job_checks(a: JobTable, b: JobTable) -> JobChecks:
         if name in ("model", "batch") and basis and not (of_a and of_b and of_a != of_b):
             of_a = of_b = of_a or of_b or basis
         checks.append(Check(name, of_a, of_b, required=True))
-    sizes = [side.facts.get("world size", "") for side in (a, b)]
+    size_a, size_b = a.facts.get("world size", ""), b.facts.get("world size", "")
     # The number of ranks that were profiled is known; that of the job may not be.
-    checks.append(Check("world size", *sizes, required=all(sizes)))
+    checks.append(Check("world size", size_a, size_b, required=bool(size_a and size_b)))
     checks += [
         Check(name, a.facts.get(name, ""), b.facts.get(name, ""), required=False)
         for name in _REPORTED

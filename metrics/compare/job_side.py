@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -63,43 +64,46 @@ def job_table(view: View, name: str) -> JobTable:
             name = f"{name} (steps {steps[0]}-{steps[1]})"
     missing: dict[Section, str] = {}
 
-    def attempt(section: Section, make: Callable[[], _T], otherwise: _T) -> _T:
+    def attempt(section: Section, make: Callable[[], _T]) -> _T | None:
         try:
             return make()
         except Refusal as refusal:
             missing[section] = refusal.reasons[0].message
-            return otherwise
+            return None
 
-    ranks = attempt("kernels", lambda: device_ranks(view), [])
-    times = attempt("steps", lambda: step_times(view), None)
+    ranks = attempt("kernels", lambda: device_ranks(view)) or []
+    times = attempt("steps", lambda: step_times(view))
     ids = () if times is None else times.ids
-    steps = sum(len(rank.step_windows) for rank in ranks if rank.by_steps)
-    if any(not rank.by_steps for rank in ranks):
-        steps = 0
-    per = (steps or len(ranks)) or 1
-
-    def divided() -> tuple[Mapping[Part, float], Mapping[str, float]]:
-        require_communication_on_device(ranks)
-        return _parts(view, ranks, per), _waits(view, ranks, per)
-
-    parts, waits = attempt("parts", divided, ({}, {})) if ranks else ({}, {})
-    kernels = _work(ranks, by_name, ids if steps else ()) if ranks else {}
-    operators = attempt("operators", lambda: _operators(ranks, ids if steps else ()), {})
+    by_steps = all(rank.by_steps for rank in ranks)
+    num_rank_steps = sum(len(rank.step_windows) for rank in ranks) if by_steps else 0
+    per = num_rank_steps or len(ranks)
+    measured = ids if num_rank_steps else ()
+    divided = attempt("parts", lambda: _divided(view, ranks, per)) if ranks else None
+    parts, waits = divided or ({}, {})
+    operators = attempt("operators", lambda: _operators(ranks, measured)) or {}
     return JobTable(
         name=name,
-        job=view.job.path,
+        job=" ".join((str(Path(view.job.path).resolve()), view.job.capture.name)).rstrip(),
         facts=_facts(view, operators),
         num_ranks=len(ranks) or len(view.ranks),
-        num_rank_steps=steps,
+        num_rank_steps=num_rank_steps,
         step_ms=np.array([] if times is None else times.slowest_ns, np.float64) / 1e6,
         parts_ms=parts,
-        kinds_ms=_kinds_by_step(ranks, ids) if steps and parts else {},
-        kernels=kernels,
+        kinds_ms=_kinds_by_step(ranks, measured) if measured and parts else {},
+        kernels=_work(ranks, by_name, measured) if ranks else {},
         operators=operators,
         collectives=_collectives(view),
         waits_ms=waits,
         missing=missing,
     )
+
+
+def _divided(
+    view: View, ranks: Sequence[RankView], per: int
+) -> tuple[dict[Part, float], dict[str, float]]:
+    """Time of each part, and of waiting by straggler."""
+    require_communication_on_device(ranks)
+    return _parts(view, ranks, per), _waits(view, ranks, per)
 
 
 def _whole_steps(view: View) -> tuple[int, int] | None:

@@ -175,7 +175,7 @@ def _collective(row: CollectiveChange) -> dict[str, Any]:
 def _side(side: JobTable, num_steps: int) -> dict[str, Any]:
     return {
         "name": side.name,
-        "path": side.job,
+        "job": side.job,
         "num_ranks": side.num_ranks,
         "num_steps": num_steps or None,
         "unavailable": dict(side.missing),

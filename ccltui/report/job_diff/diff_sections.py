@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -135,7 +135,7 @@ def _collectives(found: JobComparison) -> Section:
     ]
     header = ("collective", "dim", "ranks", "size", "A calls", "B calls", *_NUMBERS)
     note = _more(len(found.collectives))
-    return Section("collectives", header, rows, ("left", "left", *["right"] * 8), note)
+    return Section("collectives", header, rows, _align(2, 8), note)
 
 
 def _work(found: JobComparison, works: Sequence[WorkChange], what: str) -> Section:
@@ -153,12 +153,11 @@ def _work(found: JobComparison, works: Sequence[WorkChange], what: str) -> Secti
     ]
     second = "class" if what == "kernel" else "shapes"
     header = (what, second, "A calls", "B calls", *_NUMBERS, "± 95 %", "max/mean", "change")
-    align: tuple[Align, ...] = ("left", "left", *["right"] * 8)
     basis = "ms of a rank in a step" if found.by_step else "ms, the sum of all ranks"
     note = (
         f"{basis}; max/mean: the longest rank over the mean of ranks. {_more(len(works))}".strip()
     )
-    return Section(f"{what}s", header, rows, align, note)
+    return Section(f"{what}s", header, rows, _align(2, 8), note)
 
 
 def _spread(found: JobComparison, row: WorkChange) -> str:
@@ -211,5 +210,5 @@ def _more(number: int) -> str:
 
 
 def _align(left: int, right: int) -> tuple[Align, ...]:
-    sides: Iterable[Align] = [*["left"] * left, *["right"] * right]  # type: ignore[list-item]
-    return tuple(sides)
+    names: tuple[Align, Align] = ("left", "right")
+    return (names[0],) * left + (names[1],) * right

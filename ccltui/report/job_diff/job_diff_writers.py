@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ccltui.metrics.compare.compare_jobs import JobComparison
 from ccltui.report.csv_text import csv_text
@@ -54,16 +54,16 @@ def write_csv(found: JobComparison) -> bytes:
     """Csv with a line per row of every table, unrounded; an absent value is an empty cell."""
     record = document(found)
     rows: list[tuple[str, ...]] = [_CSV_HEADER]
-    timed = [("step", record["step_time"], "", ())]
-    timed += [("kind", row, "", ()) for row in record["kinds"]]
-    timed += [("straggler", row, "", ()) for row in record["stragglers"]]
+    rows.append(_csv_row("step", record["step_time"]))
+    rows += [_csv_row("kind", row) for row in record["kinds"]]
+    rows += [_csv_row("straggler", row) for row in record["stragglers"]]
     for section, second in (("kernel", "class"), ("operator", "shapes")):
-        timed += [
-            (section, row, row[second] or "", [(row[s] or {}).get("calls", 0) for s in "ab"])
+        rows += [
+            _csv_row(section, row, row[second], [(row[s] or {}).get("calls", 0) for s in "ab"])
             for row in record[f"{section}s"]
         ]
-    timed += [
-        (
+    rows += [
+        _csv_row(
             "collective",
             row,
             f"{row['dim']}, {row['group_size']} ranks, {row['message_bytes']} bytes",
@@ -71,16 +71,20 @@ def write_csv(found: JobComparison) -> bytes:
         )
         for row in record["collectives"]
     ]
-    for section, row, detail, calls in timed:
-        keys = ("a_ms", "b_ms", "delta_ms", "delta_pct", "half_width_ms")
-        numbers = (cell_text(row[key]) for key in keys)
-        change = row.get("status") or row["direction"] or ""
-        counted = [cell_text(one) for one in calls] or ["", ""]
-        rows.append((section, row["name"] or "", detail, *numbers, change, *counted))
     for part in record["waterfall"]:
         numbers = (cell_text(part[key]) for key in ("a_ms", "b_ms", "delta_ms"))
         rows.append(("part", part["part"], part["kind"], *numbers, "", "", "", "", ""))
     return csv_text(rows).encode()
+
+
+def _csv_row(
+    section: str, row: Mapping[str, Any], detail: str | None = "", calls: Sequence[float] = ()
+) -> tuple[str, ...]:
+    keys = ("a_ms", "b_ms", "delta_ms", "delta_pct", "half_width_ms")
+    numbers = [cell_text(row[key]) for key in keys]
+    change = row.get("status") or row["direction"] or ""
+    counted = [cell_text(one) for one in calls] or ["", ""]
+    return (section, row["name"] or "", detail or "", *numbers, change, *counted)
 
 
 def write_json(found: JobComparison) -> bytes:
