@@ -54,6 +54,9 @@ def parser() -> args.Parser:
     )
     args.add_gate(result, "exit with 4 if the condition holds; may be repeated")
     args.add_gate_reports(result)
+    result.add_argument(
+        "--traces", action="store_true", help="compare the traces of runs instead of their results"
+    )
     diff_jobs.add_arguments(result)
     args.add_general(result)
     return result
@@ -79,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     if in_parts:
         return _compare_jobs(options)
     a, b = side(options.a), side(options.b)
-    if are_jobs(a, b):
+    if are_jobs(a, b) or (options.traces and a.has_traces and b.has_traces):
         return _compare_jobs(options)
     from ccltui.metrics.compare.compare_profiles import ProfileComparison  # noqa: PLC0415
     from ccltui.metrics.compare.sides import compare_sides  # noqa: PLC0415
@@ -91,6 +94,8 @@ def run(arguments: Sequence[str]) -> int:
 
         write_report(profiles.PROFILE_WRITERS[options.format](found), options.output)
         return _gated(options, profiles.gate_values(found), "")
+    if found.comparability.verdict == "unknown" and a.has_traces and b.has_traces:
+        return _compare_jobs(options)  # the results of the runs state too little of their work
     write_report(WRITERS[options.format](found), options.output)
     refused = found.verdict == "not comparable"
     status = _gated(options, gate_values(found), found.why if refused else "")

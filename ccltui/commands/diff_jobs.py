@@ -89,7 +89,7 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
         loading = _loading(path, parts, options)
         if loading not in loaded:
             loaded[loading] = load_job(loading)
-            _print_problems(loaded[loading])
+            _print_problems(loaded[loading], loading)
         view = view_of(loaded[loading], _selection(selection, parts))
         tables.append(job_table(view, _name(path, parts)))
     is_whole = all(one.complete and not one.job.failures for one in loaded.values())
@@ -111,7 +111,11 @@ def _name(path: str, parts: Sequence[Selected]) -> str:
     return printable(" ".join([name, *(one.text for one in parts)]))
 
 
-def _print_problems(loaded: LoadedJob) -> None:
+def _print_problems(loaded: LoadedJob, loading: LoadOptions) -> None:
+    from ccltui.commands.measure import print_captures  # noqa: PLC0415  (numpy)
+
+    if loading.iteration is None and loading.capture is None:
+        print_captures(loaded.job)
     for failure in loaded.job.failures:
         print_message(failure.error)
     if not loaded.complete:

@@ -194,7 +194,7 @@ def measure(
         if debug and failure.defect:
             sys.stderr.write(failure.defect)
     if loading.iteration is None and loading.capture is None:
-        _print_captures(loaded.job)
+        print_captures(loaded.job)
     view = view_of(loaded, selection)
     results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
     if not loaded.complete:
@@ -205,7 +205,7 @@ def measure(
     return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 
-def _print_captures(job: Job) -> None:
+def print_captures(job: Job) -> None:
     """Print which of several captures was opened by default."""
     others = [one.name for one in job.discovery.captures if one.name != job.capture.name]
     if others:
