@@ -125,7 +125,8 @@ class JobComparison:
         by_step: whether times are of a step; else of all the measured time.
         step_time: marker time of a step on its slowest rank; without steps the measured time.
         kinds: computation, exposed communication, copies and idle time of a step.
-        waterfall: parts whose differences add up to that of ``step_time``, the largest first.
+        waterfall: parts whose differences add up to that of ``step_time``, the largest first;
+            empty where a side has no parts.
         dimensions: exposed communication by dimension.
         kernels: device work by name, what changed beyond the noise first, then by difference.
         operators: device work by operator and shapes, in the same order.
@@ -250,8 +251,11 @@ def _kinds(a: JobTable, b: JobTable, block: tuple[int, int]) -> tuple[TimeChange
 
 
 def _waterfall(a: JobTable, b: JobTable, whole: TimeChange) -> tuple[PartChange, ...]:
-    """Parts of both sides; what they leave of the whole is the remainder."""
-    if whole.a is None or whole.b is None:
+    """Parts of both sides; what they leave of the whole is the remainder.
+
+    None where a side is not divided, as without device work.
+    """
+    if whole.a is None or whole.b is None or not a.parts_ms or not b.parts_ms:
         return ()
     parts = dict.fromkeys((*a.parts_ms, *b.parts_ms))
     rows = [PartChange(one, a.parts_ms.get(one, 0.0), b.parts_ms.get(one, 0.0)) for one in parts]
