@@ -49,6 +49,10 @@ def run(arguments: Sequence[str]) -> int:
             f"see {PROG} --help"
         )
     if options.metric or options.fail_if:
+        if options.other is not None:
+            raise GrammarError(
+                "metrics are of one directory; ccltui diff A B prints what differs between two"
+            )
         return _print_metrics(options)
     return _explore(options, arguments)
 
@@ -64,6 +68,9 @@ def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui DIR``."""
     result = args.Parser(prog=PROG, usage=usage(), description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    result.add_argument(
+        "other", nargs="?", metavar="B", help="a second directory: its Compare pane compares both"
+    )
     _add_report(result)
     args.add_selection(result)
     args.add_capture(result)
@@ -131,6 +138,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
     _check_exists(options.trace)
+    if options.other is not None:
+        _check_exists(options.other)
     if options.serve is not None:
         return explore.serve(options, arguments)
     if not explore.has_terminal():

@@ -34,6 +34,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 _WITHOUT_VERB: Final = (
     ("DIR [options]", "explore the traces"),
+    ("A B [options]", "explore A, and compare B with it"),
     ("DIR --metric NAME [options]", "print metrics"),
     ("--list-metrics", "list the metrics"),
     ("--keys", "list the keys of the explorer"),

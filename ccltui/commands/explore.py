@@ -122,6 +122,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOption
                 mouse=_first(options.mouse, config.mouse, default=True),
                 record=options.record,
                 replay=options.replay,
+                against=options.other,
                 keys=_keys_of(config),
                 functions=functions,
             ),

@@ -25,6 +25,8 @@ Direction = Literal["longer", "shorter", "not distinguishable", ""]
 """Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
 Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 
+MOST_TESTED: Final = 300
+"""Rows of a table of work with an interval: the longest; each further one would widen all."""
 REMAINDER: Final[Part] = ("remainder", "remainder")
 """Step time beyond the device time of a step: markers of the slowest rank, time between steps."""
 
@@ -312,6 +314,7 @@ def _half_widths(
     out.
     """
     keys = [key for key in works[0] if all(_is_regular(side.get(key)) for side in works)]
+    keys = sorted(keys, key=lambda key: -works[0][key].total_ns)[:MOST_TESTED]
     if not keys:
         return {}
     samples = [

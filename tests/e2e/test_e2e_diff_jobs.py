@@ -103,3 +103,12 @@ def test_a_wrong_part_is_one_line(job: Path, arguments: list[str], message: str)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_two_paths_without_the_explorer_are_referred_to_diff(job: Path) -> None:
+    metric = run(CCLTUI, job, job, "--metric", "iter_time")
+    absent = run(CCLTUI, job, "absent")
+
+    assert (metric.returncode, absent.returncode) == (2, 1)
+    assert "ccltui diff A B" in metric.stderr
+    assert "absent: no such file" in absent.stderr

@@ -15,6 +15,7 @@ MOST_ROWS: Final = 20
 """Rows of a table of text; csv and json have all of them."""
 _NAME_WIDTH: Final = 60
 _KINDS: Final = {"exposed": "exposed communication, waiting included"}
+_CHANGE_FIRST: Final = ("B - A ms", "percent", "A ms", "B ms")
 _NUMBERS: Final = ("A ms", "B ms", "B - A ms", "percent")
 
 
@@ -71,11 +72,11 @@ def sections(found: JobComparison) -> list[Section]:
 
 def _checks(found: JobComparison) -> Section:
     rows = [
-        (check.name, check.a, check.b, check.standing, "yes" if check.required else "no")
+        (check.name, check.standing, "yes" if check.required else "no", check.a, check.b)
         for check in found.checks.checks
         if check.required or check.a or check.b
     ]
-    header = ("property", "A", "B", "standing", "must be equal")
+    header = ("property", "standing", "must be equal", "A", "B")
     return Section("comparability", header, rows, ())
 
 
@@ -123,41 +124,48 @@ def _stragglers(found: JobComparison) -> Section:
 def _collectives(found: JobComparison) -> Section:
     rows = [
         (
+            *_change_first(row.time),
             row.key.operation,
             row.key.dim,
             str(row.key.group_size) if row.key.group_size > 0 else "",
             bytes_text(row.key.message_bytes) if row.key.message_bytes >= 0 else "",
             _count(row.calls[0]),
             _count(row.calls[1]),
-            *_numbers(row.time),
         )
         for row in found.collectives[:MOST_ROWS]
     ]
-    header = ("collective", "dim", "ranks", "size", "A calls", "B calls", *_NUMBERS)
-    note = _more(len(found.collectives))
-    return Section("collectives", header, rows, _align(2, 8), note)
+    header = (*_CHANGE_FIRST, "collective", "dim", "ranks", "size", "A calls", "B calls")
+    align = (*_align(0, 4), *_align(2, 4))
+    return Section("collectives", header, rows, align, _more(len(found.collectives)))
 
 
 def _work(found: JobComparison, works: Sequence[WorkChange], what: str) -> Section:
+    """Rows of device work: the differences first, since names may be wider than a terminal."""
     rows = [
         (
+            *_change_first(row.time),
             _short(row.key[0] or f"(no {what})"),
             _short(row.key[1]),
-            *(_count(0 if one is None else one.calls) for one in (row.a, row.b)),
-            *_numbers(row.time),
-            _width(row.time),
-            _spread(found, row),
             row.status,
+            _width(row.time),
+            *(_count(0 if one is None else one.calls) for one in (row.a, row.b)),
+            _spread(found, row),
         )
         for row in works[:MOST_ROWS]
     ]
     second = "class" if what == "kernel" else "shapes"
-    header = (what, second, "A calls", "B calls", *_NUMBERS, "± 95 %", "max/mean", "change")
+    counts = ("A calls", "B calls", "max/mean")
+    header = (*_CHANGE_FIRST, what, second, "change", "± 95 %", *counts)
     basis = "ms of a rank in a step" if found.by_step else "ms, the sum of all ranks"
     note = (
         f"{basis}; max/mean: the longest rank over the mean of ranks. {_more(len(works))}".strip()
     )
-    return Section(f"{what}s", header, rows, _align(2, 8), note)
+    return Section(f"{what}s", header, rows, (*_align(0, 4), *_align(3, 4)), note)
+
+
+def _change_first(row: TimeChange) -> tuple[str, str, str, str]:
+    of_a, of_b, delta, percent = _numbers(row)
+    return delta, percent, of_a, of_b
 
 
 def _spread(found: JobComparison, row: WorkChange) -> str:
