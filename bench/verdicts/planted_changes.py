@@ -81,7 +81,7 @@ def _side(
         facts=_FACTS,
         num_ranks=_RANKS,
         num_rank_steps=_RANKS * num_steps,
-        step_ms=per_step,
+        device_ms=per_step,
         parts_ms={("compute", "compute"): float(per_step.mean())},
         kinds_ms={"compute": per_step},
         kernels=kernels,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -21,14 +21,17 @@ from ccltui.metrics.compare.job_table import (
 )
 from ccltui.metrics.device.time_parts import KINDS, Part
 
+if TYPE_CHECKING:
+    from ccltui.parsers.array_types import F64
+
 Direction = Literal["longer", "shorter", "not distinguishable", ""]
 """Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
 Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 
 MOST_TESTED: Final = 300
 """Rows of a table of work with an interval: the longest; each further one would widen all."""
-REMAINDER: Final[Part] = ("remainder", "remainder")
-"""Step time beyond the device time of a step: markers of the slowest rank, time between steps."""
+REMAINDER: Final[Part] = ("remainder", "between_steps")
+"""Step time outside of the device parts of steps: between the last work of one and the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,9 @@ class JobComparison:
         b: tables of the second side.
         checks: whether both did the same work.
         by_step: whether times are of a step; else of all the measured time.
-        step_time: marker time of a step on its slowest rank; without steps the measured time.
+        step_time: time of a step on the devices; by markers where a side has no device work, and
+            without steps the measured time.
+        markers: marker time of a step on its slowest rank.
         kinds: computation, exposed communication, copies and idle time of a step.
         waterfall: parts whose differences add up to that of ``step_time``, the largest first;
             empty where a side has no parts.
@@ -143,6 +148,7 @@ class JobComparison:
     checks: JobChecks
     by_step: bool
     step_time: TimeChange
+    markers: TimeChange | None
     kinds: tuple[TimeChange, ...]
     waterfall: tuple[PartChange, ...]
     dimensions: tuple[DimensionChange, ...]
@@ -200,17 +206,23 @@ def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
     by_step = a.has_steps and b.has_steps
     if not by_step:
         a, b = a.without_steps(), b.without_steps()
-    block = (block_length(a.step_ms), block_length(b.step_ms)) if by_step else (1, 1)
-    found = mean_differences(a.step_ms, b.step_ms, block=block) if by_step else None
-    step_time = _step_time(a, b, by_step=by_step)
-    if found is not None and found.half_width is not None:
-        step_time = TimeChange(step_time.name, step_time.a, step_time.b, float(found.half_width[0]))
+    on_device = len(a.device_ms) > 0 and len(b.device_ms) > 0
+    steps = (a.device_ms, b.device_ms) if on_device else (a.marker_ms, b.marker_ms)
+    by_step = by_step and min(map(len, steps)) > 0
+    block = (block_length(steps[0]), block_length(steps[1])) if by_step else (1, 1)
+    step_time = TimeChange("measured time", _whole(a), _whole(b))
+    if by_step:
+        step_time = _steps("step time" if on_device else "step marker", steps, block)
+    markers = None
+    if by_step and on_device and len(a.marker_ms) and len(b.marker_ms):
+        markers = _steps("step marker", (a.marker_ms, b.marker_ms), block)
     return JobComparison(
         a=a,
         b=b,
         checks=checks,
         by_step=by_step,
         step_time=step_time,
+        markers=markers,
         kinds=_kinds(a, b, block) if by_step else (),
         waterfall=_waterfall(a, b, step_time),
         dimensions=_dimensions(a, b, by_step=by_step),
@@ -218,16 +230,15 @@ def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
         operators=_works(a, b, (a.operators, b.operators), block, by_step=by_step),
         collectives=_collectives(a, b, by_step=by_step),
         stragglers=_stragglers(a, b),
-        count=(a.num_steps, b.num_steps),
-        blocks=(0, 0) if found is None else found.blocks,
+        count=(len(steps[0]), len(steps[1])),
+        blocks=(len(steps[0]) // block[0], len(steps[1]) // block[1]),
     )
 
 
-def _step_time(a: JobTable, b: JobTable, *, by_step: bool) -> TimeChange:
-    if by_step:
-        return TimeChange("step time", float(a.step_ms.mean()), float(b.step_ms.mean()))
-    times = [_whole(side) for side in (a, b)]
-    return TimeChange("measured time", *times)
+def _steps(name: str, steps: tuple[F64, F64], block: tuple[int, int]) -> TimeChange:
+    found = mean_differences(*steps, block=block)
+    half = None if found.half_width is None else float(found.half_width[0])
+    return TimeChange(name, float(steps[0].mean()), float(steps[1].mean()), half)
 
 
 def _whole(side: JobTable) -> float | None:

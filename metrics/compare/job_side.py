@@ -34,7 +34,7 @@ from ccltui.metrics.workload.job_steps import step_times
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.array_types import F64
+    from ccltui.parsers.array_types import F64, I64
 
 _T = TypeVar("_T")
 
@@ -73,11 +73,11 @@ def job_table(view: View, name: str) -> JobTable:
 
     ranks = attempt("kernels", lambda: device_ranks(view)) or []
     times = attempt("steps", lambda: step_times(view))
-    ids = () if times is None else times.ids
     by_steps = all(rank.by_steps for rank in ranks)
     num_rank_steps = sum(len(rank.step_windows) for rank in ranks) if by_steps else 0
     per = num_rank_steps or len(ranks)
-    measured = ids if num_rank_steps else ()
+    measured = _common_steps(ranks) if num_rank_steps else ()
+    device_ms, kinds_ms = _by_kind(ranks, measured)
     divided = attempt("parts", lambda: _divided(view, ranks, per)) if ranks else None
     parts, waits = divided or ({}, {})
     operators = attempt("operators", lambda: _operators(ranks, measured)) or {}
@@ -87,9 +87,10 @@ def job_table(view: View, name: str) -> JobTable:
         facts=_facts(view, operators),
         num_ranks=len(ranks) or len(view.ranks),
         num_rank_steps=num_rank_steps,
-        step_ms=np.array([] if times is None else times.slowest_ns, np.float64) / 1e6,
+        device_ms=device_ms,
+        marker_ms=np.array([] if times is None else times.slowest_ns, np.float64) / 1e6,
         parts_ms=parts,
-        kinds_ms=_kinds_by_step(ranks, measured) if measured and parts else {},
+        kinds_ms=kinds_ms if parts else {},
         kernels=_work(ranks, by_name, measured) if ranks else {},
         operators=operators,
         collectives=_collectives(view),
@@ -136,29 +137,51 @@ def _waits(view: View, ranks: Sequence[RankView], per: int) -> dict[str, float]:
     }
 
 
-def _kinds_by_step(ranks: Sequence[RankView], ids: Sequence[int]) -> dict[str, F64]:
-    """Time of each kind of parts by step, mean over the ranks that have the step.
+def _common_steps(ranks: Sequence[RankView]) -> tuple[int, ...]:
+    """Steps in which every rank has device work, in order."""
+    found = [{step for step, _, _ in rank.step_windows} for rank in ranks]
+    return tuple(sorted(set.intersection(*found))) if found else ()
+
+
+def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[str, F64]]:
+    """Time of each step in ms and its kinds of parts, means over ranks, each float64 [steps].
 
     Waiting is exposed communication too: both kinds are one here.
     """
+    if not ids:
+        return np.empty(0), {}
     total = {kind: np.zeros(len(ids)) for kind in (COMPUTE, "exposed", "copies", "idle")}
-    place = {step: row for row, step in enumerate(ids)}
-    seen = np.zeros(len(ids))
+    step_ns = np.zeros(len(ids))
     for rank in ranks:
-        copies = rank.mem - rank.comp
+        begin, end = _periods(rank, ids)
         exposed = rank.comm - (rank.comp | rank.mem)
-        covered = {COMPUTE: rank.comp, "exposed": exposed, "copies": copies}
-        by_kind = {kind: rank.covered_by_step(part) for kind, part in covered.items()}
-        for step, start, end in rank.step_windows:
-            if step not in place:
-                continue
-            row, busy = place[step], 0
-            seen[row] += 1
-            for kind, of_step in by_kind.items():
-                total[kind][row] += of_step[step]
-                busy += of_step[step]
-            total["idle"][row] += end - start - busy
-    return {kind: values / np.maximum(seen, 1) / 1e6 for kind, values in total.items()}
+        idle = end - begin
+        step_ns += idle
+        kinds = ((COMPUTE, rank.comp), ("exposed", exposed), ("copies", rank.mem - rank.comp))
+        for kind, part in kinds:
+            covered = part.before(end) - part.before(begin)
+            total[kind] += covered
+            idle = idle - covered
+        total["idle"] += idle
+    scale = len(ranks) * 1e6
+    return step_ns / scale, {kind: values / scale for kind, values in total.items()}
+
+
+def _periods(rank: RankView, ids: Sequence[int]) -> tuple[I64, I64]:
+    """Begin and end of each step on a rank's device, int64 ns [steps], without overlap.
+
+    A step begins where the one before it ended, so that time between steps belongs to the later
+    one; the first, and one whose predecessor is not measured, with its own first work.
+    """
+    windows = {step: (start, end) for step, start, end in rank.step_windows}
+    begin, end = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    for row, step in enumerate(ids):
+        start, stop = windows[step]
+        before = int(end[row - 1]) if row else start
+        follows = row > 0 and ids[row - 1] == step - 1
+        begin[row] = before if follows else max(start, before)
+        end[row] = max(stop, int(begin[row]))
+    return begin, end
 
 
 def _operators(ranks: Sequence[RankView], ids: Sequence[int]) -> dict[WorkKey, Work]:

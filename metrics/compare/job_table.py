@@ -74,10 +74,15 @@ class JobTable:
         facts: properties of the job by name, "" where unknown.
         num_ranks: ranks with kernels, or all ranks where none has.
         num_rank_steps: measured steps of all ranks with kernels together, 0 without steps.
-        step_ms: marker time of each step on its slowest rank, float64 [steps].
+        device_ms: time of each step on the devices, from the end of the step before to its own end,
+            mean over ranks, float64 [steps]; empty without device work by steps. It holds the time
+            between steps, and of steps that overlap none twice.
+        marker_ms: marker time of each step on its slowest rank, as in `iter_time`, float64 [steps].
+            Where the host runs ahead of the devices, it is not the time that a step takes.
         parts_ms: time of each part of `step_composition`: of a rank in a step, or of a rank in all
             of the measured time without steps.
-        kinds_ms: time of each kind of parts in each step, mean over ranks, float64 [steps].
+        kinds_ms: time of each kind of parts in each step, mean over ranks, float64 [steps]; they
+            add up to ``device_ms``.
         kernels: device work by name and class.
         operators: device work by host operator and shapes.
         collectives: by operation, dimension, group size and message size.
@@ -90,7 +95,8 @@ class JobTable:
     facts: Standing
     num_ranks: int
     num_rank_steps: int = 0
-    step_ms: F64 = field(default_factory=lambda: np.empty(0))
+    device_ms: F64 = field(default_factory=lambda: np.empty(0))
+    marker_ms: F64 = field(default_factory=lambda: np.empty(0))
     parts_ms: Mapping[Part, float] = field(default_factory=dict)
     kinds_ms: Mapping[str, F64] = field(default_factory=dict)
     kernels: Mapping[WorkKey, Work] = field(default_factory=dict)
@@ -102,12 +108,12 @@ class JobTable:
     @property
     def has_steps(self) -> bool:
         """Whether times are known by step."""
-        return len(self.step_ms) > 0 and (self.num_rank_steps > 0 or not self.parts_ms)
+        return self.num_steps > 0
 
     @property
     def num_steps(self) -> int:
-        """Number of measured steps, those that every marking rank has."""
-        return len(self.step_ms)
+        """Number of measured steps, those that every rank has."""
+        return len(self.device_ms) or len(self.marker_ms)
 
     def without_steps(self) -> JobTable:
         """Return the table with times of all the measured time of a rank instead of a step."""
@@ -115,7 +121,8 @@ class JobTable:
         return replace(
             self,
             num_rank_steps=0,
-            step_ms=np.empty(0),
+            device_ms=np.empty(0),
+            marker_ms=np.empty(0),
             parts_ms={part: ms * times for part, ms in self.parts_ms.items()},
             kinds_ms={},
             waits_ms={name: ms * times for name, ms in self.waits_ms.items()},

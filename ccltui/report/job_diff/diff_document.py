@@ -20,9 +20,11 @@ BASIS: Final = {
     "the spread is unknown",
     "half_width": "half of the 95 % interval of the difference: studentised bootstrap over steps; "
     "for kernels and operators the intervals hold for all rows at once",
-    "step_time": "markers on the slowest rank, mean over steps",
-    "waterfall": "parts of step_composition, mean over ranks; the remainder is step time outside "
-    "of the device time of a step: between steps, and on the slowest rank",
+    "step_time": "from the end of the device work of one step to that of the next, mean over ranks "
+    "and steps; by markers where a side has no device work by steps",
+    "step_marker": "avg_iter_time_ms of iter_time: markers on the slowest rank, mean over steps",
+    "waterfall": "parts of step_composition, mean over ranks; the remainder is idle time between "
+    "the device work of steps",
     "kernels": "mean over ranks and steps; without steps the sum over all ranks",
     "collectives": "transfer time, the shortest duration of a member, of all groups of the size",
 }
@@ -58,6 +60,7 @@ def document(found: JobComparison) -> dict[str, Any]:
             "num_steps": list(found.count),
             "num_blocks": list(found.blocks),
         },
+        "step_marker": None if found.markers is None else time_record(found.markers),
         "kinds": [time_record(row) for row in found.kinds],
         "waterfall": [
             {
@@ -101,6 +104,7 @@ def gate_values(found: JobComparison) -> dict[str, Any]:
     }
     return {
         "step_time": time_record(found.step_time),
+        "step_marker": time_record(found.markers or found.step_time),
         **{f"{name}_time" if name != "exposed" else name: row for name, row in kinds.items()},
         "parts": parts,
         "kernels": _by_name(found, found.kernels, "class"),

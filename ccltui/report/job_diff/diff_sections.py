@@ -14,7 +14,11 @@ from ccltui.report.text_layout import Align, bytes_text
 MOST_ROWS: Final = 20
 """Rows of a table of text; csv and json have all of them."""
 _NAME_WIDTH: Final = 60
-_KINDS: Final = {"exposed": "exposed communication, waiting included"}
+_KINDS: Final = {
+    "exposed": "exposed communication, waiting included",
+    "idle": "idle, between steps included",
+    "step marker": "step marker, slowest rank",
+}
 _CHANGE_FIRST: Final = ("B - A ms", "percent", "A ms", "B ms")
 _NUMBERS: Final = ("A ms", "B ms", "B - A ms", "percent")
 
@@ -83,7 +87,7 @@ def _checks(found: JobComparison) -> Section:
 def _times(found: JobComparison) -> Section:
     rows = [
         (_KINDS.get(row.name, row.name), *_numbers(row), _width(row), row.direction)
-        for row in (found.step_time, *found.kinds)
+        for row in (found.step_time, *found.kinds, *([found.markers] if found.markers else []))
     ]
     header = ("time of a step" if found.by_step else "time", *_NUMBERS, "± 95 %", "change")
     note = "" if not found.too_few else f"No interval: {found.too_few}."
@@ -188,11 +192,15 @@ def _width(row: TimeChange) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else f"{value:,.3f}"
+    return "" if value is None else f"{_rounded(value):,.3f}"
 
 
 def _signed(value: float) -> str:
-    return f"{value:+,.3f}"
+    return f"{_rounded(value):+,.3f}"
+
+
+def _rounded(value: float) -> float:
+    return round(value, 3) + 0.0  # no minus before a zero
 
 
 def _count(value: float) -> str:
@@ -205,7 +213,7 @@ def _bytes(value: float) -> str:
 
 def _part(part: tuple[str, str]) -> str:
     if part == REMAINDER:
-        return "outside of the device time of a step"
+        return "idle: between steps"
     return part_name({"kind": part[0], "part": part[1]})
 
 

@@ -30,7 +30,8 @@ def side(*step_ms: float, name: str = "A", **more: object) -> JobTable:
         facts=FACTS,
         num_ranks=2,
         num_rank_steps=2 * len(step_ms),
-        step_ms=np.array(step_ms),
+        device_ms=np.array(step_ms),
+        marker_ms=np.array(step_ms),
         parts_ms={("compute", "compute"): sum(step_ms) / max(len(step_ms), 1)},
         kinds_ms={"compute": np.array(step_ms)},
     )

@@ -59,7 +59,7 @@ def test_parts_and_kernels_are_those_of_the_metrics(view: View) -> None:
         assert work.calls == row["calls"]
         assert work.total_ns / 1e6 == pytest.approx(row["total_ms"])
     times = details(view, "iter_time")
-    assert table.step_ms.mean() == pytest.approx(times["avg_iter_time_ms"])
+    assert table.marker_ms.mean() == pytest.approx(times["avg_iter_time_ms"])
 
 
 def test_times_by_step_add_up_to_the_totals(view: View) -> None:
@@ -72,7 +72,62 @@ def test_times_by_step_add_up_to_the_totals(view: View) -> None:
     assert gemm.per_rank_ns == {"0": 220_000, "1": 226_000}
     by_kind = {kind: values.sum() for kind, values in table.kinds_ms.items()}
     assert by_kind["compute"] == pytest.approx(4 * table.parts_ms["compute", "compute"])
-    assert sum(by_kind.values()) == pytest.approx(4 * math.fsum(table.parts_ms.values()))
+    # The gaps of 1 us between the last work of a step and the next belong to the step time.
+    gaps_ms = 3 * 0.001
+    assert sum(by_kind.values()) == pytest.approx(4 * math.fsum(table.parts_ms.values()) + gaps_ms)
+    assert table.device_ms.tolist() == pytest.approx([0.099, 0.1, 0.1, 0.1])
+    assert table.device_ms.sum() == pytest.approx(sum(by_kind.values()))
+
+
+def ahead(number: int, gemm_us: float) -> RankTrace:
+    """Six steps whose markers last 10 us each, while the device computes ``gemm_us`` in a step."""
+    return rank_trace(
+        number,
+        annotations=[step(i, i * 10, 10) for i in range(6)],
+        runtime=[launch(i + 1, i * 10) for i in range(6)],
+        gpu=[
+            Event("gemm", 5 + i * gemm_us, gemm_us - 0.5 * (i % 2), correlation=i + 1)
+            for i in range(6)
+        ],
+    )
+
+
+def test_a_host_that_runs_ahead_does_not_shorten_the_step_time() -> None:
+    sides = [job_table(View(job(ahead(0, gemm), ahead(1, gemm))), "x") for gemm in (100, 120)]
+
+    found = compare_jobs(*sides)
+
+    assert (found.step_time.name, found.step_time.direction) == ("step time", "longer")
+    assert found.step_time.delta == pytest.approx(0.02, rel=0.01)
+    assert found.markers is not None
+    assert (found.markers.a, found.markers.b) == (0.01, 0.01)
+    assert math.fsum(row.delta for row in found.waterfall) == pytest.approx(found.step_time.delta)
+
+
+def test_steps_that_overlap_on_the_device_are_counted_once() -> None:
+    """Every step has a kernel on a second stream that ends in the middle of the next step."""
+    trace = rank_trace(
+        0,
+        annotations=[step(i, i * 100, 100) for i in range(4)],
+        runtime=[launch(i + 1, i * 100) for i in range(4)],
+        gpu=sorted(
+            (
+                event
+                for i in range(4)
+                for event in (
+                    Event("gemm", i * 100, 90, correlation=i + 1),
+                    Event("tail", i * 100 + 50, 100, track=9, correlation=i + 1),
+                )
+            ),
+            key=lambda event: event.start_us,
+        ),
+    )
+
+    table = job_table(View(job(trace)), "A")
+
+    assert table.device_ms.tolist() == pytest.approx([0.15, 0.1, 0.1, 0.1])
+    assert sum(values.sum() for values in table.kinds_ms.values()) == pytest.approx(0.45)
+    assert table.kinds_ms["compute"].sum() == pytest.approx(0.45)
 
 
 def test_a_rank_against_another(view: View) -> None:
