@@ -22,8 +22,9 @@ Of two sides of three values all orders are equally likely without a difference,
 all values of one side above those of the other: no test at 5 % can reject. Of four it is 1 in 35.
 """
 DRAWS: Final = 2_000
-DRAWS_TOGETHER: Final = 8_000
-"""Draws for many quantities: the quantiles of single ones lie further out."""
+DRAWS_EACH: Final = 200
+"""Draws for each of many quantities: ten beyond its quantile, which lies further out."""
+MOST_DRAWS: Final = 8_000
 LEVEL: Final = 0.95
 _SMALLEST_ERROR: Final = 1e-3
 """Least standard error of a resample as a share of that of the sample.
@@ -71,7 +72,7 @@ def mean_differences(
     if min(blocks) < LEAST:
         return Differences(delta, None, count, blocks)
     random = np.random.default_rng(seed)
-    draws = DRAWS_TOGETHER if together else DRAWS
+    draws = min(max(DRAWS, DRAWS_EACH * len(delta)), MOST_DRAWS) if together else DRAWS
     resampled = [_resampled(side, random, draws) for side in grouped]
     error = np.sqrt(sum(side.var(axis=0, ddof=1) / len(side) for side in grouped))
     least = np.maximum(error * _SMALLEST_ERROR, np.finfo(np.float64).tiny)

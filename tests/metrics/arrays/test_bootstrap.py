@@ -8,29 +8,29 @@ import pytest
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
 
 
-@pytest.mark.parametrize("n", [4, 10, 30])
+@pytest.mark.parametrize("n", [4, 20])
 def test_the_interval_holds_the_true_difference_in_about_95_percent(n: int) -> None:
     random = np.random.default_rng(n)
     held = 0
-    for seed in range(200):
+    for seed in range(100):
         a, b = random.normal(10, 2, n), random.normal(11, 1, n)
         found = mean_differences(a, b, seed=seed)
         assert found.half_width is not None
         held += abs(float(found.delta[0]) - 1) <= found.half_width[0]
 
-    assert held >= 0.9 * 200
+    assert held >= 0.88 * 100
 
 
 def test_skewed_times_are_covered_too() -> None:
     random = np.random.default_rng(3)
     held = 0
-    for seed in range(200):
+    for seed in range(100):
         a, b = random.lognormal(0, 0.8, 20), random.lognormal(0, 0.8, 20)
         found = mean_differences(a, b, seed=seed)
         assert found.half_width is not None
         held += abs(float(found.delta[0])) <= found.half_width[0]
 
-    assert held >= 0.9 * 200
+    assert held >= 0.88 * 100
 
 
 def test_fewer_than_four_values_have_no_interval() -> None:
@@ -65,13 +65,13 @@ def test_constant_values_differ_for_certain() -> None:
 def test_intervals_of_many_quantities_together_rarely_miss_any() -> None:
     random = np.random.default_rng(7)
     missed = 0
-    for seed in range(100):
-        a, b = random.normal(0, 1, (15, 50)), random.normal(0, 1, (15, 50))
+    for seed in range(40):
+        a, b = random.normal(0, 1, (15, 15)), random.normal(0, 1, (15, 15))
         found = mean_differences(a, b, together=True, seed=seed)
         assert found.half_width is not None
         missed += bool((np.abs(found.delta) > found.half_width).any())
 
-    assert missed <= 12
+    assert missed <= 6
 
 
 def test_correlated_steps_are_averaged_in_blocks() -> None:
@@ -96,3 +96,17 @@ def test_too_few_blocks_have_no_interval() -> None:
     found = mean_differences(np.arange(12.0), np.arange(12.0), block=(4, 1))
 
     assert (found.half_width, found.blocks) == (None, (3, 12))
+
+
+def test_one_quantity_with_a_long_tail_does_not_widen_the_others() -> None:
+    random = np.random.default_rng(2)
+    calm = random.normal(10, 0.1, (2, 6, 1))
+    late = np.full((2, 6, 1), 5.0) + random.normal(0, 1e-6, (2, 6, 1))
+    late[:, 3] = 50.0  # one late step a side
+
+    alone = mean_differences(calm[0], calm[1], together=True)
+    found = mean_differences(*np.concatenate([calm, late], axis=2), together=True)
+
+    assert alone.half_width is not None
+    assert found.half_width is not None
+    assert found.half_width[0] < 3 * alone.half_width[0]
