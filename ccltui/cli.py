@@ -147,7 +147,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             "the explorer needs a terminal; for numbers without one add --metric NAME, "
             "or --metric all"
         )
-    return explore.run(options, LoadOptions.of(options.trace, options), args.selection_of(options))
+    loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)
+    return explore.run(options, loading, selection, against=options.other)
 
 
 def _check_exists(path: str) -> None:
