@@ -110,3 +110,12 @@ def test_one_quantity_with_a_long_tail_does_not_widen_the_others() -> None:
     assert alone.half_width is not None
     assert found.half_width is not None
     assert found.half_width[0] < 3 * alone.half_width[0]
+
+
+def test_a_late_step_does_not_hide_a_change_many_times_larger() -> None:
+    late, short = np.array([57.0, 57.01, 57.0, 60.9, 64.8, 57.02]), np.array([10, 10.1, 10, 9.9])
+
+    found = mean_differences(late, short)
+
+    assert found.half_width is not None
+    assert found.half_width[0] < 20 < -found.delta[0]
