@@ -136,6 +136,19 @@ def add_gate(parser: argparse._ActionsContainer, help_text: str) -> None:
     )
 
 
+def add_gate_reports(parser: argparse._ActionsContainer) -> None:
+    """Add the options that write the outcome of gates for CI systems."""
+    parser.add_argument(
+        "--junit", metavar="FILE", help="write the outcome of every --fail-if as JUnit XML to FILE"
+    )
+    parser.add_argument(
+        "--github",
+        action="store_true",
+        help="print every --fail-if that holds as an annotation of GitHub Actions, on standard "
+        "error",
+    )
+
+
 def add_capture(parser: argparse.ArgumentParser) -> None:
     """Add the options that select a capture and assign ranks to files."""
     group = parser.add_argument_group("what to open")

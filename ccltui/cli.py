@@ -49,6 +49,10 @@ def run(arguments: Sequence[str]) -> int:
             f"see {PROG} --help"
         )
     if options.metric or options.fail_if:
+        if options.other is not None:
+            raise GrammarError(
+                "metrics are of one directory; ccltui diff A B prints what differs between two"
+            )
         return _print_metrics(options)
     return _explore(options, arguments)
 
@@ -64,6 +68,9 @@ def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui DIR``."""
     result = args.Parser(prog=PROG, usage=usage(), description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    result.add_argument(
+        "other", nargs="?", metavar="B", help="a second directory: its Compare pane compares both"
+    )
     _add_report(result)
     args.add_selection(result)
     args.add_capture(result)
@@ -96,6 +103,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         'exit with 4 if the condition holds: "straggler_lag.mean_lag_us > 500"; without a key it '
         "tests the metric's headline value; may be repeated",
     )
+    args.add_gate_reports(group)
 
 
 def _print_metrics(options: argparse.Namespace) -> int:
@@ -110,6 +118,8 @@ def _print_metrics(options: argparse.Namespace) -> int:
             output=options.output,
             detail=options.detail,
             debug=options.debug,
+            junit=options.junit,
+            github=options.github,
         ),
         LoadOptions.of(options.trace, options),
         args.selection_of(options),
@@ -121,11 +131,15 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         "--format": options.format is not None,
         "--output": options.output is not None,
         "--detail": options.detail,
+        "--junit": options.junit is not None,
+        "--github": options.github,
     }
     for name, given in headless.items():
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
     _check_exists(options.trace)
+    if options.other is not None:
+        _check_exists(options.other)
     if options.serve is not None:
         return explore.serve(options, arguments)
     if not explore.has_terminal():
@@ -133,7 +147,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             "the explorer needs a terminal; for numbers without one add --metric NAME, "
             "or --metric all"
         )
-    return explore.run(options, LoadOptions.of(options.trace, options), args.selection_of(options))
+    loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)
+    return explore.run(options, loading, selection, against=options.other)
 
 
 def _check_exists(path: str) -> None:

@@ -19,7 +19,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
     "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
-    "diff": Verb("diff_command", "A B [options]", "compare two runs"),
+    "diff": Verb("diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"),
     "doctor": Verb(
         "doctor_command", "DIR [options]", "check the files of DIR; --environment: this machine"
     ),
@@ -38,6 +38,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 _WITHOUT_VERB: Final = (
     ("DIR [options]", "explore the traces"),
+    ("A B [options]", "explore A, and compare B with it"),
     ("DIR --metric NAME [options]", "print metrics"),
     ("--list-metrics", "list the metrics"),
     ("--keys", "list the keys of the explorer"),

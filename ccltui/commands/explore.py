@@ -92,8 +92,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOptions) -> int:
-    """Open the explorer and return the exit status.
+def run(
+    options: argparse.Namespace,
+    loading: LoadOptions,
+    selection: ViewOptions,
+    against: str | None = None,
+) -> int:
+    """Open the explorer and return the exit status; ``against`` is a path to compare with.
 
     Raises GrammarError for options that apply to printed metrics only.
     """
@@ -122,6 +127,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOption
                 mouse=_first(options.mouse, config.mouse, default=True),
                 record=options.record,
                 replay=options.replay,
+                against=against,
                 keys=_keys_of(config),
                 functions=functions,
             ),

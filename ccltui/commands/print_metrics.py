@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,6 +34,8 @@ class PrintOptions(Struct, frozen=True):
     output: str | None = None
     detail: bool = False
     debug: bool = False
+    junit: str | None = None
+    github: bool = False
 
 
 def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> int:
@@ -42,15 +45,17 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
     """
     metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
     check_overrides(selection.overrides, metrics)
-    problem = check_target(options.output)
-    if problem is not None:
-        raise GrammarError(problem)
+    for target in (options.output, options.junit):
+        problem = check_target(target)
+        if problem is not None:
+            raise GrammarError(problem)
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metrics))
     verdicts = [judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection)
     measured.print_messages(warnings=options.format in {"table", "csv"})
     print_gates(verdicts)
+    write_gate_reports(verdicts, "ccltui", junit_file=options.junit, github=options.github)
     return exit_codes.worst(measured.exit_status, *(gate_status(verdict) for verdict in verdicts))
 
 
@@ -89,3 +94,18 @@ def print_gates(verdicts: Sequence[Verdict]) -> None:
             print_message(f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})")
         elif verdict.problem is not None:
             print_message(f"gate not decided: {verdict.gate.text}: {verdict.problem}")
+
+
+def write_gate_reports(
+    verdicts: Sequence[Verdict], title: str, *, junit_file: str | None, github: bool
+) -> None:
+    """Write the outcome of gates for CI systems, where that is asked for."""
+    if junit_file is None and not github:
+        return
+    from ccltui.report.gate_reports import github_annotations, junit  # noqa: PLC0415  (xml)
+
+    if junit_file is not None:
+        write_report(junit(verdicts, title), junit_file)
+    if github:
+        for line in github_annotations(verdicts, title):
+            sys.stderr.write(f"{line}\n")

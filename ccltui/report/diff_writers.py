@@ -11,6 +11,7 @@ from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
+from ccltui.report.markdown_text import escaped, markdown_table
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import bytes_text, table, text_bytes
@@ -48,6 +49,18 @@ def write_csv(found: Comparison) -> bytes:
     return csv_text(rows).encode()
 
 
+def write_markdown(found: Comparison) -> bytes:
+    """The verdict, comparability and the numbers in markdown."""
+    checks = [_check_row(check) for check in found.comparability.checks if check.required]
+    lines = [f"# {escaped(headline(found))}", ""]
+    lines += [
+        f"- {side}: {escaped(_names(names))}" for side, names in (("A", found.a), ("B", found.b))
+    ]
+    lines += ["", *markdown_table(CHECK_HEADER, checks)]
+    lines += ["", *markdown_table(HEADER, [_row(row) for row in found.rows], _ALIGN)]
+    return text_bytes(lines)
+
+
 def write_json(found: Comparison) -> bytes:
     """One document, indented by 2."""
     return json_bytes(document(found), indent=True)
@@ -57,7 +70,13 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "table": write_table,
     "csv": write_csv,
     "json": write_json,
+    "md": write_markdown,
 }
+
+
+def gate_values(found: Comparison) -> dict[str, Any]:
+    """Return the values that conditions test, by name with underscores for blanks."""
+    return {row.name.replace(" ", "_"): _record(row) for row in found.rows}
 
 
 def document(found: Comparison) -> dict[str, Any]:

@@ -84,6 +84,24 @@ def judge(gate: Gate, result: Result) -> Verdict:
         why = "; ".join(f"{code}: {message}" for code, message in merged_reasons(result.reasons))
         return Verdict(gate, None, None, f"{gate.metric} is unavailable ({why})")
     value = result.value if not gate.key else _value_at(result.details, gate.key)
+    return _judged(gate, value)
+
+
+def judge_details(gate: Gate, details: Mapping[str, Any], headline: str) -> Verdict:
+    """Evaluate ``gate`` on nested values; its first name is a key of ``details``.
+
+    Args:
+        gate: the condition.
+        details: values by name.
+        headline: key that a condition without a key tests.
+    """
+    inner = _item(details, gate.metric)
+    if isinstance(inner, _Absent):
+        return Verdict(gate, None, None, f"there is no {gate.metric}{_hint(details, gate.metric)}")
+    return _judged(gate, _value_at(inner, gate.key or headline))
+
+
+def _judged(gate: Gate, value: Any) -> Verdict:
     if isinstance(value, _Absent):
         return Verdict(gate, None, None, f"{gate.metric} has no {gate.key}{value.hint}")
     if value is None:

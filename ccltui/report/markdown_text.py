@@ -18,6 +18,15 @@ def table_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(map(escaped, cells)) + " |"
 
 
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str] = ()
+) -> list[str]:
+    """Lines of a table; ``align`` is "left" or "right" for the first columns, left for others."""
+    rule = ["---:" if side == "right" else "---" for side in align]
+    rule += ["---"] * (len(header) - len(rule))
+    return [table_row(header), f"| {' | '.join(rule)} |", *map(table_row, rows)]
+
+
 def escaped(text: str) -> str:
     """Return ``text`` as safe text without tags, links, images, code spans or cell borders."""
     return _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Protocol
 from ccltui.metrics.compare.compare_profiles import Calls, Profile, ProfileComparison, ProfileRow
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
+from ccltui.report.markdown_text import escaped, markdown_table
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import table, text_bytes
@@ -44,7 +45,7 @@ class Writer(Protocol):
 
 
 def write_table(found: ProfileComparison) -> bytes:
-    """The bottleneck of each side, the rows by part, calls per backward, what cannot be said."""
+    """The bottleneck of each side, the rows by part, calls per backward, what the texts lack."""
     lines = [f"A  {safe_text(found.a.name)}: {safe_text(found.a.bottleneck)}"]
     lines += [f"B  {safe_text(found.b.name)}: {safe_text(found.b.bottleneck)}"]
     for part, title in _TITLES.items():
@@ -56,7 +57,7 @@ def write_table(found: ProfileComparison) -> bytes:
         rows_of_calls = [(name, _text(a), _text(b)) for name, a, b in calls]
         header = ("calls per backward pass", "A", "B")
         lines += ["", *table(header, rows_of_calls, align=("left", "right", "right"))]
-    lines += ["", "These texts do not tell:", *(f"- {safe_text(text)}" for text in found.unknown)]
+    lines += ["", "Not in these texts:", *(f"- {safe_text(text)}" for text in found.unknown)]
     return text_bytes(line.rstrip() for line in lines)
 
 
@@ -70,6 +71,30 @@ def write_csv(found: ProfileComparison) -> bytes:
         )
         rows.append((row.part, row.name, *map(cell_text, numbers), row.verdict))
     return csv_text(rows).encode()
+
+
+def write_markdown(found: ProfileComparison) -> bytes:
+    """The bottleneck of each side, the rows by part, and what the texts lack, in markdown."""
+    sides = (("A", found.a), ("B", found.b))
+    lines = [f"- {side}: {escaped(f'{one.name}: {one.bottleneck}')}" for side, one in sides]
+    for part, title in _TITLES.items():
+        rows = [_cells(row) for row in found.rows if row.part == part]
+        if rows:
+            lines += ["", *markdown_table((title, *_HEADER[1:]), rows, _ALIGN)]
+    lines += ["", "Not in these texts:", "", *(f"- {escaped(text)}" for text in found.unknown)]
+    return text_bytes(lines)
+
+
+def gate_values(found: ProfileComparison) -> dict[str, Any]:
+    """Return the values that conditions test: "range" and "kernel", each by name."""
+    values: dict[str, Any] = {"range": {}, "kernel": {}}
+    for row in found.rows:
+        values[row.part][row.name] = {
+            "change_pct": row.change_pct,
+            "a": _record(row.a),
+            "b": _record(row.b),
+        }
+    return values
 
 
 def write_json(found: ProfileComparison) -> bytes:
@@ -100,6 +125,7 @@ PROFILE_WRITERS: Final[Mapping[str, Writer]] = {
     "table": write_table,
     "csv": write_csv,
     "json": write_json,
+    "md": write_markdown,
 }
 
 

@@ -39,6 +39,12 @@ def run(path: str, *, options: ExplorerOptions) -> int:
 
     from ccltui.tui.app import Explorer  # noqa: PLC0415
 
+    if options.against is not None:
+        from ccltui.tui.panes.compare_pane import ComparePane  # noqa: PLC0415
+        from ccltui.tui.state.pane import register  # noqa: PLC0415
+
+        register(ComparePane(options.against, options))
+
     sys.setswitchinterval(_SWITCH_S)
     try:
         app = Explorer(path, options, _driver(options), processes.load, processes.analyst)

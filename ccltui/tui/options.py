@@ -36,5 +36,7 @@ class ExplorerOptions:
     replay: str | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys by action id, where they differ from the registry."""
+    against: str | None = None
+    """Second path, which the Compare pane compares with the open one."""
     functions: Functions | None = None
     """Functions in files that are metrics of this run."""

@@ -114,7 +114,7 @@ class Check:
             return f"{text}: {values}" if text else f"{self.name} {values}"
         if self.standing == "unknown":
             lacking = [side for side, value in (("A", self.a), ("B", self.b)) if not value]
-            return f"{self.name} is not told by {' and '.join(lacking)}"
+            return f"{self.name} is unknown in {' and '.join(lacking)}"
         return ""
 
 
@@ -155,6 +155,10 @@ class Comparability:
     def why_not(self) -> str:
         """Reason why the runs are not comparable, "" where they are."""
         return "; ".join(check.sentence for check in self.differences)
+
+    def unknown_of(self, names: frozenset[str]) -> str:
+        """Return which of ``names`` are unknown in a run, "" where all are known."""
+        return "; ".join(check.sentence for check in self.unknown if check.name in names)
 
     def why_not_in(self, names: frozenset[str]) -> str:
         """Return why a number that depends only on ``names`` is not comparable, "" where it is."""

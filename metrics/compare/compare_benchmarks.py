@@ -90,7 +90,7 @@ def _row(
     )
     if row.delta is None or row.a is None:
         missing = "A" if row.a is None else "B"
-        return replace(row, verdict="not comparable", note=f"not told by {missing}")
+        return replace(row, verdict="not comparable", note=f"{missing} does not state it")
     if found.why_not:
         return replace(row, verdict="not comparable", note=found.why_not)
     if half is not None:

@@ -1,7 +1,7 @@
 """Compare two profiles of which only texts of ``nsys stats`` are there.
 
-Compared is what does not depend on how long each was recorded: shares, times of one call, and calls
-per backward pass. What such texts cannot tell is listed beside the numbers.
+Only numbers that do not depend on the length of a recording are compared: shares, times of one
+call, and calls per backward pass. What such texts do not hold is listed beside the numbers.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileComparison:
-    """Rows in the order of their time, calls per backward pass, and what cannot be said."""
+    """Rows in the order of their time, calls per backward pass, and what the texts do not hold."""
 
     a: Profile
     b: Profile
@@ -136,7 +136,7 @@ def profile(name: str, texts: Sequence[StatsText]) -> Profile:
 
 
 def compare_profiles(a: Profile, b: Profile, *, noise_pct: float) -> ProfileComparison:
-    """Compare two profiles; ``noise_pct`` is a difference in percent that is not told apart."""
+    """Compare two profiles; differences of ``noise_pct`` percent are not distinguishable."""
     rows = []
     for part, most in _MOST.items():
         one, other = a.calls[part], b.calls[part]
@@ -228,7 +228,7 @@ def _verdict(a: Calls | None, b: Calls | None, noise_pct: float) -> Verdict:
 
 
 def _unknown(a: Profile, b: Profile) -> Iterator[str]:
-    """What the texts cannot tell, one sentence each."""
+    """What the texts do not hold, one sentence each."""
     yield (
         "throughput, step time and loss: texts of nsys stats have none, and a profiled run is no "
         "evidence of them"

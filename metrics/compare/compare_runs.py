@@ -92,7 +92,7 @@ class Comparison:
         parts += [check.sentence for check in self.comparability.reported]
         if self.comparability.unknown:
             names = ", ".join(check.name for check in self.comparability.unknown)
-            parts.append(f"told by one of them or none: {names}")
+            parts.append(f"unknown in one or both runs: {names}")
         parts += self.remarks
         return "; ".join(part for part in parts if part)
 
@@ -143,15 +143,20 @@ def _row(
         spread=spread,
     )
     doubts = [figure.doubt(runs[0]) for runs in (a, b)]
-    verdict, note = _verdict(row, figure, doubts, figure.why_not(found), noise_pct)
+    verdict, note = _verdict(row, figure, doubts, found, noise_pct)
     return replace(row, verdict=verdict, note=note)
 
 
 def _verdict(
-    row: Row, figure: Figure, doubts: Sequence[str], why_not: str, noise_pct: float
+    row: Row,
+    figure: Figure,
+    doubts: Sequence[str],
+    found: Comparability,
+    noise_pct: float,
 ) -> tuple[Verdict, str]:
     if row.delta is None or row.a is None:
-        return "not comparable", f"not told by {'A' if row.a is None else 'B'}"
+        return "not comparable", f"{'A' if row.a is None else 'B'} does not state it"
+    why_not = figure.why_not(found) or found.unknown_of(figure.must_be_known)
     if why_not:
         return "not comparable", why_not
     if any(doubts):
@@ -171,7 +176,7 @@ def _both(doubts: Sequence[str]) -> str:
 
 def assumed(noise_pct: float) -> str:
     """Return the note on a number whose spread is assumed."""
-    return f"one value a side: its spread is not known, {noise_pct:g} % is assumed"
+    return f"one value per side, so the spread is unknown; {noise_pct:g} % is assumed"
 
 
 def beyond(row: Row, limit: float) -> Verdict:

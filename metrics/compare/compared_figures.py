@@ -30,6 +30,8 @@ class Figure:
         within: returns several values from one run, None where there are none.
         doubt: returns why the number of a run is unreliable, "" where it is not.
         depends_on: the only properties that the number depends on; None for all.
+        must_be_known: properties without which the numbers of two runs say nothing: a run of twice
+            the steps takes twice the time.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Figure:
     within: Callable[[Run], Sample | None] = lambda _: None
     doubt: Callable[[Run], str] = lambda _: ""
     depends_on: frozenset[str] | None = None
+    must_be_known: frozenset[str] = frozenset()
 
     def why_not(self, found: Comparability) -> str:
         """Return why this number is not comparable, "" where it is."""
@@ -128,15 +131,33 @@ def _memory(run: Run) -> float | None:
     return max(known, default=None)
 
 
+_WORK: Final = frozenset({"model", "micro_batch"})
+_LENGTH: Final = _WORK | {"steps"}
+
 FIGURES: Final = (
-    Figure("throughput", "tokens/s", _rate, higher_is_better=True, within=_rates_within),
-    Figure("total wall", "s", _wall),
-    Figure("step_time_mean", "ms", _time("mean_s"), within=_times_within, doubt=_time_doubt),
-    Figure("step_time_p50", "ms", _time("p50_s"), within=_times_within, doubt=_time_doubt),
-    Figure("step_time_p95", "ms", _time("p95_s"), doubt=_time_doubt),
-    Figure("train loss", "nats", _train_loss),
-    Figure("val loss", "nats", _val_loss),
-    Figure("device memory", "bytes", _memory),
+    Figure(
+        "throughput",
+        "tokens/s",
+        _rate,
+        higher_is_better=True,
+        within=_rates_within,
+        must_be_known=_WORK,
+    ),
+    Figure("total wall", "s", _wall, must_be_known=_LENGTH),
+    *(
+        Figure(
+            f"step_time_{name}",
+            "ms",
+            _time(f"{name}_s"),
+            within=_times_within if name != "p95" else lambda _: None,
+            doubt=_time_doubt,
+            must_be_known=_WORK,
+        )
+        for name in ("mean", "p50", "p95")
+    ),
+    Figure("train loss", "nats", _train_loss, must_be_known=_LENGTH),
+    Figure("val loss", "nats", _val_loss, must_be_known=_LENGTH),
+    Figure("device memory", "bytes", _memory, must_be_known=_WORK),
 )
 
 

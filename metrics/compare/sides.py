@@ -1,4 +1,7 @@
-"""Find the runs, the benchmark or the texts of nsys below a path, and compare two such sides."""
+"""Find what a path holds to compare: runs, a benchmark, texts of nsys or traces.
+
+Sides of one kind are compared here, but traces, which have to be loaded first.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.names import listed, printable
-from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 
 if TYPE_CHECKING:
     from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
@@ -27,40 +30,48 @@ if TYPE_CHECKING:
 class Side:
     """One side of a comparison: repetitions of a run, or a benchmark where there is no run.
 
-    ``texts`` are those of nsys stats, of runs or alone.
+    ``texts`` are those of nsys stats, of runs or alone. ``has_traces`` is set where ranks can be
+    opened from more than printed text.
     """
 
     path: str
     runs: tuple[Run, ...] = ()
     benchmark: ClusterBenchmark | None = None
     texts: tuple[StatsText, ...] = ()
+    has_traces: bool = False
+
+
+def are_jobs(a: Side, b: Side) -> bool:
+    """Return whether the traces of two sides are to be compared: not both are of another kind."""
+    both_runs = bool(a.runs and b.runs)
+    both_benchmarks = a.benchmark is not None and b.benchmark is not None
+    return a.has_traces and b.has_traces and not both_runs and not both_benchmarks
 
 
 def side(path: str | Path) -> Side:
-    """Return the runs, or the benchmark, below a path.
+    """Return the runs, the benchmark or the texts below a path, and whether it holds traces.
 
     Several runs are repetitions where they agree in all properties that must be equal, and in
     their commit.
 
     Raises:
-        NotFoundError: there is no run and no benchmark, or there are several that differ.
+        NotFoundError: there is nothing to compare, or there are several runs that differ.
     """
     where = printable(str(path))
     discovery = discover(path)
+    traces = _has_traces(discovery)
     runs = read_runs(discovery)
     if not runs:
         benchmarks = read_cluster(discovery).benchmarks
         if len(benchmarks) == 1:
-            return Side(str(path), benchmark=benchmarks[0])
-        if benchmarks:
+            return Side(str(path), benchmark=benchmarks[0], has_traces=traces)
+        if benchmarks and not traces:
             names = listed([one.path for one in benchmarks])
             raise NotFoundError(f"several benchmarks; name one: {names}", path=where)
         texts = _texts(discovery)
-        if texts:
-            return Side(str(path), texts=texts)
-        message = "no run, no cluster benchmark and no text of nsys stats here"
-        if discovery.captures:
-            message += "; traces are compared by ccltui B --metric run_compare --set against=A"
+        if texts or traces:
+            return Side(str(path), texts=texts, has_traces=traces)
+        message = "no traces, no run, no cluster benchmark and no text of nsys stats here"
         raise NotFoundError(message, path=where)
     for other in runs[1:]:
         found = comparability(runs[0], other)
@@ -70,7 +81,13 @@ def side(path: str | Path) -> Side:
             names = listed([run.name for run in runs])
             message = f"{len(runs)} runs that do not repeat one another ({why}); name one: {names}"
             raise NotFoundError(message, path=where)
-    return Side(str(path), runs=runs, texts=tuple(text for run in runs for text in run.stats))
+    texts = tuple(text for run in runs for text in run.stats)
+    return Side(str(path), runs=runs, texts=texts, has_traces=traces)
+
+
+def _has_traces(discovery: Discovery) -> bool:
+    printed = NSYS_TEXT_TRACE.kind
+    return any(file.kind != printed for one in discovery.captures for file in one.files)
 
 
 def _texts(discovery: Discovery) -> tuple[StatsText, ...]:
@@ -106,8 +123,16 @@ def compare_sides(a: Side, b: Side, *, noise_pct: float) -> Comparison | Profile
 def _unlike(a: Side, b: Side) -> NotFoundError:
     """Error for sides of different kinds, about the one without a run."""
     lacking, other, name = (a, b, "B") if not a.runs else (b, a, "A")
-    held = "a run" if other.runs else "a cluster benchmark" if other.benchmark else "a profile"
     return NotFoundError(
-        f"no run here, and {name} is {held}: texts of nsys stats on both sides would be compared",
+        f"{_held(lacking)} here, and {name} is {_held(other)}: both must hold traces, runs, "
+        "cluster benchmarks or texts of nsys stats",
         path=printable(lacking.path),
     )
+
+
+def _held(side: Side) -> str:
+    if side.runs:
+        return "a run"
+    if side.benchmark is not None:
+        return "a cluster benchmark"
+    return "traces" if side.has_traces else "a profile"

@@ -81,14 +81,6 @@ def test_runs_that_cannot_be_compared_end_with_3(tmp_path: Path) -> None:
     assert json.loads(target.read_text())["why"] == "seq_len 512 against 1024"
 
 
-def test_directories_of_traces_are_referred_to_the_metric_that_compares_them(job: Path) -> None:
-    done = run(CCLTUI, "diff", str(job), str(job))
-
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "ccltui B --metric run_compare --set against=A" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -96,7 +88,11 @@ def test_directories_of_traces_are_referred_to_the_metric_that_compares_them(job
         (["a", "b", "--noise", "-1"], 2, "'-1' is not a percentage from 0"),
         (["a", "b", "-o", "/nowhere/x"], 2, "/nowhere/x: the folder /nowhere does not exist"),
         (["absent", "a"], 1, "absent: no such file or directory"),
-        (["a", "b"], 1, "b: no run, no cluster benchmark and no text of nsys stats here"),
+        (
+            ["a", "b"],
+            1,
+            "b: no traces, no run, no cluster benchmark and no text of nsys stats here",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
-from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.panes.side_pane import SidePane, paint_lines
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
@@ -93,23 +93,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         for y, text in enumerate(wrap(NO_REPORTS, width - 2), 1):
             planes.put(y, 1, text, Ink.DIM)
         return planes
-    at = min(REPORTS.row(scene), len(lines) - 1)
-    whole = wrap(lines[at].text.strip(), width - 2, most=3, indent="  ")
-    below = whole if len(lines[at].text) > width - 1 else []
-    room = max(height - len(below), 1)
-    first = at // room * room
-    for y, line in enumerate(lines[first : first + room]):
-        on = first + y == at
-        text = ("▶" if on else " ") + _fitted(line.text, width - 1)
-        planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else _ink(line))
-        planes.listed[y] = first + y
-    for y, text in enumerate(below, height - len(below)):
-        planes.put(y, 1, text, Ink.DIM)
+    paint_lines(planes, [(line.text, _ink(line)) for line in lines], REPORTS.row(scene))
     return planes
-
-
-def _fitted(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _ink(line: OverviewLine) -> Ink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.state.answers import FileQuery, Query
@@ -13,6 +13,9 @@ from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
 
 R = TypeVar("R")
 
@@ -67,3 +70,29 @@ class SidePane(Pane, Generic[R]):
         from ccltui.tui.state.side_tables import records_of
 
         return records_of(self.rows(scene) or ())
+
+
+def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> None:
+    """Draw a page of texts with the selected one, repeated in full below where it is cut.
+
+    Args:
+        planes: the cells of the whole pane.
+        lines: at least one text, each with its ink.
+        row: the selected line.
+    """
+    from ccltui.draw.text import wrap
+
+    height, width = planes.height, planes.width
+    at = min(row, len(lines) - 1)
+    selected = lines[at][0]
+    below = wrap(selected.strip(), width - 2, most=3, indent="  ") if len(selected) >= width else []
+    room = max(height - len(below), 1)
+    first = at // room * room
+    for y, (text, ink) in enumerate(lines[first : first + room]):
+        on = first + y == at
+        shown = text if len(text) <= width - 1 else text[: width - 2] + "…"
+        line = ("▶" if on else " ") + shown
+        planes.put(y, 0, line.ljust(width), Ink.LABEL_ON if on else ink)
+        planes.listed[y] = first + y
+    for y, text in enumerate(below, height - len(below)):
+        planes.put(y, 1, text, Ink.DIM)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
-    from ccltui.metrics.result import Result
     from ccltui.metrics.inspection.event_facts import EventReport
+    from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.device_streams import Streams

@@ -88,7 +88,7 @@ def run_compare(view: View) -> Result:
     }
     reasons = []
     if unknown:
-        text = f"not told by both runs, and taken for equal: {', '.join(unknown)}"
+        text = f"unknown in one of the runs and assumed to be equal: {', '.join(unknown)}"
         reasons.append(Reason("card_incomplete", text))
     return answer(
         run_compare,
@@ -195,9 +195,9 @@ def _percent(share: float | None) -> float | None:
 def _verdict(delta: float, width: float | None) -> str:
     """The verdict on a change; all quantities are times, so less is better."""
     if width is None:
-        return "one step each: nothing tells the spread"
+        return "unknown: one step each"
     if abs(delta) <= width:
-        return "no change beyond the spread"
+        return "not distinguishable"
     return "less" if delta < 0 else "more"
 
 

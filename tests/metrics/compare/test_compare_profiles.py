@@ -150,7 +150,7 @@ def test_every_format(pair: ProfileComparison) -> None:
     document = json.loads(PROFILE_WRITERS["json"](pair))
 
     assert "AllReduce                3.00  1.62" in table
-    assert "These texts do not tell:\n- throughput" in table
+    assert "Not in these texts:\n- throughput" in table
     assert [one["name"] for one in rows] == [one.name for one in pair.rows]
     assert rows[0]["verdict"] == pair.rows[0].verdict
     assert document["calls_per_backward"]["AllReduce"] == {"a": 3.0, "b": 1.625}

@@ -40,6 +40,19 @@ def rows(found: Comparison) -> dict[str, Row]:
     return {row.name: row for row in found.rows}
 
 
+def test_the_wall_time_of_runs_of_unknown_length_is_not_judged(tmp_path: Path) -> None:
+    a, b = put_run(tmp_path / "a", None), put_run(tmp_path / "b", None)
+    mark = b / "RUN_COMPLETE.txt"
+    mark.write_text(mark.read_text().replace("82.96", "60.00"))
+
+    found = rows(compared(a, b))
+
+    assert (found["total wall"].a, found["total wall"].b) == (82.96, 60.0)
+    assert found["total wall"].verdict == "not comparable"
+    assert "steps is unknown in A and B" in found["total wall"].note
+    assert {row.verdict for row in found.values()} == {"not comparable"}
+
+
 def test_the_tuned_run_is_better_and_on_another_commit(tmp_path: Path) -> None:
     found = compared(*pair(tmp_path))
 
@@ -51,7 +64,7 @@ def test_the_tuned_run_is_better_and_on_another_commit(tmp_path: Path) -> None:
         "different commits: d8ca451 against ba03420; "
         "different DeepSpeed configurations: c84d643 against 5dc8962"
     )
-    assert rate.note == "one value a side: its spread is not known, 5 % is assumed"
+    assert rate.note == "one value per side, so the spread is unknown; 5 % is assumed"
 
 
 def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:

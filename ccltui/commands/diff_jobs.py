@@ -1,0 +1,122 @@
+"""Load the traces of both sides of ``ccltui diff`` and compare them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui import arguments as args
+from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.names import printable
+from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
+from ccltui.report.output import print_message
+
+if TYPE_CHECKING:
+    from ccltui.metrics.compare.compare_jobs import JobComparison
+    from ccltui.metrics.view.view_options import ViewOptions
+
+_OF_VIEW: Final[Mapping[str, Callable[[str], object]]] = {
+    "steps": parse_steps,
+    "ranks": parse_ranks,
+    "window": parse_window,
+    "group": str,
+}
+_OF_LOADING: Final[Mapping[str, Callable[[str], object]]] = {
+    "capture": str,
+    "iteration": args.natural,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """One condition of ``--a`` or ``--b``: its name, its value, and the text as it was written."""
+
+    name: str
+    value: object
+    text: str
+
+
+def selected(text: str) -> Selected:
+    """Parse ``steps=I-J``, ``ranks=LIST``, ``window=A/B`` and the like. Raises GrammarError."""
+    name, value = args.assignment(text)
+    parse = {**_OF_VIEW, **_OF_LOADING}.get(name)
+    if parse is None:
+        known = ", ".join((*_OF_VIEW, *_OF_LOADING))
+        raise GrammarError(f"{text[:80]!r}: {name[:40]!r} is none of {known}")
+    return Selected(name, parse(value), text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of comparisons of traces."""
+    group = parser.add_argument_group("parts of traces")
+    for side in "ab":
+        group.add_argument(
+            f"--{side}",
+            dest=f"only_{side}",
+            action="append",
+            default=[],
+            type=args.grammar(selected),
+            metavar="NAME=VALUE",
+            help=f"compare only this part of {side.upper()}: steps=I-J, ranks=LIST, window=A/B, "
+            "group=NAME, capture=NAME or iteration=N; may be repeated",
+        )
+    args.add_selection(parser)
+    args.add_capture(parser)
+    args.add_loading(parser)
+
+
+def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
+    """Return the comparison, and whether all files of both sides were read.
+
+    One job of which two parts are compared is loaded once.
+
+    Raises:
+        GrammarError: a selection is invalid.
+        TraceError: a side cannot be opened.
+    """
+    from ccltui.commands.measure import check_overrides, view_of  # noqa: PLC0415  (numpy)
+    from ccltui.metrics.compare.compare_jobs import compare_jobs  # noqa: PLC0415
+    from ccltui.metrics.compare.job_side import job_table  # noqa: PLC0415
+
+    selection = args.selection_of(options)
+    check_overrides(selection.overrides)
+    tables, loaded = [], dict[LoadOptions, LoadedJob]()
+    for path, parts in ((options.a, options.only_a), (options.b or options.a, options.only_b)):
+        loading = _loading(path, parts, options)
+        if loading not in loaded:
+            loaded[loading] = load_job(loading)
+            _print_problems(loaded[loading], loading)
+        view = view_of(loaded[loading], _selection(selection, parts))
+        tables.append(job_table(view, _name(path, parts)))
+    is_whole = all(one.complete and not one.job.failures for one in loaded.values())
+    return compare_jobs(*tables), is_whole
+
+
+def _loading(path: str, parts: Sequence[Selected], options: argparse.Namespace) -> LoadOptions:
+    found: dict[str, Any] = {one.name: one.value for one in parts if one.name in _OF_LOADING}
+    return replace(LoadOptions.of(path, options), **found)
+
+
+def _selection(selection: ViewOptions, parts: Sequence[Selected]) -> ViewOptions:
+    found: dict[str, Any] = {one.name: one.value for one in parts if one.name in _OF_VIEW}
+    return replace(selection, **found)
+
+
+def _name(path: str, parts: Sequence[Selected]) -> str:
+    name = Path(path).name or str(Path(path).resolve().name)
+    return printable(" ".join([name, *(one.text for one in parts)]))
+
+
+def _print_problems(loaded: LoadedJob, loading: LoadOptions) -> None:
+    from ccltui.commands.measure import print_captures  # noqa: PLC0415  (numpy)
+
+    if loading.iteration is None and loading.capture is None:
+        print_captures(loaded.job)
+    for failure in loaded.job.failures:
+        print_message(failure.error)
+    if not loaded.complete:
+        print_message(f"stopped: {len(loaded.job.ranks)} of {len(loaded.job.capture.files)} files")

@@ -1,0 +1,186 @@
+"""The JSON form of a comparison of traces, and the values that its gates test."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ccltui.metrics.compare.compare_jobs import (
+    CollectiveChange,
+    JobComparison,
+    TimeChange,
+    WorkChange,
+)
+from ccltui.metrics.compare.job_table import JobTable
+from ccltui.report.overview_text import part_name
+
+SCHEMA_VERSION: Final = 1
+BASIS: Final = {
+    "delta": "B minus A",
+    "change": "the difference where it is beyond its 95 % interval, 0 where it is not, null where "
+    "the spread is unknown",
+    "half_width": "half of the 95 % interval of the difference: studentised bootstrap over steps; "
+    "for kernels and operators the intervals hold for all rows at once",
+    "step_time": "from the end of the device work of one step to that of the next, mean over ranks "
+    "and steps; by markers where a side has no device work by steps",
+    "step_marker": "avg_iter_time_ms of iter_time: markers on the slowest rank, mean over steps",
+    "waterfall": "parts of step_composition, mean over ranks; the remainder is idle time between "
+    "the device work of steps",
+    "kernels": "mean over ranks and steps; without steps the sum over all ranks",
+    "collectives": "transfer time, the shortest duration of a member, of all groups of the size",
+}
+
+
+def document(found: JobComparison) -> dict[str, Any]:
+    """Return the JSON document, ``schema_version`` 1."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "jobs",
+        "a": _side(found.a, found.count[0]),
+        "b": _side(found.b, found.count[1]),
+        "comparability": {
+            "verdict": found.checks.verdict,
+            "basis": found.checks.basis or None,
+            "differences": list(found.checks.differences),
+            "stated": list(found.checks.reported),
+            "unknown": list(found.checks.unknown),
+            "checks": [
+                {
+                    "name": check.name,
+                    "a": check.a or None,
+                    "b": check.b or None,
+                    "required": check.required,
+                    "standing": check.standing,
+                }
+                for check in found.checks.checks
+            ],
+        },
+        "unit": "ms per step" if found.by_step else "ms of the measured time",
+        "step_time": {
+            **time_record(found.step_time),
+            "num_steps": list(found.count),
+            "num_blocks": list(found.blocks),
+        },
+        "step_marker": None if found.markers is None else time_record(found.markers),
+        "kinds": [time_record(row) for row in found.kinds],
+        "waterfall": [
+            {
+                "part": row.part[1],
+                "kind": row.part[0],
+                "a_ms": row.a,
+                "b_ms": row.b,
+                "delta_ms": row.delta,
+            }
+            for row in found.waterfall
+        ],
+        "dimensions": [
+            {
+                "dim": row.dim,
+                "exposed_ms": {"a": row.exposed.a, "b": row.exposed.b, "delta": row.exposed.delta},
+                "calls": {"a": row.calls[0], "b": row.calls[1]},
+                "message_bytes": {"a": row.message_bytes[0], "b": row.message_bytes[1]},
+            }
+            for row in found.dimensions
+        ],
+        "kernels": [_work(found, row, "class") for row in found.kernels],
+        "operators": [_work(found, row, "shapes") for row in found.operators],
+        "collectives": [_collective(row) for row in found.collectives],
+        "stragglers": [{**time_record(row), "rank": row.name} for row in found.stragglers],
+        "verdict": found.verdict,
+        "why": found.why or None,
+        "basis": BASIS,
+    }
+
+
+def gate_values(found: JobComparison) -> dict[str, Any]:
+    """Return the values that conditions test, by name."""
+    kinds = {row.name: time_record(row) for row in found.kinds}
+    parts = {
+        part_name({"kind": row.part[0], "part": row.part[1]}): {
+            "a_ms": row.a,
+            "b_ms": row.b,
+            "delta_ms": row.delta,
+        }
+        for row in found.waterfall
+    }
+    return {
+        "step_time": time_record(found.step_time),
+        "step_marker": time_record(found.markers or found.step_time),
+        **{f"{name}_time" if name != "exposed" else name: row for name, row in kinds.items()},
+        "parts": parts,
+        "kernels": _by_name(found, found.kernels, "class"),
+        "operators": _by_name(found, found.operators, "shapes"),
+        "stragglers": {row.name: time_record(row) for row in found.stragglers},
+    }
+
+
+def time_record(row: TimeChange) -> dict[str, Any]:
+    """Return a time of both sides with its difference and interval."""
+    known = row.delta is not None and row.half_width is not None
+    is_noise = row.direction == "not distinguishable"
+    return {
+        "name": row.name,
+        "a_ms": row.a,
+        "b_ms": row.b,
+        "delta_ms": row.delta,
+        "delta_pct": row.delta_pct,
+        "half_width_ms": row.half_width,
+        "change_ms": (0.0 if is_noise else row.delta) if known else None,
+        "change_pct": (0.0 if is_noise else row.delta_pct) if known else None,
+        "direction": row.direction or None,
+    }
+
+
+def _by_name(
+    found: JobComparison, rows: tuple[WorkChange, ...], second: str
+) -> dict[str, dict[str, Any]]:
+    """Rows by name; of several with one name the one that is listed first."""
+    values: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        values.setdefault(row.key[0], _work(found, row, second))
+    return values
+
+
+def _work(found: JobComparison, row: WorkChange, second: str) -> dict[str, Any]:
+    def of(side: str) -> dict[str, Any] | None:
+        work = getattr(row, side)
+        table: JobTable = getattr(found, side)
+        if work is None:
+            return None
+        return {
+            "calls": work.calls,
+            "total_ms": work.total_ns / 1e6,
+            "mean_us": work.total_ns / 1e3 / work.calls if work.calls else None,
+            "imbalance_ratio": work.imbalance(table.num_ranks),
+            "num_ranks": len(work.per_rank_ns),
+        }
+
+    return {
+        **time_record(row.time),
+        "name": row.key[0] or None,
+        second: row.key[1] or None,
+        "status": row.status or None,
+        "a": of("a"),
+        "b": of("b"),
+    }
+
+
+def _collective(row: CollectiveChange) -> dict[str, Any]:
+    key = row.key
+    return {
+        **time_record(row.time),
+        "operation": key.operation,
+        "dim": key.dim,
+        "group_size": key.group_size if key.group_size > 0 else None,
+        "message_bytes": key.message_bytes if key.message_bytes >= 0 else None,
+        "calls": {"a": row.calls[0], "b": row.calls[1]},
+    }
+
+
+def _side(side: JobTable, num_steps: int) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "job": side.job,
+        "num_ranks": side.num_ranks,
+        "num_steps": num_steps or None,
+        "unavailable": dict(side.missing),
+    }

@@ -1,0 +1,396 @@
+"""Compare two sides of traces: step time, its parts, work, collectives and stragglers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
+from ccltui.metrics.compare.compare_runs import Verdict
+from ccltui.metrics.compare.job_checks import JobChecks, job_checks
+from ccltui.metrics.compare.job_table import (
+    Collective,
+    CollectiveKey,
+    JobTable,
+    Work,
+    WorkKey,
+)
+from ccltui.metrics.device.step_division import KINDS, Part
+
+if TYPE_CHECKING:
+    from ccltui.parsers.array_types import F64
+
+Direction = Literal["longer", "shorter", "not distinguishable", ""]
+"""Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
+Status = Literal["added", "gone", "changed", "not distinguishable", ""]
+
+MOST_TESTED: Final = 300
+"""Rows of a table of work with an interval: the longest; each further one would widen all."""
+REMAINDER: Final[Part] = ("remainder", "between_steps")
+"""Step time outside of the device parts of steps: between the last work of one and the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeChange:
+    """A time of both sides in ms, None where a side does not have it.
+
+    ``half_width`` is half of the 95 % interval of the difference, None where the spread is unknown.
+    """
+
+    name: str
+    a: float | None
+    b: float | None
+    half_width: float | None = None
+
+    @property
+    def delta(self) -> float | None:
+        """B minus A."""
+        return None if self.a is None or self.b is None else self.b - self.a
+
+    @property
+    def delta_pct(self) -> float | None:
+        """B minus A in percent of A; None where A is 0 or unknown."""
+        return None if self.delta is None or not self.a else 100 * self.delta / self.a
+
+    @property
+    def direction(self) -> Direction:
+        """Whether B is longer or shorter than A."""
+        if self.delta is None or self.half_width is None:
+            return ""
+        if abs(self.delta) <= self.half_width:
+            return "not distinguishable"
+        return "longer" if self.delta > 0 else "shorter"
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """A bar of the waterfall: time of one part of a step in ms, 0 where a side has none."""
+
+    part: Part
+    a: float
+    b: float
+
+    @property
+    def delta(self) -> float:
+        """B minus A."""
+        return self.b - self.a
+
+
+@dataclass(frozen=True, slots=True)
+class WorkChange:
+    """Device work of one key on both sides; ``time`` is in the unit of the comparison."""
+
+    key: WorkKey
+    a: Work | None
+    b: Work | None
+    time: TimeChange
+
+    @property
+    def status(self) -> Status:
+        """Whether the work is only in one side, and whether its time changed beyond the noise."""
+        if self.a is None or self.b is None:
+            return "added" if self.a is None else "gone"
+        direction = self.time.direction
+        if direction == "longer" or direction == "shorter":  # noqa: PLR1714 - narrows the type
+            return "changed"
+        return direction
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveChange:
+    """Collectives of one key on both sides: calls and transfer time in ms, of a step or in all."""
+
+    key: CollectiveKey
+    calls: tuple[float, float]
+    time: TimeChange
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionChange:
+    """Exposed communication of one parallel dimension, and its calls and bytes."""
+
+    dim: str
+    exposed: TimeChange
+    calls: tuple[float, float]
+    message_bytes: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JobComparison:
+    """Result of a comparison of traces.
+
+    Attributes:
+        a: tables of the first side.
+        b: tables of the second side.
+        checks: whether both did the same work.
+        by_step: whether times are of a step; else of all the measured time.
+        step_time: time of a step on the devices; by markers where a side has no device work, and
+            without steps the measured time.
+        markers: marker time of a step on its slowest rank.
+        kinds: computation, exposed communication, copies and idle time of a step.
+        waterfall: parts whose differences add up to that of ``step_time``, the largest first;
+            empty where a side has no parts.
+        dimensions: exposed communication by dimension.
+        kernels: device work by name, what changed beyond the noise first, then by difference.
+        operators: device work by operator and shapes, in the same order.
+        collectives: by operation, dimension, group and message size, the largest difference first.
+        stragglers: exposed waiting by the rank that causes it, the largest difference first.
+        count: steps of A and of B.
+        blocks: blocks of steps that are nearly independent.
+    """
+
+    a: JobTable
+    b: JobTable
+    checks: JobChecks
+    by_step: bool
+    step_time: TimeChange
+    markers: TimeChange | None
+    kinds: tuple[TimeChange, ...]
+    waterfall: tuple[PartChange, ...]
+    dimensions: tuple[DimensionChange, ...]
+    kernels: tuple[WorkChange, ...]
+    operators: tuple[WorkChange, ...]
+    collectives: tuple[CollectiveChange, ...]
+    stragglers: tuple[TimeChange, ...]
+    count: tuple[int, int]
+    blocks: tuple[int, int]
+
+    @property
+    def verdict(self) -> Verdict | Literal["unknown"]:
+        """Verdict on the step time of B; better and worse only where both did the same work."""
+        if self.checks.verdict == "not comparable":
+            return "not comparable"
+        direction = self.step_time.direction
+        if self.by_step and direction in ("", "not distinguishable"):
+            return "not distinguishable"
+        if self.checks.verdict == "unknown":
+            return "unknown"
+        return "worse" if direction == "longer" else "better"
+
+    @property
+    def why(self) -> str:
+        """Reason why B is called neither better nor worse, "" where it is."""
+        if self.checks.differences:
+            return "; ".join(self.checks.differences)
+        if self.verdict == "unknown":
+            return "; ".join(self.checks.unknown)
+        if self.verdict == "not distinguishable":
+            return self.too_few or "the 95 % interval of the difference holds 0"
+        return ""
+
+    @property
+    def too_few(self) -> str:
+        """Reason why no interval can be computed, "" where one can."""
+        if not self.by_step or min(self.blocks) >= LEAST:
+            return ""
+        steps = " against ".join(map(str, self.count))
+        if min(self.count) < LEAST:
+            return f"n = {steps} steps; an interval needs at least {LEAST} a side"
+        blocks = " against ".join(map(str, self.blocks))
+        return (
+            f"n = {steps} steps, correlated with their neighbours: {blocks} independent blocks, "
+            f"of which an interval needs at least {LEAST} a side"
+        )
+
+
+def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
+    """Compare two sides.
+
+    Times are those of a step where both sides have steps, else those of all the measured time.
+    """
+    checks = job_checks(a, b)
+    by_step = a.has_steps and b.has_steps
+    if not by_step:
+        a, b = a.without_steps(), b.without_steps()
+    on_device = len(a.device_ms) > 0 and len(b.device_ms) > 0
+    steps = (a.device_ms, b.device_ms) if on_device else (a.marker_ms, b.marker_ms)
+    by_step = by_step and min(map(len, steps)) > 0
+    block = (block_length(steps[0]), block_length(steps[1])) if by_step else (1, 1)
+    step_time = TimeChange("measured time", _whole(a), _whole(b))
+    if by_step:
+        step_time = _steps("step time" if on_device else "step marker", steps, block)
+    markers = None
+    if by_step and on_device and len(a.marker_ms) and len(b.marker_ms):
+        markers = _steps("step marker", (a.marker_ms, b.marker_ms), block)
+    return JobComparison(
+        a=a,
+        b=b,
+        checks=checks,
+        by_step=by_step,
+        step_time=step_time,
+        markers=markers,
+        kinds=_kinds(a, b, block) if by_step else (),
+        waterfall=_waterfall(a, b, step_time),
+        dimensions=_dimensions(a, b, by_step=by_step),
+        kernels=_works(a, b, (a.kernels, b.kernels), block, by_step=by_step),
+        operators=_works(a, b, (a.operators, b.operators), block, by_step=by_step),
+        collectives=_collectives(a, b, by_step=by_step),
+        stragglers=_stragglers(a, b),
+        count=(len(steps[0]), len(steps[1])),
+        blocks=(len(steps[0]) // block[0], len(steps[1]) // block[1]),
+    )
+
+
+def _steps(name: str, steps: tuple[F64, F64], block: tuple[int, int]) -> TimeChange:
+    found = mean_differences(*steps, block=block)
+    half = None if found.half_width is None else float(found.half_width[0])
+    return TimeChange(name, float(steps[0].mean()), float(steps[1].mean()), half)
+
+
+def _whole(side: JobTable) -> float | None:
+    """Measured time of a rank, None where it is not divided."""
+    return math.fsum(side.parts_ms.values()) if side.parts_ms else None
+
+
+def _kinds(a: JobTable, b: JobTable, block: tuple[int, int]) -> tuple[TimeChange, ...]:
+    names = [name for name in a.kinds_ms if name in b.kinds_ms]
+    if not names:
+        return ()
+    samples = [np.stack([side.kinds_ms[name] for name in names], axis=1) for side in (a, b)]
+    found = mean_differences(*samples, block=block)
+    return tuple(
+        TimeChange(
+            name,
+            float(samples[0][:, i].mean()),
+            float(samples[1][:, i].mean()),
+            None if found.half_width is None else float(found.half_width[i]),
+        )
+        for i, name in enumerate(names)
+    )
+
+
+def _waterfall(a: JobTable, b: JobTable, whole: TimeChange) -> tuple[PartChange, ...]:
+    """Parts of both sides; what they leave of the whole is the remainder.
+
+    None where a side is not divided, as without device work.
+    """
+    if whole.a is None or whole.b is None or not a.parts_ms or not b.parts_ms:
+        return ()
+    parts = dict.fromkeys((*a.parts_ms, *b.parts_ms))
+    rows = [PartChange(one, a.parts_ms.get(one, 0.0), b.parts_ms.get(one, 0.0)) for one in parts]
+    left = [
+        value - math.fsum(getattr(row, side) for row in rows)
+        for side, value in (("a", whole.a), ("b", whole.b))
+    ]
+    if max(map(abs, left)) > 1e-9 * max(whole.a, whole.b):
+        rows.append(PartChange(REMAINDER, *left))
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta), _place(row.part))))
+
+
+def _place(part: Part) -> tuple[int, str]:
+    return (KINDS.index(part[0]) if part[0] in KINDS else len(KINDS)), part[1]
+
+
+def _works(
+    a: JobTable,
+    b: JobTable,
+    works: tuple[Mapping[WorkKey, Work], Mapping[WorkKey, Work]],
+    block: tuple[int, int],
+    *,
+    by_step: bool,
+) -> tuple[WorkChange, ...]:
+    """Rows of both sides: what changed beyond the noise first, then by size of the difference."""
+    per = [side.num_rank_steps or 1 if by_step else 1 for side in (a, b)]
+    widths = _half_widths(works, block) if by_step else {}
+    rows = []
+    for key in dict.fromkeys((*works[0], *works[1])):
+        sides = [of_side.get(key) for of_side in works]
+        values = [
+            0.0 if w is None else w.total_ns / 1e6 / n for w, n in zip(sides, per, strict=True)
+        ]
+        rows.append(
+            WorkChange(
+                key, sides[0], sides[1], TimeChange(key[0], values[0], values[1], widths.get(key))
+            )
+        )
+    return tuple(sorted(rows, key=_order))
+
+
+def _order(row: WorkChange) -> tuple[bool, float, WorkKey]:
+    noise = row.time.direction == "not distinguishable"
+    return noise, -abs(row.time.delta or 0.0), row.key
+
+
+def _half_widths(
+    works: tuple[Mapping[WorkKey, Work], Mapping[WorkKey, Work]], block: tuple[int, int]
+) -> dict[WorkKey, float]:
+    """Half of the interval of each row that both sides have by step.
+
+    The intervals hold for all rows at once: in 95 % of comparisons none of hundreds of kernels is
+    called changed by chance. Work that is absent from most steps has no usable spread and is left
+    out.
+    """
+    keys = [key for key in works[0] if all(_is_regular(side.get(key)) for side in works)]
+    keys = sorted(keys, key=lambda key: -works[0][key].total_ns)[:MOST_TESTED]
+    if not keys:
+        return {}
+    samples = [
+        np.stack([by_step for key in keys if (by_step := side[key].by_step_ms) is not None], axis=1)
+        for side in works
+    ]
+    found = mean_differences(*samples, block=block, together=True)
+    if found.half_width is None:
+        return {}
+    return dict(zip(keys, found.half_width.tolist(), strict=True))
+
+
+def _is_regular(work: Work | None) -> bool:
+    if work is None or work.by_step_ms is None or not len(work.by_step_ms):
+        return False
+    return 2 * int(np.count_nonzero(work.by_step_ms)) > len(work.by_step_ms)
+
+
+def _collectives(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[CollectiveChange, ...]:
+    rows = []
+    for key in dict.fromkeys((*a.collectives, *b.collectives)):
+        sides = [side.collectives.get(key, Collective(0, 0)) for side in (a, b)]
+        per = [side.num_steps if by_step else 1 for side in (a, b)]
+        calls = tuple(one.calls / n for one, n in zip(sides, per, strict=True))
+        times = [one.total_ns / 1e6 / n for one, n in zip(sides, per, strict=True)]
+        rows.append(CollectiveChange(key, (calls[0], calls[1]), TimeChange(key.operation, *times)))
+    return tuple(sorted(rows, key=lambda row: (-abs(row.time.delta or 0.0), row.key)))
+
+
+def _dimensions(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[DimensionChange, ...]:
+    """Dimensions of exposed communication and of collectives, the most exposed first."""
+    names = [name for side in (a, b) for kind, name in side.parts_ms if kind == "communication"]
+    names += [key.dim for side in (a, b) for key in side.collectives]
+    rows = []
+    for dim in dict.fromkeys(names):
+        exposed = [
+            side.parts_ms.get(("communication", dim), 0.0) if side.parts_ms else None
+            for side in (a, b)
+        ]
+        counts = [_traffic(side, dim, side.num_steps if by_step else 1) for side in (a, b)]
+        rows.append(
+            DimensionChange(
+                dim,
+                TimeChange(dim, *exposed),
+                (counts[0][0], counts[1][0]),
+                (counts[0][1], counts[1][1]),
+            )
+        )
+    return tuple(
+        sorted(rows, key=lambda row: (-max(row.exposed.a or 0, row.exposed.b or 0), row.dim))
+    )
+
+
+def _traffic(side: JobTable, dim: str, per: int) -> tuple[float, float]:
+    """Calls of a dimension and their bytes; those that state no size add none."""
+    mine = [(key, one.calls) for key, one in side.collectives.items() if key.dim == dim]
+    total = sum(calls * max(key.message_bytes, 0) for key, calls in mine)
+    return sum(calls for _, calls in mine) / per, total / per
+
+
+def _stragglers(a: JobTable, b: JobTable) -> tuple[TimeChange, ...]:
+    if "parts" in a.missing or "parts" in b.missing:
+        return ()
+    names: Sequence[str] = list(dict.fromkeys((*a.waits_ms, *b.waits_ms)))
+    rows = [
+        TimeChange(name, a.waits_ms.get(name, 0.0), b.waits_ms.get(name, 0.0)) for name in names
+    ]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta or 0.0), row.name)))
