@@ -16,10 +16,10 @@ from ccltui.tui.input.goto import TITLE, goto
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.view_history import Mark, Return
-from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE
+from ccltui.tui.state.rank_lanes.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

@@ -39,6 +39,24 @@ def unfold(scene: Scene) -> ViewState:
     return replace(scene.state, unfolded=_toggled(scene.state.unfolded, rank))
 
 
+def unfold_host(scene: Scene) -> ViewState:
+    """Show what the host of the selected rank did, or hide it again."""
+    own, rank = TIMELINE_STATE.of(scene.state), scene.state.selection.rank
+    return TIMELINE_STATE.put(scene.state, replace(own, hosts=_toggled(own.hosts, rank)))
+
+
+def no_host(scene: Scene) -> str | None:
+    """Return the reason when nothing of the host of the selected rank can be unfolded."""
+    missing = no_rank(scene)
+    if missing is not None or scene.session.job is None:
+        return missing
+    rank = str(scene.state.selection.rank)
+    trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
+    if trace is None or any(map(trace.group, ("annotations", "cpu_ops", "runtime"))):
+        return None
+    return f"{rank_name(rank)} recorded nothing of its host"
+
+
 def _toggled(ranks: tuple[str, ...], rank: str | None) -> tuple[str, ...]:
     if rank is None:
         return ranks

@@ -46,9 +46,9 @@ class TimelinePane(ChartPane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield queries for streams of unfolded ranks and for the category of kernels shown."""
-        from ccltui.tui.state.queries import kernel_query, stream_query
+        from ccltui.tui.state.queries import host_query, kernel_query, stream_query
 
-        found = (stream_query(scene), kernel_query(scene))
+        found = (stream_query(scene), host_query(scene), kernel_query(scene))
         return [query for query in found if query is not None]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.step_parts import StepParts
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
-    from ccltui.tui.state.device_streams import Streams
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.rank_lanes.device_streams import Streams
+    from ccltui.tui.state.rank_lanes.host_lanes import HostLanes
     from ccltui.tui.state.search_hits import Hits
 
 # Answers import metrics in methods: the process with the screen does not need them.
@@ -98,16 +99,35 @@ class StepsQuery(ViewQuery["StepParts"]):
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery(ViewQuery["Streams"]):
-    """Query for the device work of some ranks, stream by stream."""
+    """Query for the idle time of some ranks by cause, and their device work by stream."""
 
     generation: int
     ranks: tuple[str, ...]
 
     def answer(self, view: View, findings: Findings) -> Streams:
         """Return the streams of each rank."""
-        from ccltui.tui.state.device_streams import streams_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.device_streams import streams_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.host_lanes import idle_lane  # noqa: PLC0415
 
-        return streams_of(view, self.ranks)
+        idle = {rank.label: idle_lane(rank) for rank in view.ranks if rank.label in self.ranks}
+        return {
+            label: (*([lane] if (lane := idle.get(label)) is not None else []), *streams)
+            for label, streams in streams_of(view, self.ranks).items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
+    """Query for the ranges, operators and runtime calls of some ranks, thread by thread."""
+
+    generation: int
+    ranks: tuple[str, ...]
+
+    def answer(self, view: View, findings: Findings) -> Mapping[str, HostLanes]:
+        """Return the lanes of the host of each rank."""
+        from ccltui.tui.state.rank_lanes.host_lanes import host_lanes_of  # noqa: PLC0415
+
+        return host_lanes_of(view, self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +139,7 @@ class KernelQuery(ViewQuery["Mapping[str, Track]"]):
 
     def answer(self, view: View, findings: Findings) -> Mapping[str, Track]:
         """Return the track of these kernels by rank."""
-        from ccltui.tui.state.device_streams import kernels_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.device_streams import kernels_of  # noqa: PLC0415
 
         return kernels_of(view, self.category)
 
@@ -217,6 +237,13 @@ def stream_query(scene: Scene) -> StreamQuery | None:
     """Return the query for streams of unfolded ranks, None without any."""
     ranks = tuple(sorted(set(scene.state.unfolded) & set(scene.findings.lanes)))
     return StreamQuery(scene.findings.generation, ranks) if ranks else None
+
+
+def host_query(scene: Scene) -> HostQuery | None:
+    """Return the query for the hosts of ranks whose host is unfolded, None without any."""
+    unfolded = TIMELINE_STATE.of(scene.state).hosts
+    ranks = tuple(sorted(set(unfolded) & set(scene.findings.lanes)))
+    return HostQuery(scene.findings.generation, ranks) if ranks else None
 
 
 def kernel_query(scene: Scene) -> KernelQuery | None:
