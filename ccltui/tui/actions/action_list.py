@@ -13,6 +13,7 @@ from ccltui.tui.actions import unavailable_reasons as reasons
 from ccltui.tui.actions.action import Action, Effect, Where, only
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.moves import (
+    causal_zoom,
     chart_moves,
     compare_ranks,
     drawer,
@@ -43,6 +44,9 @@ RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
+LATE: Final = only(
+    pane_names.OVERVIEW, pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS
+)
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
 WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
@@ -227,6 +231,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            Effect.PROMPT_VERSUS, COMPARED, compare_ranks.why_no_versus, hint="versus"),
     Action("compare.sort", ("O",), "largest changes, or in order", "view", compare_ranks.sort_rows,
            COMPARED, compare_ranks.why_not_sort),
+    Action("open.chain", ("Z",), "chain of events to the cause", "stragglers", causal_zoom.show,
+           LATE, causal_zoom.why_not, hint="chain"),
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", loss_list.show_next,
            why_not=loss_list.why_no_evidence, hint="fix first"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,

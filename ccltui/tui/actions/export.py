@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, write_new_file
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves import causal_zoom, compare_ranks
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown
@@ -79,6 +79,8 @@ def rows_of(scene: Scene) -> Iterator[Record]:
         yield from _block(compare_ranks.block(scene))
     elif drawer_shows(scene, Shown.VERSUS):
         yield from _versus(scene)
+    elif drawer_shows(scene, Shown.CHAIN):
+        yield from _chain(scene)
     else:
         yield from pane_in_view(scene).records(scene)
 
@@ -118,6 +120,19 @@ def _versus(scene: Scene) -> Iterator[Record]:
             "other_start_ns": None if durs[1] < 0 else starts[1],
             "other_dur_ns": None if durs[1] < 0 else durs[1],
             "change_ns": int(found.change_ns[row]),
+        }
+
+
+def _chain(scene: Scene) -> Iterator[Record]:
+    """Yield the events of the chain in the order of the drawer."""
+    for label, event in causal_zoom.events(scene):
+        yield {
+            "rank": label,
+            "role": event.role,
+            "name": event.name,
+            "start_ns": event.start_ns,
+            "end_ns": event.end_ns,
+            "gap_ns": event.gap_ns,
         }
 
 

@@ -148,14 +148,15 @@ def _fit_time(scene: Scene) -> TimeView:
     state = scene.state
     area, communicator, k = state.area, scene.communicator, state.selection.k
     if area is not None and area.end_ns is not None:
-        return _showing(state.time, *sorted((area.start_ns, area.end_ns)))
+        return showing(state.time, *sorted((area.start_ns, area.end_ns)))
     if communicator is None or k is None or k >= len(communicator):
         return state.time
     ends = (communicator.start_ns[k] + communicator.dur_ns[k])[communicator.present[k]]
-    return _showing(state.time, int(communicator.first_ns[k]), int(ends.max()))
+    return showing(state.time, int(communicator.first_ns[k]), int(ends.max()))
 
 
-def _showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
+def showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
+    """Return the view of a span of time, with a margin at each side."""
     length = max(end_ns - start_ns, 1)
     cell = min(max(-(-length * (_MARGIN + 2) // (_MARGIN * view.cells)), 1), view.widest_ns)
     return replace(view, cell_ns=cell).centred((start_ns + end_ns) // 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves import causal_zoom, compare_ranks
 from ccltui.tui.moves.cursor import in_view, show_communicator
 from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.pane_names import TIMELINE
@@ -45,6 +45,8 @@ def count(scene: Scene) -> int:
         return 0 if found is None else len(found.positions)
     if shows(scene, Shown.VERSUS):
         return len(compare_ranks.rows(scene))
+    if shows(scene, Shown.CHAIN):
+        return len(causal_zoom.events(scene))
     detail = described(scene)
     links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
     return len(arrivals(scene)) + links
@@ -82,6 +84,8 @@ def enter(scene: Scene) -> ViewState:
         return open_drawer(scene)
     if shows(scene, Shown.VERSUS):
         return compare_ranks.enter(scene)
+    if shows(scene, Shown.CHAIN):
+        return causal_zoom.enter(scene)
     if not drawer_has_keys(scene):
         return _follow(scene, 1)
     place, members = row(scene), arrivals(scene)
@@ -96,6 +100,8 @@ def why_not_enter(scene: Scene) -> str | None:
         return "a block leads nowhere: Y copies it"
     if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
+    if drawer_has_keys(scene) and shows(scene, Shown.CHAIN):
+        return None if causal_zoom.events(scene) else "the chain has no events"
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None:
         return "no collective is selected"

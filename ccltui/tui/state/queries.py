@@ -16,6 +16,7 @@ from ccltui.tui.state.view_state import Shown, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
+    from ccltui.metrics.collectives.reports.causal_chain import CausalChain
     from ccltui.metrics.compare.step_diff import StepDiff
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
@@ -65,6 +66,25 @@ class DetailQuery(ViewQuery["Detail"]):
         from ccltui.tui.state.collective_detail import detail  # noqa: PLC0415
 
         return detail(view, findings, self.number, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainQuery(ViewQuery["CausalChain"]):
+    """Query for the chain of events behind a late collective, over all ranks."""
+
+    of_collectives = True
+
+    generation: int
+    number: int
+    row: int
+
+    def answer(self, view: View, findings: Findings) -> CausalChain:
+        """Return the chain from the metrics."""
+        from ccltui.metrics.collectives.reports.causal_chain import (  # noqa: PLC0415
+            causal_chain,
+        )
+
+        return causal_chain(view, self.number, self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +222,31 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
     for pane in all_panes():  # all panes, as a wide screen shows all charts
         if pane is shown or (pane.is_chart and shown.is_chart):
             yield from pane.queries(scene)
-    found = (detail_query(scene), hit_query(scene), block_query(scene), versus_query(scene))
+    drawn = (detail_query(scene), chain_query(scene), block_query(scene), versus_query(scene))
+    found = (*drawn, hit_query(scene))
     yield from (query for query in found if query is not None)
 
 
 def detail_query(scene: Scene) -> DetailQuery | None:
     """Return the query for the drawer's collective, None when closed or nothing is selected."""
+    found = _collective(scene, Shown.COLLECTIVE)
+    return None if found is None else DetailQuery(scene.findings.matched, *found)
+
+
+def chain_query(scene: Scene) -> ChainQuery | None:
+    """Return the query for the chain in the drawer, None when it shows none."""
+    found = _collective(scene, Shown.CHAIN)
+    return None if found is None else ChainQuery(scene.findings.matched, *found)
+
+
+def _collective(scene: Scene, shown: Shown) -> tuple[int, int] | None:
+    """Number of the group and row of the selected collective if the drawer has this content."""
     communicator, k = scene.communicator, scene.state.selection.k
-    if not drawer_shows(scene, Shown.COLLECTIVE) or communicator is None or scene.disproved:
+    if not drawer_shows(scene, shown) or communicator is None or scene.disproved:
         return None
     if not scene.findings.is_matched or k is None or k >= len(communicator):
         return None
-    row = int(communicator.row[k])
-    return DetailQuery(scene.findings.matched, communicator.number, row)
+    return communicator.number, int(communicator.row[k])
 
 
 def hit_query(scene: Scene) -> HitQuery | None:

@@ -44,6 +44,7 @@ class Shown(Enum):
     COLLECTIVE = "collective"
     BLOCK = "block"
     VERSUS = "versus"
+    CHAIN = "chain"
 
 
 DEFAULT_FLOOR_NS: Final = 100_000

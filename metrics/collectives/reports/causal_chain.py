@@ -28,8 +28,8 @@ from ccltui.metrics.collectives.causes.verdicts import (
     UNEQUAL_WORK,
 )
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
-from ccltui.metrics.device.launch_site import HostEvent, host_event, launch_site
 from ccltui.metrics.model.classify import TYPES, distinct
+from ccltui.metrics.model.launch_site import HostEvent, host_event, launch_site
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.parsers.columns import GROUPS
 
