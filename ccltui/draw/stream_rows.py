@@ -27,7 +27,8 @@ class Stream:
 
     ``parts`` are the times of each kind of work, of a stream computing, communication and copies;
     ``kind`` (uint8) is the index of each piece of work into them, and ``inks`` are their colours.
-    ``text`` returns the name of a name id.
+    ``text`` returns the name of a name id. ``track`` is the place of the stream or thread among
+    the tracks of the trace, None for a lane of neither.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Stream:
     name: I32
     text: Callable[[int], str]
     inks: tuple[Ink, ...] = INKS
+    track: int | None = None
 
 
 def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:

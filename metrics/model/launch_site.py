@@ -32,12 +32,14 @@ class HostEvent:
 class LaunchSite:
     """The runtime call that launched device work, and the operator around it, None where none is.
 
-    ``work_ns`` is the start of that work, on the rank's own clock like all times.
+    ``work_ns`` is the start of that work, on the rank's own clock like all times, ``work_track``
+    the place of its stream in the tracks.
     """
 
     call: HostEvent
     operator: HostEvent | None
     work_ns: int
+    work_track: int
 
     @property
     def delay_ns(self) -> int:
@@ -59,7 +61,7 @@ def launch_site(trace: RankTrace, row: int) -> LaunchSite | None:
         return None
     call = host_event(trace, calls, launch)
     operator = _operator(trace, int(gpu.external_id[row]), int(gpu.correlation[row]), call)
-    return LaunchSite(call, operator, int(gpu.start_ns[row]))
+    return LaunchSite(call, operator, int(gpu.start_ns[row]), int(gpu.track[row]))
 
 
 def host_event(trace: RankTrace, events: Events, row: int) -> HostEvent:

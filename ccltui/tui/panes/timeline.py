@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ccltui.draw.launch_arrow import ArrowEnd, put_arrow
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.rank_rows import RankRow, StepMark, grown, timeline
@@ -16,7 +17,13 @@ from ccltui.tui.moves import measured_area
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.queries import hits_in_view, host_query, kernel_query, stream_query
+from ccltui.tui.state.queries import (
+    hits_in_view,
+    host_query,
+    kernel_query,
+    launch_query,
+    stream_query,
+)
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -55,6 +62,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         colour=scene.colour,
         steps=steps,
     )
+    _put_launch(planes, scene, rows)
     if mapped:
         planes = _with_minimap(planes, scene, span, mapped)
     measured = measured_area.span(scene)
@@ -68,6 +76,32 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         passed = hits.places.searchsorted(edges)
         put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
+
+
+def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
+    """Draw the arrow from the launch of the work at the cursor to the work."""
+    found = scene.answers.to(launch_query(scene))
+    lane = scene.findings.lanes.get(scene.state.selection.rank or "")
+    if found is None or found.answer is None or lane is None:
+        return
+    site, row, tops = (
+        found.answer,
+        rows[_selected(scene)],
+        np.flatnonzero(planes.style[:, 1] == Ink.LABEL_ON),
+    )
+    tracks = [stream.track for stream in row.streams]
+    if not len(tops) or site.call.track not in tracks:
+        return
+    top = int(tops[0])
+    first = top + row.folded(merged=TIMELINE_STATE.of(scene.state).merged)
+    # The calls are the last of the lanes of a thread.
+    called = first + len(tracks) - 1 - tracks[::-1].index(site.call.track)
+    works = first + tracks.index(site.work_track) if site.work_track in tracks else top
+    column = (
+        scene.state.time.column(lane.shared(at) - scene.findings.origin_ns)
+        for at in (site.call.start_ns, site.work_ns)
+    )
+    put_arrow(planes, gutter(scene), ArrowEnd(called, next(column)), ArrowEnd(works, next(column)))
 
 
 def _marks(scene: Scene) -> list[StepMark]:

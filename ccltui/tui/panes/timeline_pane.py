@@ -46,9 +46,17 @@ class TimelinePane(ChartPane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield queries for streams of unfolded ranks and for the category of kernels shown."""
-        from ccltui.tui.state.queries import host_query, kernel_query, stream_query
+        from ccltui.tui.state.queries import (
+            host_query,
+            kernel_query,
+            launch_query,
+            stream_query,
+        )
 
-        found = (stream_query(scene), host_query(scene), kernel_query(scene))
+        found = (
+            *(stream_query(scene), host_query(scene)),
+            *(kernel_query(scene), launch_query(scene)),
+        )
         return [query for query in found if query is not None]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
@@ -136,11 +144,26 @@ def _time_text(scene: Scene, width: int) -> str:
     left = numbers.instant(view.left_ns, view.cell_ns)
     parts = [
         f"at {cursor}  {rank} {_running_text(scene)}",
+        _launch_text(scene),
         f"cell {numbers.duration(view.cell_ns)}",
         f"view {left} +{numbers.duration(view.cells * view.cell_ns)}",
         scene.findings.clock,
     ]
     return as_many(parts, width)
+
+
+def _launch_text(scene: Scene) -> str:
+    """Describe the launch of the work at the cursor; "" unless the host of the rank is shown."""
+    from ccltui.tui.state.queries import launch_query
+
+    found = scene.answers.to(launch_query(scene))
+    if found is None:
+        return ""
+    site = found.answer
+    if site is None:
+        return "no launch recorded"
+    by = "" if site.operator is None else f" in {fit(site.operator.name, _KERNEL_NAME).rstrip()}"
+    return f"launched {numbers.duration(site.delay_ns)} before{by}"
 
 
 def _running_text(scene: Scene) -> str:

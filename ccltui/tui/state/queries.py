@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.model.launch_site import LaunchSite
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.event_table import EventTable
@@ -151,6 +152,23 @@ class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchQuery(ViewQuery["LaunchSite | None"]):
+    """Query for the launch of device work: ``row`` of the device work of a rank."""
+
+    keeps_last = True
+
+    generation: int
+    rank: str
+    row: int
+
+    def answer(self, view: View, findings: Findings) -> LaunchSite | None:
+        """Return the runtime call and its operator, None where no launch is recorded."""
+        from ccltui.metrics.model.launch_site import launch_site  # noqa: PLC0415
+
+        return launch_site(view.facts.ranks[self.rank].trace, self.row)
+
+
+@dataclass(frozen=True, slots=True)
 class KernelQuery(ViewQuery["Mapping[str, Track]"]):
     """Query for the times of kernels of a category, on every rank."""
 
@@ -276,6 +294,17 @@ def host_query(scene: Scene) -> HostQuery | None:
     unfolded = TIMELINE_STATE.of(scene.state).hosts
     ranks = tuple(sorted(set(unfolded) & set(scene.findings.lanes)))
     return HostQuery(scene.findings.generation, ranks) if ranks else None
+
+
+def launch_query(scene: Scene) -> LaunchQuery | None:
+    """Return the query for the launch of the work at the cursor, None where no lane shows it."""
+    rank = scene.state.selection.rank
+    if rank is None or rank not in TIMELINE_STATE.of(scene.state).hosts:
+        return None
+    from ccltui.tui.moves.kernel_at import row_at_cursor  # noqa: PLC0415  (imports numpy)
+
+    row = row_at_cursor(scene)
+    return None if row is None else LaunchQuery(scene.findings.generation, rank, row)
 
 
 def kernel_query(scene: Scene) -> KernelQuery | None:

@@ -139,7 +139,7 @@ def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
         if not rank.is_recorded:
             yield _Row("  its file is not in the directory: what it did is unknown", Ink.DIM)
         for event in rank.events:
-            yield _Row(_event_text(event, origin, name), Ink.TEXT, index, event)
+            yield _Row(_event_text(event, origin, name, place), Ink.TEXT, index, event)
             index += 1
 
 
@@ -150,16 +150,19 @@ def _origin(chain: CausalChain) -> int:
 
 
 def _heading(rank: ChainRank, place: int) -> str:
-    who = f"{rank_name(rank.label)} arrived last" if not place else f"← {rank_name(rank.label)}"
+    name, late = rank_name(rank.label), numbers.duration(rank.lag_ns)
     share = f" ({rank.share:.0%}, {rank.confidence} confidence)" if rank.cause != "unknown" else ""
     cause = "cause unknown" if rank.cause == "unknown" else rank.meaning
     where = f"{rank.group} {rank.kind}"
-    return f"{who} at {where}, {numbers.duration(rank.lag_ns)} late: {cause}{share}"
+    if not place:
+        return f"{name} arrived last at {where}, {late} late: {cause}{share}"
+    return f"← {name} at {where}, waited for {late}: {cause}{share}"
 
 
-def _event_text(event: ChainEvent, origin_ns: int, name: int) -> str:
+def _event_text(event: ChainEvent, origin_ns: int, name: int, place: int) -> str:
     took = "" if event.role in _MOMENTS else numbers.duration(event.end_ns - event.start_ns)
-    gap = _GAPS.get(event.role, "")
+    awaited = event.role == "arrival" and place > 0
+    gap = "{} waited for it" if awaited else _GAPS.get(event.role, "")
     known = event.gap_ns is not None and gap
     between = gap.format(numbers.duration(event.gap_ns)) if known and event.gap_ns else ""
     at = numbers.signed_duration(event.start_ns - origin_ns)

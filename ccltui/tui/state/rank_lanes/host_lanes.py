@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -80,7 +80,7 @@ def _lanes(facts: RankFacts) -> HostLanes:
         # The lanes of a thread stand together: the first bears its number.
         for place, level in enumerate(thread.levels):
             mark = f"{number} " if len(found.threads) > 1 and not place else ""
-            rows.append(_stream(facts.trace, level, mark))
+            rows.append(replace(_stream(facts.trace, level, mark), track=thread.track))
     return HostLanes(tuple(rows), _note(facts.trace, found))
 
 
