@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps
+from ccltui.metrics.device.idle_gaps import Gaps, gaps_in, idle_gaps
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import Group
@@ -39,21 +39,39 @@ HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
 def causes_ns(rank: RankView) -> dict[str, int]:
     """Idle time of one rank in its windows by cause; the sum is all of it."""
     return rank.remember(
-        causes_ns, lambda: {cause: times.total_ns for cause, times in idle_times(rank).items()}
+        causes_ns,
+        lambda: {
+            cause: times.total_ns
+            for cause, times in idle_times(rank, idle_gaps(rank), rank.windows).items()
+        },
     )
 
 
-def idle_times(rank: RankView) -> dict[str, Intervals]:
-    """Return when a rank was idle in its windows for each of `CAUSES`, on its own clock.
+def all_idle_times(rank: RankView) -> dict[str, Intervals]:
+    """Return the idle times of a rank from its first to its last device work, by cause.
+
+    Unlike `causes_ns` also outside of what is measured: between steps, say.
+    """
+    extent = rank.facts.extent
+    return idle_times(rank, gaps_in(rank, extent), extent)
+
+
+def idle_times(rank: RankView, gaps: Gaps, windows: Intervals) -> dict[str, Intervals]:
+    """Return when a rank was idle in windows for each of `CAUSES`, on its own clock.
 
     The times of two causes are disjoint; together they are all idle time.
+
+    Args:
+        rank: The rank.
+        gaps: Its idle times in the windows.
+        windows: Times on its own clock.
     """
-    gaps, idle = idle_gaps(rank), rank.windows - rank.facts.device_work
+    idle = windows - rank.facts.device_work
     late = gaps.host_late
     in_time = gaps.known & ~late
     short = in_time & (gaps.end_ns - gaps.start_ns <= BETWEEN_KERNELS_NS)
     found = dict.fromkeys(CAUSES, Intervals.empty())
-    rest = _before_launch(gaps) & rank.windows
+    rest = _before_launch(gaps) & windows
     found["launch_latency"] = _some(idle, late) - rest
     found["between_kernels"] = _some(idle, short)
     found["dependency"] = _some(idle, in_time & ~short)

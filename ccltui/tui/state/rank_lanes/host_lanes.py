@@ -14,7 +14,7 @@ from ccltui.draw.palette import IDLE_INKS, Ink
 from ccltui.draw.stream_rows import Stream
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
-from ccltui.metrics.device.idle_split import CAUSES, host_cause, idle_times
+from ccltui.metrics.device.idle_split import CAUSES, all_idle_times, host_cause
 from ccltui.metrics.model.classify import distinct
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class HostLanes:
 
 
 def idle_lane(rank: RankView) -> Stream | None:
-    """Return the idle time of a rank by cause, None where it has no device work."""
+    """Return all idle time of a rank by cause, None where it has no device work."""
     if not rank.facts.has_device:
         return None
-    times = idle_times(rank)
+    times = all_idle_times(rank)
     inks = tuple(dict.fromkeys(IDLE_INKS[cause] for cause in CAUSES))
     starts = np.concatenate([times[cause].start_ns for cause in CAUSES])
     ends = np.concatenate([times[cause].end_ns for cause in CAUSES])
