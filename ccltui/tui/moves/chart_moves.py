@@ -52,7 +52,10 @@ def no_host(scene: Scene) -> str | None:
         return missing
     rank = str(scene.state.selection.rank)
     trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
-    if trace is None or any(map(trace.group, ("annotations", "cpu_ops", "runtime"))):
+    if trace is None:
+        return None
+    found = trace.group("annotations"), trace.group("cpu_ops"), trace.group("runtime")
+    if any(len(events) for events in found):
         return None
     return f"{rank_name(rank)} recorded nothing of its host"
 

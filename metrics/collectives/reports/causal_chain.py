@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import CHAIN_WORDS, HOST_WORDS
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED
@@ -28,7 +29,7 @@ from ccltui.metrics.collectives.causes.verdicts import (
     UNEQUAL_WORK,
 )
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
-from ccltui.metrics.model.classify import TYPES, distinct
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.launch_site import HostEvent, host_event, launch_site
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.parsers.columns import GROUPS
@@ -233,7 +234,11 @@ class _Walk:
         start, dur, name = causes.activity(self._label).work
         first, stop = np.searchsorted(start, (since, until)).tolist()
         texts = causes.names.texts
-        chosen = [one for one in distinct(name[first:stop]) if texts[one] == kernels[0].name]
+        chosen = [
+            one
+            for one in distinct_values(name[first:stop]).tolist()
+            if texts[one] == kernels[0].name
+        ]
         rows = first + np.flatnonzero(np.isin(name[first:stop], chosen))
         if len(rows):
             longest = int(rows[dur[rows].argmax()])

@@ -42,7 +42,7 @@ def chain_of(late: RankTrace) -> CausalChain:
     return causal_chain(View(job(*ranks, late)), 0, 1)
 
 
-def times(chain: CausalChain, place: int = 0) -> Mapping[str, tuple[str, float, float]]:
+def times(chain: CausalChain, place: int = 0) -> Mapping[str, tuple[object, ...]]:
     """Name, start and length in µs of each event of a rank, by role."""
     return {
         event.role: (event.name, event.start_ns / 1000, (event.end_ns - event.start_ns) / 1000)
