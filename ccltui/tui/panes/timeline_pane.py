@@ -96,7 +96,7 @@ class TimelinePane(ChartPane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Return the name of the kernel under the cursor."""
-        from ccltui.tui.moves.kernel_at import running_at_cursor
+        from ccltui.tui.state.kernel_at import running_at_cursor
 
         running = running_at_cursor(scene)
         return None if running is None else running.name
@@ -207,7 +207,7 @@ def _launch_text(scene: Scene) -> str:
 
 def _running_text(scene: Scene) -> str:
     """Return the kernel under the cursor, or the message that there is none."""
-    from ccltui.tui.moves.kernel_at import running_at_cursor
+    from ccltui.tui.state.kernel_at import running_at_cursor
 
     running = running_at_cursor(scene)
     if running is None:

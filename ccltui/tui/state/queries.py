@@ -301,7 +301,7 @@ def launch_query(scene: Scene) -> LaunchQuery | None:
     rank = scene.state.selection.rank
     if rank is None or rank not in TIMELINE_STATE.of(scene.state).hosts:
         return None
-    from ccltui.tui.moves.kernel_at import row_at_cursor  # noqa: PLC0415  (imports numpy)
+    from ccltui.tui.state.kernel_at import row_at_cursor  # noqa: PLC0415  (imports numpy)
 
     row = row_at_cursor(scene)
     return None if row is None else LaunchQuery(scene.findings.generation, rank, row)
