@@ -47,6 +47,7 @@ COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
 LATE: Final = only(
     pane_names.OVERVIEW, pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS
 )
+FILTERED: Final[Where] = attrgetter("is_filtered")
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
 WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
@@ -68,6 +69,15 @@ _OTHERS: Final[tuple[Action, ...]] = (
            overview_rows.open_row, OVERVIEW, reasons.no_rows, hint="open"),
     Action("view.fold", ("space",), "fold, unfold a group", "view", overview_rows.fold,
            OVERVIEW, overview_rows.why_not_fold),
+    Action("metrics.sort", ("o", "l", "right"), "sort metrics by the next column", "view",
+           overview_rows.sort(1), OVERVIEW, overview_rows.why_not_sort, pair="metrics.sort_back",
+           pair_help="sort: next, previous column"),
+    Action("metrics.sort_back", ("h", "left"), "sort metrics by the previous column", "view",
+           overview_rows.sort(-1), OVERVIEW, overview_rows.why_not_sort),
+    Action("metrics.reverse", ("O",), "most first, or least first", "view",
+           overview_rows.reverse, OVERVIEW, overview_rows.why_not_reverse),
+    Action("metrics.hide", ("H",), "hide this metric; show all", "view",
+           overview_rows.hide, OVERVIEW, overview_rows.why_not_hide),
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
            metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
@@ -196,7 +206,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
            EVENTS, no_time, hint="filter"),
     Action("filter.rows", ("/", "F"), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
-           WORK, no_time, hint="filter"),
+           FILTERED, reasons.no_rows_to_filter, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
            Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,

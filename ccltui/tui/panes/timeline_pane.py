@@ -123,11 +123,12 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
         *zip(_CLASSES, _CLASS_NAMES[narrow], strict=True),
         *([(Ink.COPY, "copy")] if _has_copies(scene) else []),
     ]
-    if scene.colour and _unfolds(scene):
+    causes = scene.colour and _unfolds(scene)
+    if causes:
         # The first two rows of a rank are compute and network wherever there is little room.
         looks = [*([] if narrow else looks), *zip(_CAUSES, _CAUSE_NAMES[narrow], strict=True)]
     inks, names = zip(*looks, strict=True)
-    return named(scene, inks, [f" {name}{' ' * (1 + (not narrow))}" for name in names])
+    return named(scene, inks, [f" {name}{' ' if narrow and causes else '  '}" for name in names])
 
 
 _CLASSES: Final = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
