@@ -158,6 +158,7 @@ FILTER = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _filter,
     lambda scene: listing_of(scene.state).pattern,
+    previewed=True,
 )
 ROWS = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
@@ -165,7 +166,11 @@ ROWS = Question(
     lambda scene: pane_in_view(scene).row_pattern(scene),
     previewed=True,
 )
-SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
+SEARCH = Question(
+    "search names (regex, case ignored)   n N: next, previous   empty: end",
+    _search,
+    previewed=True,
+)
 GOTO = Question(TITLE, goto, previewed=True, prefix="g")
 RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
 COMMUNICATOR = Question(
