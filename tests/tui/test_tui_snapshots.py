@@ -25,6 +25,8 @@ KEYS = {
     "steps": ("6", "j"),
     "kernels": ("*", "j"),
     "streams": ("3", "u", *"wwww"),
+    "lanes": ("3", "u", "U", *"www"),
+    "chain": ("2", "]", "Z", "j"),
     "block": ("2", "]", "3", "R"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),
     "unavailable": ("1", "u", "G"),

@@ -155,8 +155,6 @@ class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
 class LaunchQuery(ViewQuery["LaunchSite | None"]):
     """Query for the launch of device work: ``row`` of the device work of a rank."""
 
-    keeps_last = True
-
     generation: int
     rank: str
     row: int
