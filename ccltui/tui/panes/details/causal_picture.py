@@ -11,6 +11,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import causal_zoom, drawer
+from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ _INKS: Final[dict[Role, Ink]] = {
 }
 _MOMENTS: Final = ("arrival", "since")
 _ROLE, _TIME, _GAP = 12, 10, 24
+_HEADING_LINES: Final = 3
 _LEAST_NAME, _MOST_NAME, _LEAST_AXIS = 16, 44, 16
 
 
@@ -73,7 +75,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     """Draw as many lines as fit, the selected event among them."""
     planes = Planes.blank(height, width, Ink.TEXT)
     chain = causal_zoom.chain(scene)
-    title = "── chain of events " if chain is None else _title(chain)
+    title = "── chain of events " if chain is None else _title(chain, width)
     planes.put_fitted(0, 0, title.ljust(width, "─"), Ink.STRONG)
     why = _why_nothing(scene, chain)
     if chain is None or why:
@@ -107,19 +109,21 @@ def _why_nothing(scene: Scene, chain: CausalChain | None) -> str:
         return f"nobody can be blamed: {scene.disproved}"
     if chain is None:
         return causal_zoom.problem(scene) or "following the chain…"
+    if not chain.ranks and chain.lag_ns is None:
+        return "the collective is not matched on all ranks: nobody is blamed"
     if not chain.ranks:
         return "no rank is late by more than the clocks are sure of: nobody is blamed"
     return ""
 
 
-def _title(chain: CausalChain) -> str:
+def _title(chain: CausalChain, width: int) -> str:
     parts = [
         f"── why late: {chain.group} {chain.kind} #{numbers.count(chain.row)}",
         "" if chain.step is None else f"it {chain.step}",
         "" if chain.lag_ns is None else f"lag {numbers.duration(chain.lag_ns)}",
-        "times from the last arrival ",
+        "times from the last arrival",
     ]
-    return "  ".join(part for part in parts if part)
+    return f"{as_many(parts, width - 1)} "
 
 
 def _widths(width: int) -> tuple[int, int]:
@@ -135,7 +139,8 @@ def _widths(width: int) -> tuple[int, int]:
 def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
     origin, index = _origin(chain), 0
     for place, rank in enumerate(chain.ranks):
-        yield _Row(fit(_heading(rank, place), width - 2).rstrip(), Ink.STRONG)
+        for line in wrap(_heading(rank, place), width - 2, most=_HEADING_LINES, indent="  "):
+            yield _Row(line, Ink.STRONG)
         if not rank.is_recorded:
             yield _Row("  its file is not in the directory: what it did is unknown", Ink.DIM)
         for event in rank.events:
