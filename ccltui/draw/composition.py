@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import IDLE_INKS, Ink
 from ccltui.draw.planes import Planes
 
 INKS: Final = {
@@ -31,12 +32,23 @@ GAP: Final = "  "
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part: its kind, its name and figures in the legend, and its share of the whole."""
+    """One part: its kind, its name and figures in the legend, and its share of the whole.
+
+    ``cause`` is the cause of idle time, whose colour the part has.
+    """
 
     kind: str
     name: str
     figures: str
     share: float
+    cause: str = ""
+
+    @property
+    def ink(self) -> Ink:
+        """Colour of the part."""
+        return (
+            IDLE_INKS.get(self.cause, INKS[self.kind]) if self.kind == "idle" else INKS[self.kind]
+        )
 
     @property
     def text(self) -> str:
@@ -54,13 +66,14 @@ class Cell:
 
 def cells_of(parts: Sequence[Part], *, colour: bool) -> list[Cell]:
     """Return the look of each part: a colour for each kind, a character for each part of it."""
-    found, seen = [], dict.fromkeys(INKS, 0)
+    found, seen = [], Counter[Ink | str]()
     for part in parts:
-        at = seen[part.kind]
-        seen[part.kind] += 1
+        look = part.ink if colour else part.kind
+        at = seen[look]
+        seen[look] += 1
         # Idle time is drawn lighter than work from its first cause on.
         glyphs = (_SHADES[2:] if part.kind == "idle" else _SHADES) if colour else _MONO[part.kind]
-        found.append(Cell(glyphs[min(at, len(glyphs) - 1)], INKS[part.kind]))
+        found.append(Cell(glyphs[min(at, len(glyphs) - 1)], part.ink))
     return found
 
 

@@ -6,7 +6,7 @@ binary searches, whatever the number of its events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Busy times of one rank: computation, network, and both at once.
+    """Busy times of one rank: computation, network, both at once, and copies.
 
     Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's, at the job's
     time ``drift_from_ns`` where it drifts, by ``drift`` ns per ns.
@@ -106,6 +106,7 @@ class Lane:
     offset_ns: int = 0
     drift: float = 0.0
     drift_from_ns: int = 0
+    copies: Track = field(default_factory=Track.empty)
 
     def own(self, times_ns: I64) -> I64:
         """Convert times of the job's clock (int64) to that of the rank."""

@@ -40,6 +40,25 @@ class Ink(IntEnum):
     COPY = 20
     WAITING = 21
     IDLE = 22
+    HOST = 23
+    INPUT = 24
+    BLOCKED = 25
+    DELAY = 26
+
+
+IDLE_INKS: Final = {
+    "data_loading": Ink.INPUT,
+    "synchronisation": Ink.BLOCKED,
+    "allocation": Ink.BLOCKED,
+    "operators": Ink.HOST,
+    "host_other": Ink.HOST,
+    "launch_latency": Ink.DELAY,
+    "between_kernels": Ink.DELAY,
+    "dependency": Ink.DELAY,
+    "unknown": Ink.IDLE,
+}
+"""Colour of each cause of idle time: the host works, waits for input or is blocked, or the device
+is late by itself. Events on the host have the colour of the cause that they stand for."""
 
 
 SHADES: Final = {
@@ -65,7 +84,9 @@ MERGED: Final = 32
 LEVELS: Final = 8
 HEAT: Final = 64
 """First id of heat cells: ``HEAT + upper level * 8 + lower level``."""
-STYLES: Final = HEAT + LEVELS * LEVELS
+BOX: Final = HEAT + LEVELS * LEVELS
+"""First id of text on the colour of an ink: ``BOX + ink``."""
+STYLES: Final = BOX + MERGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,7 @@ class _Colours:
     ramp: tuple[int | None, ...]
     copy: int = 5  # copies and fills
     waiting: int = 9  # for a late rank
+    host: tuple[int, int, int, int] = (2, 13, 6, 10)  # working, input, blocked; delay of the device
 
 
 _DARK: Final = _Colours(
@@ -109,6 +131,7 @@ _DARK: Final = _Colours(
     ramp=(234, 53, 127, 132, 203, 211, 223, 231),
     copy=140,
     waiting=228,
+    host=(179, 197, 157, 36),
 )
 _LIGHT: Final = _Colours(
     text=235,
@@ -123,6 +146,7 @@ _LIGHT: Final = _Colours(
     ramp=(254, 216, 207, 198, 160, 89, 52, 16),
     copy=97,
     waiting=165,
+    host=(131, 124, 53, 52),
 )
 _DARK_16: Final = _Colours(
     text=7,
@@ -148,6 +172,7 @@ _LIGHT_16: Final = _Colours(
     classes=(15, 4, 1, 10),
     ramp=(15, 3, 13, 9, 5, 1, 4, 0),
     waiting=6,
+    host=(8, 13, 12, 2),
 )
 _ANSI: Final = _Colours(
     text=None,
@@ -181,6 +206,8 @@ def looks(depth: Depth, theme: Theme = "dark") -> tuple[Look, ...]:
     if depth != "mono":
         _fill_pairs(table, MERGED, colours.classes)
         _fill_pairs(table, HEAT, colours.ramp)
+        for ink in IDLE_INKS.values():
+            table[BOX + ink] = Look(colours.ground, table[ink].foreground)
     return tuple(table)
 
 
@@ -193,6 +220,7 @@ def _fill_pairs(table: list[Look], first: int, colours: tuple[int | None, ...]) 
 def _inks(colours: _Colours) -> dict[Ink, Look]:
     idle, compute, exposed, overlapped = colours.classes
     ground, raised = colours.ground, colours.raised
+    host, source, blocked, delay = colours.host
     return {
         Ink.TEXT: Look(colours.text, ground),
         Ink.DIM: Look(colours.dim, ground),
@@ -216,6 +244,10 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.COPY: Look(colours.copy, idle),
         Ink.WAITING: Look(colours.waiting, idle),
         Ink.IDLE: Look(colours.dim, idle),
+        Ink.HOST: Look(host, idle),
+        Ink.INPUT: Look(source, idle),
+        Ink.BLOCKED: Look(blocked, idle),
+        Ink.DELAY: Look(delay, idle),
     }
 
 

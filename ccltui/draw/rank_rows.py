@@ -1,9 +1,9 @@
-"""Draw ranks against time: rows of one rank or the mean of several, and unfolded streams."""
+"""Draw ranks against time: rows of one rank or the mean of several, and unfolded lanes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,13 +20,19 @@ from ccltui.draw.timeline_chart import (
     TimeGrid,
     inherit,
     merged_row,
+    put_rows,
     put_ruler,
     put_split,
     row_glyphs,
     shaded_row,
     shares,
+    tall_glyphs,
 )
 from ccltui.parsers.array_types import I64, U8, U32
+
+_MOST_TALL = 4
+"""Most screen rows for compute and for network of one rank."""
+COPIES_LABEL = "copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,8 @@ class RankRow:
     """One rank, or several that share a row with the mean of their coverage.
 
     ``only`` replaces all work by one kind of it, a track for each lane, in colour ``ink``.
+    ``streams`` are the unfolded lanes, and ``note`` is what of them is not drawn. Compute and
+    network are ``tall`` rows each; ``copies`` is whether copies have a row below them.
     """
 
     label: str
@@ -42,11 +50,19 @@ class RankRow:
     only: tuple[Track, ...] | None = None
     ink: int = Ink.COMPUTE
     pinned: bool = False
+    note: str = ""
+    tall: int = 1
+    copies: bool = False
 
     def height(self, *, merged: bool) -> int:
         """Screen rows."""
-        one = merged or self.only is not None
-        return (1 if one else 2) + len(self.streams)
+        return self.folded(merged=merged) + len(self.streams) + bool(self.note)
+
+    def folded(self, *, merged: bool) -> int:
+        """Screen rows without the unfolded lanes."""
+        if merged:
+            return 1
+        return self.tall if self.only is not None else 2 * self.tall + self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +95,64 @@ def timeline(
     if steps:
         _put_steps(planes, 1, gutter, grid, steps)
     y = 2 if steps else 1
-    for index in in_view(rows, height - y, selected.row, merged=merged):
+    fits = sum(row.height(merged=merged) for row in rows) <= height - y
+    # What does not fit is announced in the last row.
+    shown = in_view(rows, height - y - (not fits), selected.row, merged=merged)
+    for index in shown:
         chosen = index == selected.row
         put_rank(planes, y, gutter, rows[index], grid, merged=merged, chosen=chosen, colour=colour)
         y += rows[index].height(merged=merged)
+    if not fits:
+        _put_missing(planes, gutter, rows, shown, y - height + 1)
     return planes
+
+
+def _put_missing(
+    planes: Planes, gutter: int, rows: Sequence[RankRow], shown: Sequence[int], cut: int
+) -> None:
+    """Announce what does not fit: lanes of the last rank in view, and other ranks."""
+    parts = []
+    if shown and cut > 0:
+        parts.append(f"{cut} more {'lane' if cut == 1 else 'lanes'} of {rows[shown[-1]].label}")
+    others = sum(len(row.lanes) for row in rows) - sum(len(rows[index].lanes) for index in shown)
+    if others:
+        parts.append(f"{others} more {'rank' if others == 1 else 'ranks'}")
+    y = planes.height - 1
+    planes.glyph[y], planes.style[y] = glyphs.BLANK, Ink.TEXT
+    planes.put_fitted(y, gutter, "… " + ", ".join(parts), Ink.DIM)
+
+
+def grown(rows: Sequence[RankRow], room: int, *, merged: bool, steps: bool) -> list[RankRow]:
+    """Return the rows in all of the room: first copies have a row, then all rows grow alike.
+
+    Args:
+        rows: Rows of compute and network of one screen row each.
+        room: Screen rows for the ruler, the steps and all ranks.
+        merged: Whether a rank has one row; these do not grow, as the user chose small ones.
+        steps: Whether the steps have a row.
+    """
+    best = list(rows)
+    if merged:
+        return best
+    room -= 2 if steps else 1
+    if any(_has_copies(row) for row in rows):
+        best = _if_fits([replace(row, copies=_has_copies(row)) for row in best], room) or best
+    for tall in range(2, _MOST_TALL + 1):
+        best = _if_fits([_of_height(row, tall) for row in best], room) or best
+    return best
+
+
+def _of_height(row: RankRow, tall: int) -> RankRow:
+    # The mean of several ranks is drawn in one row: it has no exact edges.
+    return replace(row, tall=tall) if len(row.lanes) == 1 else row
+
+
+def _has_copies(row: RankRow) -> bool:
+    return len(row.lanes) == 1 and row.only is None and len(row.lanes[0].copies.start_ns) > 0
+
+
+def _if_fits(rows: list[RankRow], room: int) -> list[RankRow] | None:
+    return rows if sum(row.height(merged=False) for row in rows) <= room else None
 
 
 def in_view(rows: Sequence[RankRow], room: int, selected: int, *, merged: bool) -> list[int]:
@@ -141,7 +210,10 @@ def put_rank(
     if y >= planes.height:
         return
     edges = [lane.own(grid.edges_ns(planes.width - gutter)) for lane in row.lanes]
-    if row.only is not None:
+    if row.only is not None and len(row.lanes) == 1:
+        glyph = tall_glyphs(row.only[0].sample(edges[0]), edges[0], 1 if merged else row.tall)
+        put_rows(planes, y, gutter, glyph, row.ink)
+    elif row.only is not None:
         planes.glyph[y, gutter:], _ = _mean(row.only, edges)
         planes.style[y, gutter:] = row.ink
     elif merged and not colour:
@@ -151,10 +223,12 @@ def put_rank(
         planes.glyph[y, gutter:], planes.style[y, gutter:] = glyph, style
     else:
         _put_busy(planes, y, gutter, row, edges, merged=merged)
-    y += row.height(merged=merged) - len(row.streams)
+    y += row.folded(merged=merged)
     for offset, stream in enumerate(row.streams):
         if y + offset < planes.height:
             put_stream(planes, y + offset, gutter, stream, edges[0])
+    if row.note and y + len(row.streams) < planes.height:
+        planes.put_fitted(y + len(row.streams), gutter, row.note, Ink.DIM)
 
 
 def _put_busy(
@@ -164,9 +238,11 @@ def _put_busy(
         glyph, style = _merged_mean(row.lanes, edges)
         planes.glyph[y, gutter:], planes.style[y, gutter:] = glyph, style
         return
-    planes.put(y + 1, gutter - len(NETWORK_LABEL) - 1, NETWORK_LABEL, Ink.DIM)
+    below = [(row.tall, NETWORK_LABEL), *([(2 * row.tall, COPIES_LABEL)] if row.copies else [])]
+    for offset, label in below:
+        planes.put(y + offset, gutter - len(label) - 1, label, Ink.DIM)
     if len(row.lanes) == 1:
-        put_split(planes, y, gutter, row.lanes[0], edges[0])
+        put_split(planes, y, gutter, row.lanes[0], edges[0], tall=row.tall, copies=row.copies)
         return
     planes.glyph[y, gutter:], _ = _mean([lane.compute for lane in row.lanes], edges)
     planes.style[y, gutter:] = Ink.COMPUTE

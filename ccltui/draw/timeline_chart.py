@@ -75,17 +75,45 @@ def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:
         planes.put(0, gutter + column, glyphs.CURSOR, Ink.CURSOR)
 
 
-def put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None:
-    """Draw a row of compute and one of network, overlapped or exposed."""
+def put_split(
+    planes: Planes,
+    y: int,
+    x: int,
+    lane: Lane,
+    edges_ns: I64,
+    *,
+    tall: int = 1,
+    copies: bool = False,
+) -> None:
+    """Draw compute and network, overlapped or exposed, ``tall`` rows each, below them ``copies``.
+
+    Without a row of their own, copies are drawn where the rank computes nothing.
+    """
     compute = lane.compute.sample(edges_ns)
     network = lane.network.sample(edges_ns)
     both = lane.both.covered_ns(edges_ns)
-    planes.glyph[y, x:] = row_glyphs(compute, edges_ns)
-    planes.style[y, x:] = Ink.COMPUTE
-    planes.glyph[y + 1, x:] = row_glyphs(network, edges_ns)
+    glyph = tall_glyphs(compute, edges_ns, tall)
+    style = np.full(len(edges_ns) - 1, Ink.COMPUTE, np.uint8)
+    if len(lane.copies.start_ns) and not copies:
+        copied = lane.copies.sample(edges_ns)
+        alone = (compute.covered_ns == 0) & (copied.covered_ns > 0)
+        glyph[:, alone] = tall_glyphs(copied, edges_ns, tall)[:, alone]
+        style[alone] = Ink.COPY
+    put_rows(planes, y, x, glyph, style)
     hidden = 2 * both > network.covered_ns
     style = np.where(hidden, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
-    planes.style[y + 1, x:] = inherit(style, network.covered_ns == 0)
+    style = inherit(style, network.covered_ns == 0)
+    put_rows(planes, y + tall, x, tall_glyphs(network, edges_ns, tall), style)
+    if copies:
+        copied = lane.copies.sample(edges_ns)
+        put_rows(planes, y + 2 * tall, x, tall_glyphs(copied, edges_ns, 1), Ink.COPY)
+
+
+def put_rows(planes: Planes, y: int, x: int, glyph: U32, style: U8 | int) -> None:
+    """Draw rows of one style per column, cut at the lower edge."""
+    rows = max(min(len(glyph), planes.height - y), 0)
+    planes.glyph[y : y + rows, x:] = glyph[:rows]
+    planes.style[y : y + rows, x:] = style
 
 
 def inherit(style: U8, blank: Bool) -> U8:
@@ -106,6 +134,18 @@ def row_glyphs(sample: Sample, edges_ns: I64) -> U32:
     glyph[falling] = glyphs.LEFT[np.maximum(covered * 8 // cell, 1)[falling]]
     glyph[rising] = glyphs.RIGHT[-(-covered * 8 // cell)[rising]]
     glyph[covered == 0] = glyphs.BLANK
+    return glyph
+
+
+def tall_glyphs(sample: Sample, edges_ns: I64, rows: int) -> U32:
+    """Characters of one class of one rank in several rows, uint32 [rows, cells], the top first."""
+    if rows == 1:
+        return row_glyphs(sample, edges_ns)[None]
+    level = -(-sample.covered_ns * 8 * rows // np.diff(edges_ns))
+    below = 8 * np.arange(rows - 1, -1, -1)[:, None]
+    glyph: U32 = glyphs.HEIGHTS[np.clip(level - below, 0, 8)]
+    edge = sample.transitions == 1
+    glyph[:, edge] = row_glyphs(sample, edges_ns)[edge]
     return glyph
 
 

@@ -17,6 +17,24 @@ from ccltui.parsers.array_types import I64
 NONE = -1
 
 
+def depths(start_ns: I64, end_ns: I64) -> I64:
+    """Return how many earlier ranges of one thread run when each begins; -1 if it has no length.
+
+    Args:
+        start_ns: int64 [n], ascending; of equal ones the longer range is first.
+        end_ns: int64 [n].
+    """
+    found = np.full(len(start_ns), NONE)
+    rows = np.flatnonzero(end_ns > start_ns)
+    found[rows] = _running_with(start_ns[rows], np.sort(end_ns[rows])) - 1
+    return found
+
+
+def _running_with(start: I64, ended: I64) -> I64:
+    """Number of ranges that run when each begins, itself included; ``ended`` are sorted ends."""
+    return np.arange(1, len(start) + 1) - np.searchsorted(ended, start, side="right")
+
+
 class Nesting:
     """Ranges of one thread, half-open, in order of start, the longer first."""
 
@@ -32,7 +50,7 @@ class Nesting:
         self._start, self._end = start_ns[self._rows], end_ns[self._rows]
         self._ended = np.sort(self._end)
         begun = np.arange(1, len(self._rows) + 1)
-        self._depth = begun - np.searchsorted(self._ended, self._start, side="right")
+        self._depth = _running_with(self._start, self._ended)
         self._keys = np.sort(self._depth * (len(self._rows) + 1) + begun - 1)
         outer = self._last(self._depth - 1, begun - 1)
         if ((outer >= 0) & (self._end > self._end[outer])).any():

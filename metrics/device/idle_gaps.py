@@ -12,6 +12,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
+    from ccltui.metrics.arrays.intervals import Intervals
     from ccltui.metrics.view.rank_view import RankView
 
 UNKNOWN: Final = np.iinfo(np.int64).min
@@ -61,11 +62,12 @@ def require_launches(ranks: Sequence[RankView]) -> None:
 
 def idle_gaps(rank: RankView) -> Gaps:
     """Return all idle times in the rank's windows in order of time."""
-    return rank.remember(idle_gaps, lambda: _idle_gaps(rank))
+    return rank.remember(idle_gaps, lambda: gaps_in(rank, rank.windows))
 
 
-def _idle_gaps(rank: RankView) -> Gaps:
-    work, idle = rank.facts.device_work, rank.windows - rank.facts.device_work
+def gaps_in(rank: RankView, windows: Intervals) -> Gaps:
+    """Return all idle times of a rank in given windows, on its own clock, in order of time."""
+    work, idle = rank.facts.device_work, windows - rank.facts.device_work
     after = np.searchsorted(work.end_ns, idle.start_ns, side="right")
     has_before, has_after = after > 0, after < len(work)
     start = np.where(has_before, np.append(work.end_ns, 0)[after - 1], idle.start_ns)

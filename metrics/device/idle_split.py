@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps
+from ccltui.metrics.device.idle_gaps import Gaps, gaps_in, idle_gaps
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import Group
 
 if TYPE_CHECKING:
@@ -37,26 +38,67 @@ HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
 
 def causes_ns(rank: RankView) -> dict[str, int]:
     """Idle time of one rank in its windows by cause; the sum is all of it."""
-    return rank.remember(causes_ns, lambda: _causes_ns(rank))
+    return rank.remember(
+        causes_ns,
+        lambda: {
+            cause: times.total_ns
+            for cause, times in idle_times(rank, idle_gaps(rank), rank.windows).items()
+        },
+    )
 
 
-def _causes_ns(rank: RankView) -> dict[str, int]:
-    gaps, windows = idle_gaps(rank), rank.windows
+def all_idle_times(rank: RankView) -> dict[str, Intervals]:
+    """Return the idle times of a rank from its first to its last device work, by cause.
+
+    Unlike `causes_ns` also outside of what is measured: between steps, say.
+    """
+    extent = rank.facts.extent
+    return idle_times(rank, gaps_in(rank, extent), extent)
+
+
+def idle_times(rank: RankView, gaps: Gaps, windows: Intervals) -> dict[str, Intervals]:
+    """Return when a rank was idle in windows for each of `CAUSES`, on its own clock.
+
+    The times of two causes are disjoint; together they are all idle time.
+
+    Args:
+        rank: The rank.
+        gaps: Its idle times in the windows.
+        windows: Times on its own clock.
+    """
+    idle = windows - rank.facts.device_work
     late = gaps.host_late
     in_time = gaps.known & ~late
     short = in_time & (gaps.end_ns - gaps.start_ns <= BETWEEN_KERNELS_NS)
-    found = dict.fromkeys(CAUSES, 0)
+    found = dict.fromkeys(CAUSES, Intervals.empty())
     rest = _before_launch(gaps) & windows
-    found["launch_latency"] = int(gaps.inside_ns[late].sum()) - rest.total_ns
-    found["between_kernels"] = int(gaps.inside_ns[short].sum())
-    found["dependency"] = int(gaps.inside_ns[in_time & ~short].sum())
-    found["unknown"] = int(gaps.inside_ns[~gaps.known].sum())
+    found["launch_latency"] = _some(idle, late) - rest
+    found["between_kernels"] = _some(idle, short)
+    found["dependency"] = _some(idle, in_time & ~short)
+    found["unknown"] = _some(idle, ~gaps.known)
     for cause, group, pattern in _HOST:
-        rest = _take(found, cause, rest, _ranges(rank, group, pattern))
+        part = _ranges(rank, group, pattern)
+        found[cause], rest = rest & part, rest - part
     if len(rest):
-        rest = _take(found, "operators", rest, rank.facts.in_operators)
-    found["host_other"] = rest.total_ns
+        part = rank.facts.in_operators
+        found["operators"], rest = rest & part, rest - part
+    found["host_other"] = rest
     return found
+
+
+def host_cause(group: Group, name: str) -> str | None:
+    """Return the cause that an event of the host stands for by its name, None for no special one.
+
+    Args:
+        group: Group of events that the event is from.
+        name: Name of the event.
+    """
+    return next((one for one, of, pattern in _HOST if of == group and pattern.search(name)), None)
+
+
+def _some(idle: Intervals, chosen: Bool) -> Intervals:
+    """The chosen gaps; a part of sorted and disjoint intervals is sorted and disjoint."""
+    return Intervals(idle.start_ns[chosen], idle.end_ns[chosen])
 
 
 def _before_launch(gaps: Gaps) -> Intervals:
@@ -64,13 +106,6 @@ def _before_launch(gaps: Gaps) -> Intervals:
     late = gaps.host_late
     until = gaps.launched_ns[late].clip(max=gaps.end_ns[late])
     return union(gaps.start_ns[late], until)
-
-
-def _take(found: dict[str, int], cause: str, rest: Intervals, part: Intervals) -> Intervals:
-    """Count the time of ``rest`` in ``part`` as ``cause`` and return the remainder."""
-    left = rest - part
-    found[cause] = rest.total_ns - left.total_ns
-    return left
 
 
 def _ranges(rank: RankView, group: Group, pattern: re.Pattern[str]) -> Intervals:

@@ -22,7 +22,7 @@ from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
-from ccltui.parsers.columns import MISSING, CollectiveArgs, RankTrace
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Group, RankTrace
 from ccltui.parsers.store.column_store import release
 
 _SIZES: Final = {
@@ -102,7 +102,7 @@ class Calls:
     row: I64
     has_metadata: Bool
     library: I8
-    event_group: str = "gpu"
+    event_group: Group = "gpu"
 
     @property
     def counts_bytes(self) -> Bool:

@@ -113,7 +113,7 @@ def _splits(
     parts, which do not depend on experts.
     """
     table = trace.collective_args
-    events = trace.group(calls.event_group)  # type: ignore[arg-type]
+    events = trace.group(calls.event_group)
     found = {}
     for row in rows.tolist():
         args = int(events.args[calls.row[row]])
@@ -128,7 +128,7 @@ def _splits(
 
 def split_sizes(trace: RankTrace, calls: Calls, row: int, size: int) -> Split | None:
     """Return what a call sends to each of ``size`` members; () for equal parts, None if unknown."""
-    args = int(trace.group(calls.event_group).args[calls.row[row]])  # type: ignore[arg-type]
+    args = int(trace.group(calls.event_group).args[calls.row[row]])
     if args < 0:
         return None
     text = trace.text(int(trace.collective_args.in_split[args]))

@@ -136,3 +136,20 @@ def test_eighths_become_halves_and_activity_stays_visible() -> None:
 
     assert set(shown) <= set(" ▀▄█▌▐")
     assert [a == " " for a in drawn] == [b == " " for b in shown]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_causes_of_idle_time_differ_from_each_other_and_from_work(theme: Theme) -> None:
+    table = looks("256", theme)
+    causes = [Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY]
+    others = [Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY]
+    colours = [index for ink in (*causes, *others) if (index := table[ink].foreground) is not None]
+    ground = table[Ink.HOST].background
+
+    assert len(colours) == 8
+    assert ground is not None
+    close = [
+        (a, b) for a, b in combinations(colours, 2) if distance(a, b) < 20 and a in colours[:4]
+    ]
+    assert close == []
+    assert min(contrast(index, ground) for index in colours[:4]) >= 3

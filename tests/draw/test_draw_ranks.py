@@ -9,7 +9,7 @@ from pictures import lane, track
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import MERGED, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.rank_rows import RankRow, StepMark, in_view, timeline
+from ccltui.draw.rank_rows import RankRow, StepMark, grown, in_view, timeline
 from ccltui.draw.stream_rows import Stream
 from ccltui.draw.timeline_chart import Selected, TimeGrid, shaded_row
 
@@ -142,3 +142,59 @@ def test_any_height_is_drawn(height: int) -> None:
     row = RankRow("0", (lane("0"),), (stream("7", (0, 40)),))
 
     assert draw(row, row, height=height, steps=[StepMark("1", 0, 100)]).height == height
+
+
+def copying(label: str, *copies: tuple[int, int]) -> RankRow:
+    """A rank that computes from 0 to 80 and copies."""
+    one = Lane(label, track((0, 80)), Track.empty(), Track.empty(), copies=track(*copies))
+    return RankRow(label, (one,))
+
+
+def test_copies_show_where_nothing_computes_until_they_have_a_row() -> None:
+    planes = draw(copying("0", (40, 160)))
+
+    assert planes.row_text(1)[6:12] == "████  "
+    assert planes.style[1, 6:10].tolist() == [Ink.COMPUTE] * 2 + [Ink.COPY] * 2
+
+    (row,) = grown([copying("0", (40, 160))], 4, merged=False, steps=False)
+    planes = draw(row)
+    assert row.height(merged=False) == 3
+    assert planes.row_text(1)[6:12] == "██    "
+    assert planes.row_text(3)[:12] == " copy  ███  "
+    assert planes.style[3, 7] == Ink.COPY
+
+
+def test_rows_grow_alike_as_far_as_there_is_room() -> None:
+    def heights(count: int, room: int, *, merged: bool = False) -> list[int]:
+        found = grown(rows(count), room, merged=merged, steps=True)
+        return [row.height(merged=merged) for row in found]
+
+    assert heights(2, 24) == [8, 8]
+    assert heights(4, 24) == [4] * 4
+    assert heights(12, 24) == [2] * 12
+    assert heights(2, 24, merged=True) == [1, 1]
+
+
+def test_a_tall_row_has_more_heights_and_exact_edges() -> None:
+    lane = busy("0", (0, 60), (80, 85), (100, 105), (120, 150), (151, 155))
+    planes = draw(RankRow("0", (lane,), tall=2))
+
+    assert planes.row_text(1)[6:10] == "█▌ ▆"  # 34 of 40: 14 of 16
+    assert planes.row_text(2)[6:10] == "█▌▄█"
+
+
+def test_what_does_not_fit_is_announced() -> None:
+    work = track((0, 80))
+    stream = Stream(
+        *("s7", work, (work, Track.empty(), Track.empty()), work.start_ns, work.end_ns),
+        *(np.zeros(1, np.uint8), np.zeros(1, np.int32), str),
+    )
+    many = RankRow("0", (busy("0"),), streams=(stream,) * 9)
+
+    assert draw(*rows(9)).row_text(7).strip() == "… 6 mor…"
+    cut = draw(many, *rows(1), height=6)
+    assert cut.row_text(5)[6:].strip() == "… 7 mor…"
+    wide = timeline(
+        [many, *rows(1)], GRID, height=6, width=60, gutter=6, selected=Selected(0, None)
+    )
+    assert wide.row_text(5).strip() == "… 7 more lanes of 0, 1 more rank"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorers import Settle, Start, press, shows
 
 from ccltui.tui.panes.files import FILES_STATE
-from ccltui.tui.state.queries import HitQuery
+from ccltui.tui.state.queries import HitQuery, listed_events
 
 
 async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:
@@ -69,3 +69,24 @@ async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle
         assert shows(app, "[2 Align]")
         await press(pilot, "ctrl+r")
         assert shows(app, "[3 Time]")
+
+
+async def test_hits_and_rows_show_while_the_pattern_is_typed(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3", "/", *"nccl")
+        while app.scene.answers.latest(HitQuery) is None:
+            await pilot.pause(0.01)
+        await pilot.pause()
+        assert app.control.asking is not None
+        assert shows(app, "▴")
+        await press(pilot, "escape")
+        assert app.scene.state.search == ""
+
+        await press(pilot, "4", "C", "F", *"gemm")
+        while (found := listed_events(app.scene)) is None or found.listing.pattern != "gemm":
+            await pilot.pause(0.01)
+        await pilot.pause()
+        assert app.control.asking is not None
+        assert {found.name_of(row) for row in found.order.tolist()} == {"sm90_xmma_gemm_bf16"}

@@ -26,6 +26,8 @@ KEYS = {
     "kernels": ("*", "j"),
     "parallelism": ("%", "j"),
     "streams": ("3", "u", *"wwww"),
+    "lanes": ("3", "u", "U", *"www"),
+    "chain": ("2", "]", "Z", "j"),
     "block": ("2", "]", "3", "R"),
     "inspector": ("2", "]", "3", "E"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),

@@ -13,6 +13,7 @@ from ccltui.tui.actions import unavailable_reasons as reasons
 from ccltui.tui.actions.action import Action, Effect, Where, only
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.moves import (
+    causal_zoom,
     chart_moves,
     compare_ranks,
     dimension_rows,
@@ -49,6 +50,10 @@ INSPECTED: Final = only(
     pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
 )
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
+LATE: Final = only(
+    pane_names.OVERVIEW, pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS
+)
+FILTERED: Final[Where] = attrgetter("is_filtered")
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
 WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
@@ -70,6 +75,15 @@ _OTHERS: Final[tuple[Action, ...]] = (
            overview_rows.open_row, OVERVIEW, reasons.no_rows, hint="open"),
     Action("view.fold", ("space",), "fold, unfold a group", "view", overview_rows.fold,
            OVERVIEW, overview_rows.why_not_fold),
+    Action("metrics.sort", ("o", "l", "right"), "sort metrics by the next column", "view",
+           overview_rows.sort(1), OVERVIEW, overview_rows.why_not_sort, pair="metrics.sort_back",
+           pair_help="sort: next, previous column"),
+    Action("metrics.sort_back", ("h", "left"), "sort metrics by the previous column", "view",
+           overview_rows.sort(-1), OVERVIEW, overview_rows.why_not_sort),
+    Action("metrics.reverse", ("O",), "most first, or least first", "view",
+           overview_rows.reverse, OVERVIEW, overview_rows.why_not_reverse),
+    Action("metrics.hide", ("H",), "hide this metric; show all", "view",
+           overview_rows.hide, OVERVIEW, overview_rows.why_not_hide),
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
            metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
@@ -209,7 +223,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
            EVENTS, no_time, hint="filter"),
     Action("filter.rows", ("/", "F"), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
-           WORK, no_time, hint="filter"),
+           FILTERED, reasons.no_rows_to_filter, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
            Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
@@ -234,14 +248,18 @@ _OTHERS: Final[tuple[Action, ...]] = (
            why_not=reasons.no_view_after),
     Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
            no_time, hint="measure"),
-    Action("view.unfold", ("u",), "streams of this rank", "view", chart_moves.unfold, TIMELINE,
+    Action("view.unfold", ("u",), "streams and idle causes", "view", chart_moves.unfold, TIMELINE,
            chart_moves.no_streams, hint="streams"),
+    Action("view.unfold_host", ("U",), "host: ranges, ops, calls", "view",
+           chart_moves.unfold_host, TIMELINE, chart_moves.no_host, hint="host"),
     Action("compare.block", ("R",), "repeating block of a kernel", "view", compare_ranks.show_block,
            KERNELS, compare_ranks.why_no_block, hint="block"),
     Action("compare.versus", ("V",), "against another rank or step", "view",
            Effect.PROMPT_VERSUS, COMPARED, compare_ranks.why_no_versus, hint="versus"),
     Action("compare.sort", ("O",), "largest changes, or in order", "view", compare_ranks.sort_rows,
            COMPARED, compare_ranks.why_not_sort),
+    Action("open.chain", ("Z",), "chain of events to the cause", "stragglers", causal_zoom.show,
+           LATE, causal_zoom.why_not, hint="chain"),
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", loss_list.show_next,
            why_not=loss_list.why_no_evidence, hint="fix first"),
     Action("open.event", ("E",), "inspect this event", "panes", inspector.show, INSPECTED,

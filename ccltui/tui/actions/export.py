@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, write_new_file
-from ccltui.tui.moves import compare_ranks, inspector
+from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown
@@ -81,6 +81,8 @@ def rows_of(scene: Scene) -> Iterator[Record]:
         yield from _versus(scene)
     elif drawer_shows(scene, Shown.EVENT):
         yield from _event(scene)
+    elif drawer_shows(scene, Shown.CHAIN):
+        yield from _chain(scene)
     else:
         yield from pane_in_view(scene).records(scene)
 
@@ -140,6 +142,19 @@ def _event(scene: Scene) -> Iterator[Record]:
     for link in found.links:
         event = f"rank {link.event.rank} {link.event.group} {link.event.row}: {link.name}"
         yield {"fact": link.relation, "value": event, "unit": None, "reason": None}
+
+
+def _chain(scene: Scene) -> Iterator[Record]:
+    """Yield the events of the chain in the order of the drawer."""
+    for label, event in causal_zoom.events(scene):
+        yield {
+            "rank": label,
+            "role": event.role,
+            "name": event.name,
+            "start_ns": event.start_ns,
+            "end_ns": event.end_ns,
+            "gap_ns": event.gap_ns,
+        }
 
 
 def tabular(scene: Scene) -> tuple[str, int]:

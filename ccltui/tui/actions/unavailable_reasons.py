@@ -28,6 +28,12 @@ def no_rows(scene: Scene) -> str | None:
     return None if rows.count(scene) else pane_in_view(scene).why_no_rows(scene)
 
 
+def no_rows_to_filter(scene: Scene) -> str | None:
+    """Return the reason when there is no row that a filter could keep."""
+    pane = pane_in_view(scene)
+    return None if pane.row_pattern(scene) else no_rows(scene)
+
+
 def no_worst(scene: Scene) -> str | None:
     """Return the reason when no rank can be blamed in any communicator."""
     communicators = scene.findings.communicators

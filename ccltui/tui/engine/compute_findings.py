@@ -40,13 +40,15 @@ def lanes_of(view: View) -> dict[str, Lane]:
 
 
 def _lane(label: str, facts: RankFacts, view: View, event_group: str) -> Lane:
-    network, compute, _ = facts.busy
+    network, compute, copies = facts.busy
     if event_group != "gpu":  # no kernels: the collectives the host recorded
         calls = view.facts.calls[label]
         network = union(calls.start_ns, calls.end_ns)
     both = compute & network
     offset = view.offsets_ns.get(label, 0)
-    lane = Lane(label, _track(compute), _track(network), _track(both), offset)
+    lane = Lane(
+        label, _track(compute), _track(network), _track(both), offset, copies=_track(copies)
+    )
     drift_ppb = None if view.is_as_recorded else view.clocks.clocks[label].drift_ppb
     if drift_ppb is None:
         return lane

@@ -16,10 +16,10 @@ from ccltui.tui.input.goto import TITLE, goto
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.view_history import Mark, Return
-from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
-from ccltui.tui.state.own.kernel_listing import KERNELS_STATE
+from ccltui.tui.state.pane import pane_in_view
+from ccltui.tui.state.rank_lanes.device_streams import COMMUNICATION, COPIES
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -76,8 +76,7 @@ def _filter(text: str, scene: Scene) -> Outcome:
 
 
 def _rows(text: str, scene: Scene) -> Outcome:
-    own = KERNELS_STATE.of(scene.state)
-    return KERNELS_STATE.put(scene.state, replace(own, pattern=_pattern(text.strip()), row=0))
+    return pane_in_view(scene).with_row_pattern(scene, _pattern(text.strip()))
 
 
 def _search(text: str, scene: Scene) -> Outcome:
@@ -159,14 +158,19 @@ FILTER = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _filter,
     lambda scene: listing_of(scene.state).pattern,
+    previewed=True,
 )
 ROWS = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _rows,
-    lambda scene: KERNELS_STATE.of(scene.state).pattern,
+    lambda scene: pane_in_view(scene).row_pattern(scene),
     previewed=True,
 )
-SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
+SEARCH = Question(
+    "search names (regex, case ignored)   n N: next, previous   empty: end",
+    _search,
+    previewed=True,
+)
 GOTO = Question(TITLE, goto, previewed=True, prefix="g")
 RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
 COMMUNICATOR = Question(

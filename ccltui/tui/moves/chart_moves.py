@@ -39,6 +39,27 @@ def unfold(scene: Scene) -> ViewState:
     return replace(scene.state, unfolded=_toggled(scene.state.unfolded, rank))
 
 
+def unfold_host(scene: Scene) -> ViewState:
+    """Show what the host of the selected rank did, or hide it again."""
+    own, rank = TIMELINE_STATE.of(scene.state), scene.state.selection.rank
+    return TIMELINE_STATE.put(scene.state, replace(own, hosts=_toggled(own.hosts, rank)))
+
+
+def no_host(scene: Scene) -> str | None:
+    """Return the reason when nothing of the host of the selected rank can be unfolded."""
+    missing = no_rank(scene)
+    if missing is not None or scene.session.job is None:
+        return missing
+    rank = str(scene.state.selection.rank)
+    trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
+    if trace is None:
+        return None
+    found = trace.group("annotations"), trace.group("cpu_ops"), trace.group("runtime")
+    if any(len(events) for events in found):
+        return None
+    return f"{rank_name(rank)} recorded nothing of its host"
+
+
 def _toggled(ranks: tuple[str, ...], rank: str | None) -> tuple[str, ...]:
     if rank is None:
         return ranks
@@ -130,14 +151,15 @@ def _fit_time(scene: Scene) -> TimeView:
     state = scene.state
     area, communicator, k = state.area, scene.communicator, state.selection.k
     if area is not None and area.end_ns is not None:
-        return _showing(state.time, *sorted((area.start_ns, area.end_ns)))
+        return showing(state.time, *sorted((area.start_ns, area.end_ns)))
     if communicator is None or k is None or k >= len(communicator):
         return state.time
     ends = (communicator.start_ns[k] + communicator.dur_ns[k])[communicator.present[k]]
-    return _showing(state.time, int(communicator.first_ns[k]), int(ends.max()))
+    return showing(state.time, int(communicator.first_ns[k]), int(ends.max()))
 
 
-def _showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
+def showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
+    """Return the view of a span of time, with a margin at each side."""
     length = max(end_ns - start_ns, 1)
     cell = min(max(-(-length * (_MARGIN + 2) // (_MARGIN * view.cells)), 1), view.widest_ns)
     return replace(view, cell_ns=cell).centred((start_ns + end_ns) // 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ccltui.tui.moves import compare_ranks, inspector
+from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.moves.cursor import in_view, show_communicator
 from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.pane_names import TIMELINE
@@ -47,6 +47,8 @@ def count(scene: Scene) -> int:
         return len(compare_ranks.rows(scene))
     if shows(scene, Shown.EVENT):
         return inspector.num_rows(scene)
+    if shows(scene, Shown.CHAIN):
+        return len(causal_zoom.events(scene))
     detail = described(scene)
     links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
     return len(arrivals(scene)) + links
@@ -91,6 +93,8 @@ def enter(scene: Scene) -> ViewState:
         return open_drawer(scene)
     if shows(scene, Shown.VERSUS):
         return compare_ranks.enter(scene)
+    if shows(scene, Shown.CHAIN):
+        return causal_zoom.enter(scene)
     if not drawer_has_keys(scene):
         return _follow(scene, 1)
     place, members = row(scene), arrivals(scene)
@@ -107,6 +111,8 @@ def why_not_enter(scene: Scene) -> str | None:
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
     if drawer_has_keys(scene) and shows(scene, Shown.EVENT):
         return inspector.why_not_follow(scene, row(scene))
+    if drawer_has_keys(scene) and shows(scene, Shown.CHAIN):
+        return None if causal_zoom.events(scene) else "the chain has no events"
     if not drawer_has_keys(scene) and inspector.is_plain_work(scene):
         return None
     communicator, k = scene.communicator, scene.state.selection.k

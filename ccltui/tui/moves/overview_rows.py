@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ccltui.tui.moves import loss_list
@@ -9,7 +10,12 @@ from ccltui.tui.state.figures import metric_list
 from ccltui.tui.state.figures.metric_list import chosen_row, items
 from ccltui.tui.state.figures.rank_board import board
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.overview_state import (
+    OVERVIEW_STATE,
+    MetricOrder,
+    OverviewState,
+    Section,
+)
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -101,9 +107,77 @@ def why_not_fold(scene: Scene) -> str | None:
     """Return the reason when no metric or group is selected."""
     if OVERVIEW_STATE.of(scene.state).table_open:
         return "a table is open: esc closes it"
+    if OVERVIEW_STATE.of(scene.state).order is not MetricOrder.GROUP:
+        return "the metrics are sorted by a column: o comes back to groups"
     if section_of(scene) is not Section.METRICS or not items(scene):
         return "no metric or group is selected: groups fold"
     return None
+
+
+def sort(step: int) -> Callable[[Scene], ViewState]:
+    """Return a change of the order of the metrics to the next column, or the previous for -1."""
+
+    def move(scene: Scene) -> ViewState:
+        own, orders = OVERVIEW_STATE.of(scene.state), list(MetricOrder)
+        order = orders[(orders.index(own.order) + step) % len(orders)]
+        return OVERVIEW_STATE.put(scene.state, replace(_at_metrics(own), order=order))
+
+    return move
+
+
+def reverse(scene: Scene) -> ViewState:
+    """Turn the order of the metrics round."""
+    own = OVERVIEW_STATE.of(scene.state)
+    return OVERVIEW_STATE.put(scene.state, replace(_at_metrics(own), reverse=not own.reverse))
+
+
+def _at_metrics(own: OverviewState) -> OverviewState:
+    """Return the state with the cursor among the metrics, so that they are in view."""
+    return replace(own, section=Section.METRICS)
+
+
+def filtered(scene: Scene, pattern: str) -> ViewState:
+    """List the metrics whose label, name or group matches."""
+    own = OVERVIEW_STATE.of(scene.state)
+    return OVERVIEW_STATE.put(scene.state, replace(_at_metrics(own), pattern=pattern))
+
+
+def hide(scene: Scene) -> ViewState:
+    """Hide the selected metric, or list all again on the row that counts the hidden ones."""
+    own, item = OVERVIEW_STATE.of(scene.state), metric_list.chosen_item(scene)
+    if item is None or item.metric is None:
+        return metric_list.folded(scene)
+    keys = [one.key for one in items(scene)]
+    after = keys[min(chosen_row(scene) + 1, len(keys) - 1)]
+    own = replace(own, hidden=own.hidden | {item.metric.name}, item=after)
+    return OVERVIEW_STATE.put(scene.state, own)
+
+
+def why_not_hide(scene: Scene) -> str | None:
+    """Return the reason when neither a metric nor the count of hidden ones is selected."""
+    missing = why_not_sort(scene)
+    if missing is not None:
+        return missing
+    item = metric_list.chosen_item(scene)
+    listed = item is not None and (item.metric is not None or item.key == metric_list.HIDDEN)
+    if section_of(scene) is Section.METRICS and listed:
+        return None
+    return "no metric is selected"
+
+
+def why_not_sort(scene: Scene) -> str | None:
+    """Return the reason when no list of metrics is in view."""
+    if OVERVIEW_STATE.of(scene.state).table_open:
+        return "a table is open: esc closes it"
+    return None if scene.findings.metrics else "no metric is known yet"
+
+
+def why_not_reverse(scene: Scene) -> str | None:
+    """Return the reason when the metrics have no order that could be reversed."""
+    missing = why_not_sort(scene)
+    if missing is None and OVERVIEW_STATE.of(scene.state).order is MetricOrder.GROUP:
+        return "the metrics are in groups: o sorts them by a column"
+    return missing
 
 
 def why_none_unavailable(scene: Scene) -> str | None:

@@ -199,7 +199,8 @@ def back(scene: Scene) -> ViewState:
     """Close what was opened last."""
     state = scene.state
     if state.maximised:
-        return replace(state, maximised=False)
+        chain = state.drawer is not None and state.drawer.shown is Shown.CHAIN
+        return replace(state, maximised=False, drawer=None if chain else state.drawer)
     if state.drawer is not None and shows_drawer(scene):
         focused = state.drawer.focused and state.drawer.shown is Shown.COLLECTIVE
         return replace(state, drawer=Drawer() if focused else None)

@@ -31,7 +31,7 @@ class ChartPane(Pane):
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
         """Return the device work of the selected rank at the selected time."""
-        from ccltui.tui.moves.kernel_at import row_at_cursor
+        from ccltui.tui.state.kernel_at import row_at_cursor
 
         row, rank = row_at_cursor(scene), scene.state.selection.rank
         return None if row is None or rank is None else (rank, row)

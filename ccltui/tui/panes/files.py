@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,9 @@ class FilesPane(Pane):
         if job is None:
             return []
         files, captures = len(job.discovery.files), len(job.discovery.captures)
-        counts = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+        pattern = FILES_STATE.of(scene.state).pattern
+        found = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+        counts = f"/{pattern}/ {len(_rows(scene))} of {found}" if pattern else found
         return [(counts, Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
@@ -73,15 +76,36 @@ class FilesPane(Pane):
         """Select a row."""
         return FILES_STATE.put(scene.state, replace(FILES_STATE.of(scene.state), row=row))
 
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the rows that are listed."""
+        return FILES_STATE.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List captures and files with a cell that matches."""
+        return FILES_STATE.put(scene.state, RowState(pattern=pattern))
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason: nothing is found yet, or the filter leaves nothing."""
+        pattern = self.row_pattern(scene)
+        if pattern:
+            return f"no file matches /{pattern}/: / changes the filter"
+        return super().why_no_rows(scene)
+
 
 FILES: Final = FilesPane()
 
 
 def _rows(scene: Scene) -> list[FileRow]:
-    """Return the rows: captures, then files."""
+    """Return the rows that match the filter: captures, then files."""
     from ccltui.tui.state.file_rows import file_rows
 
-    return file_rows(scene)
+    rows, pattern = file_rows(scene), FILES_STATE.of(scene.state).pattern
+    if not pattern:
+        return rows
+    matches = re.compile(pattern, re.IGNORECASE).search
+    return [row for row in rows if any(map(matches, row.cells))]
 
 
 def _chosen(scene: Scene) -> FileRow | None:
@@ -113,6 +137,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     if not rows:
         read = scene.session.job is not None
         text = "No file here." if read else "Files appear here as soon as the directory is read."
+        if pattern := FILES_STATE.of(scene.state).pattern:
+            text = f"No file matches /{pattern}/: / changes the filter."
         planes.put(1, 1, text, Ink.DIM)
         return planes
     named = max(width - _STATE - _BETWEEN, 22)

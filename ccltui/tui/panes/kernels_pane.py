@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,6 +130,17 @@ class KernelsPane(Pane):
         from ccltui.tui.moves import kernel_rows
 
         return kernel_rows.why_no_longest(scene) or super().why_no_event(scene)
+
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the names that are listed."""
+        return KERNELS_STATE.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List rows whose name matches."""
+        own = KERNELS_STATE.of(scene.state)
+        return KERNELS_STATE.put(scene.state, replace(own, pattern=pattern, row=0))
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed rows in their order."""

@@ -140,7 +140,8 @@ def _parts(scene: Scene, *, with_times: bool) -> list[Part]:
     for row in details.get("parts") or ():
         time = row["step_ms"] if row["step_ms"] is not None else row["ms"]
         figures = f"{time:.4g} ms {row['share']:.1%}" if with_times else f"{row['share']:.1%}"
-        found.append(Part(row["kind"], overview_text.part_name(row), figures, row["share"]))
+        name = overview_text.part_name(row)
+        found.append(Part(row["kind"], name, figures, row["share"], str(row["part"])))
     return found
 
 

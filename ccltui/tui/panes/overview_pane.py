@@ -33,7 +33,8 @@ class OverviewPane(Pane):
         "costs time, the largest first; the ranks that make others wait; what the numbers rest on. "
         "Then every metric by group: (by rank) in brackets is another number, ! is partial, "
         "sparklines begin at 0 unless they begin with ±. enter: the proof of a finding, a rank in "
-        "Timeline, the tables of a metric, a group folded, what to do about a remark."
+        "Timeline, the tables of a metric, a group folded, what to do about a remark. Metrics: / "
+        "lists those that match, o sorts by a column instead of groups, H hides one."
     )
     names_communicator = False
 
@@ -92,6 +93,18 @@ class OverviewPane(Pane):
             return OVERVIEW_STATE.put(scene.state, replace(own, first_row=row))
         return overview_rows.to_row(scene, row)
 
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the metrics that are listed."""
+        return OVERVIEW_STATE.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List metrics whose label, name or group matches."""
+        from ccltui.tui.moves import overview_rows
+
+        return overview_rows.filtered(scene, pattern)
+
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield every metric with its unit, or the opened metric rank by rank."""
         opened = OVERVIEW_STATE.of(scene.state).table_open
@@ -120,7 +133,7 @@ _ANY_WIDTH: Final = 1000
 _HINTS: Final = {
     Section.FINDINGS: "enter shows where; ! shows the next",
     Section.RANKS: "waits are sums over collectives; enter: this rank in Timeline",
-    Section.METRICS: "enter folds or unfolds; u lists what is unavailable",
+    Section.METRICS: "enter folds or unfolds; / filters, o sorts, H hides; u: unavailable ones",
     Section.NOTES: "enter shows what can be done",
 }
 

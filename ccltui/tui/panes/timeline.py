@@ -7,23 +7,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ccltui.draw.launch_arrow import ArrowEnd, put_arrow
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.rank_rows import RankRow, StepMark, timeline
+from ccltui.draw.rank_rows import RankRow, StepMark, grown, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.tui.moves import measured_area
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.queries import hits_in_view, kernel_query, stream_query
+from ccltui.tui.state.queries import (
+    hits_in_view,
+    host_query,
+    kernel_query,
+    launch_query,
+    stream_query,
+)
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
     from ccltui.draw.minimap import What
-    from ccltui.tui.state.device_streams import Streams
+    from ccltui.tui.state.rank_lanes.device_streams import Streams
+    from ccltui.tui.state.rank_lanes.host_lanes import HostLanes
 
 _TALL = 30
 """Rows of a pane from which two are used for the whole window."""
@@ -42,6 +50,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     view, steps = scene.state.time, _marks(scene)
     used = sum(row.height(merged=merged) for row in rows) + 1 + bool(steps)
     mapped = 2 if height >= _TALL else int(used < height)
+    rows = grown(rows, height - mapped, merged=merged, steps=bool(steps))
     planes = timeline(
         rows,
         TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns, view.phase_ns),
@@ -53,6 +62,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         colour=scene.colour,
         steps=steps,
     )
+    _put_launch(planes, scene, rows)
     if mapped:
         planes = _with_minimap(planes, scene, span, mapped)
     measured = measured_area.span(scene)
@@ -66,6 +76,32 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         passed = hits.places.searchsorted(edges)
         put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
+
+
+def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
+    """Draw the arrow from the launch of the work at the cursor to the work."""
+    found = scene.answers.to(launch_query(scene))
+    lane = scene.findings.lanes.get(scene.state.selection.rank or "")
+    if found is None or found.answer is None or lane is None:
+        return
+    site, row, tops = (
+        found.answer,
+        rows[_selected(scene)],
+        np.flatnonzero(planes.style[:, 1] == Ink.LABEL_ON),
+    )
+    tracks = [stream.track for stream in row.streams]
+    if not len(tops) or site.call.track not in tracks:
+        return
+    top = int(tops[0])
+    first = top + row.folded(merged=TIMELINE_STATE.of(scene.state).merged)
+    # The calls are the last of the lanes of a thread.
+    called = first + len(tracks) - 1 - tracks[::-1].index(site.call.track)
+    works = first + tracks.index(site.work_track) if site.work_track in tracks else top
+    column = (
+        scene.state.time.column(lane.shared(at) - scene.findings.origin_ns)
+        for at in (site.call.start_ns, site.work_ns)
+    )
+    put_arrow(planes, gutter(scene), ArrowEnd(called, next(column)), ArrowEnd(works, next(column)))
 
 
 def _marks(scene: Scene) -> list[StepMark]:
@@ -83,7 +119,7 @@ def _marks(scene: Scene) -> list[StepMark]:
 def _groups(scene: Scene) -> list[tuple[str, ...]]:
     """Return groups of ranks that share a row; pinned and unfolded ranks have their own."""
     ranks, per_row = scene.ranks, TIMELINE_STATE.of(scene.state).ranks_per_lane
-    alone = {*scene.state.pins, *scene.state.unfolded}
+    alone = {*scene.state.pins, *scene.state.unfolded, *TIMELINE_STATE.of(scene.state).hosts}
     if per_row == 1:
         return [(rank,) for rank in ranks]
     groups: list[tuple[str, ...]] = []
@@ -110,6 +146,8 @@ def rank_rows(scene: Scene) -> list[RankRow]:
     """Return the timeline rows of each rank, in order."""
     found = scene.answers.to(stream_query(scene))
     streams: Streams = {} if found is None or found.answer is None else found.answer
+    asked = scene.answers.to(host_query(scene))
+    hosts: Mapping[str, HostLanes] = {} if asked is None or asked.answer is None else asked.answer
     limited = scene.answers.to(kernel_query(scene))
     only: Mapping[str, Track] | None = None if limited is None else limited.answer
     lanes = scene.findings.lanes
@@ -117,7 +155,11 @@ def rank_rows(scene: Scene) -> list[RankRow]:
         RankRow(
             label=_label(scene, group),
             lanes=tuple(lanes[rank] for rank in group),
-            streams=streams.get(group[0], ()) if group[0] in scene.state.unfolded else (),
+            streams=(  # from the host down to the device, the calls next to what they launch
+                *(hosts[group[0]].rows if group[0] in hosts else ()),
+                *(streams.get(group[0], ()) if group[0] in scene.state.unfolded else ()),
+            ),
+            note=hosts[group[0]].note if group[0] in hosts else "",
             only=_tracks(group, only),
             ink=_INKS.get(TIMELINE_STATE.of(scene.state).kernels, Ink.COMPUTE),
             pinned=group[0] in scene.state.pins,

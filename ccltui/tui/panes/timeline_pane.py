@@ -36,19 +36,23 @@ class TimelinePane(ChartPane):
     about = (
         "Per rank one row of compute and one of network, on corrected clocks. A network "
         "cell is exposed, or hidden under compute, by majority. A height is the share of "
-        "busy time, rounded up: any activity shows. The last rows, where there is room, are the "
-        "whole window: network and compute time of all ranks, and what of it is in view. R: the "
-        "kernels from this one to its next occurrence, over all repetitions; V: this rank and step "
-        "against another."
+        "busy time, rounded up: any activity shows. Copies have a row where there is room, else "
+        "they show where nothing computes. u: streams, and idle time in the colour of its cause. "
+        "U: ranges, operators and runtime calls of the host, and an arrow from the launch to the "
+        "work at the cursor. Z: the chain of events behind a late collective. The last rows, where "
+        "there is room, are the whole window: network and compute time of all ranks, and what of "
+        "it is in view. R: the kernels from this one to its next occurrence, over all "
+        "repetitions; V: this rank and step against another."
     )
     axis = Axis.TIME
     among = Among.TIMES
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Yield queries for streams of unfolded ranks and for the category of kernels shown."""
-        from ccltui.tui.state.queries import kernel_query, stream_query
+        """Yield queries for unfolded lanes, the arrow, and the category of kernels shown."""
+        from ccltui.tui.state import queries
 
-        found = (stream_query(scene), kernel_query(scene))
+        asked = (queries.stream_query, queries.host_query, queries.kernel_query)
+        found = [query(scene) for query in (*asked, queries.launch_query)]
         return [query for query in found if query is not None]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
@@ -92,7 +96,7 @@ class TimelinePane(ChartPane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Return the name of the kernel under the cursor."""
-        from ccltui.tui.moves.kernel_at import running_at_cursor
+        from ccltui.tui.state.kernel_at import running_at_cursor
 
         running = running_at_cursor(scene)
         return None if running is None else running.name
@@ -115,9 +119,34 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     """Return the legend of a lane; two rows per rank without colour do not mark exposed parts."""
     if not scene.colour and not TIMELINE_STATE.of(scene.state).merged:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
-    names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
-    inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
-    return named(scene, inks, [f" {name}  " for name in names])
+    looks = [
+        *zip(_CLASSES, _CLASS_NAMES[narrow], strict=True),
+        *([(Ink.COPY, "copy")] if _has_copies(scene) else []),
+    ]
+    causes = scene.colour and _unfolds(scene)
+    if causes:
+        # The first two rows of a rank are compute and network wherever there is little room.
+        looks = [*([] if narrow else looks), *zip(_CAUSES, _CAUSE_NAMES[narrow], strict=True)]
+    inks, names = zip(*looks, strict=True)
+    return named(scene, inks, [f" {name}{' ' if narrow and causes else '  '}" for name in names])
+
+
+_CLASSES: Final = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+_CLASS_NAMES: Final = (("compute", "exposed net", "overlapped"), ("comp", "net", "both"))
+_CAUSES: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE)
+_CAUSE_NAMES: Final = (
+    ("host works", "loads data", "blocked", "device late", "unknown"),
+    ("host", "data", "blocked", "device", "unknown"),
+)
+"""Colours of the host and of idle time; names at full length, and short."""
+
+
+def _has_copies(scene: Scene) -> bool:
+    return any(len(lane.copies.start_ns) for lane in scene.findings.lanes.values())
+
+
+def _unfolds(scene: Scene) -> bool:
+    return bool(scene.state.unfolded or TIMELINE_STATE.of(scene.state).hosts)
 
 
 def _area_text(scene: Scene) -> str:
@@ -136,6 +165,7 @@ def _time_text(scene: Scene, width: int) -> str:
     left = numbers.instant(view.left_ns, view.cell_ns)
     parts = [
         f"at {cursor}  {rank} {_running_text(scene)}",
+        _launch_text(scene),
         f"cell {numbers.duration(view.cell_ns)}",
         f"view {left} +{numbers.duration(view.cells * view.cell_ns)}",
         scene.findings.clock,
@@ -143,13 +173,46 @@ def _time_text(scene: Scene, width: int) -> str:
     return as_many(parts, width)
 
 
+def _idle_text(scene: Scene) -> str:
+    """Return that the rank is idle, and why where its idle time is shown by cause."""
+    from ccltui.tui.state.queries import stream_query
+
+    found, selection = scene.answers.to(stream_query(scene)), scene.state.selection
+    rank, at = selection.rank or "", selection.time_ns
+    lane = scene.findings.lanes.get(rank)
+    if found is None or found.answer is None or lane is None or at is None:
+        return "idle"
+    import numpy as np
+
+    now = int(lane.own(np.array(scene.findings.origin_ns + at, np.int64)))
+    for stream in found.answer.get(rank, ()):
+        row = int(stream.start_ns.searchsorted(now, side="right")) - 1
+        if stream.track is None and row >= 0 and stream.end_ns[row] > now:
+            return f"idle: {stream.text(int(stream.name[row]))}"
+    return "idle"
+
+
+def _launch_text(scene: Scene) -> str:
+    """Describe the launch of the work at the cursor; "" unless the host of the rank is shown."""
+    from ccltui.tui.state.queries import launch_query
+
+    found = scene.answers.to(launch_query(scene))
+    if found is None:
+        return ""
+    site = found.answer
+    if site is None:
+        return "no launch recorded"
+    by = "" if site.operator is None else f" in {fit(site.operator.name, _KERNEL_NAME).rstrip()}"
+    return f"launched {numbers.duration(site.delay_ns)} before{by}"
+
+
 def _running_text(scene: Scene) -> str:
     """Return the kernel under the cursor, or the message that there is none."""
-    from ccltui.tui.moves.kernel_at import running_at_cursor
+    from ccltui.tui.state.kernel_at import running_at_cursor
 
     running = running_at_cursor(scene)
     if running is None:
-        return "idle"
+        return _idle_text(scene)
     stream = f"s{running.stream} " if running.stream >= 0 else ""
     name = fit(running.name, _KERNEL_NAME).rstrip()
     return f"{stream}{name} {numbers.duration(running.dur_ns)}"

@@ -122,6 +122,19 @@ class Pane(ABC):
         """Return the reason why there is no row to move to."""
         return "nothing is loaded yet"
 
+    # Filtering
+
+    is_filtered: bool = False
+    """Whether its rows can be limited to those whose name matches a pattern."""
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the regular expression that rows are limited by, "" for none."""
+        return ""
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """Limit the rows to those whose name matches; "" lists all."""
+        return scene.state
+
     # Searching
 
     def hit_place(self, scene: Scene) -> int:

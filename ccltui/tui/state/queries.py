@@ -17,18 +17,21 @@ from ccltui.tui.state.view_state import EventTarget, Shown, Versus
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
     from ccltui.metrics.attribution.step_culprits import StepCulprits
+    from ccltui.metrics.collectives.reports.causal_chain import CausalChain
     from ccltui.metrics.compare.step_diff import StepDiff
     from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
     from ccltui.metrics.inspection.event_facts import EventReport
+    from ccltui.metrics.model.launch_site import LaunchSite
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
-    from ccltui.tui.state.device_streams import Streams
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.job_findings import Findings
+    from ccltui.tui.state.rank_lanes.device_streams import Streams
+    from ccltui.tui.state.rank_lanes.host_lanes import HostLanes
     from ccltui.tui.state.search_hits import Hits
 
 # Answers import metrics in methods: the process with the screen does not need them.
@@ -68,6 +71,25 @@ class DetailQuery(ViewQuery["Detail"]):
         from ccltui.tui.state.collective_detail import detail  # noqa: PLC0415
 
         return detail(view, findings, self.number, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainQuery(ViewQuery["CausalChain"]):
+    """Query for the chain of events behind a late collective, over all ranks."""
+
+    of_collectives = True
+
+    generation: int
+    number: int
+    row: int
+
+    def answer(self, view: View, findings: Findings) -> CausalChain:
+        """Return the chain from the metrics."""
+        from ccltui.metrics.collectives.reports.causal_chain import (  # noqa: PLC0415
+            causal_chain,
+        )
+
+        return causal_chain(view, self.number, self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +140,50 @@ class CulpritsQuery(ViewQuery["StepCulprits"]):
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery(ViewQuery["Streams"]):
-    """Query for the device work of some ranks, stream by stream."""
+    """Query for the idle time of some ranks by cause, and their device work by stream."""
 
     generation: int
     ranks: tuple[str, ...]
 
     def answer(self, view: View, findings: Findings) -> Streams:
         """Return the streams of each rank."""
-        from ccltui.tui.state.device_streams import streams_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.device_streams import streams_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.host_lanes import idle_lane  # noqa: PLC0415
 
-        return streams_of(view, self.ranks)
+        idle = {rank.label: idle_lane(rank) for rank in view.ranks if rank.label in self.ranks}
+        return {
+            label: (*([lane] if (lane := idle.get(label)) is not None else []), *streams)
+            for label, streams in streams_of(view, self.ranks).items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
+    """Query for the ranges, operators and runtime calls of some ranks, thread by thread."""
+
+    generation: int
+    ranks: tuple[str, ...]
+
+    def answer(self, view: View, findings: Findings) -> Mapping[str, HostLanes]:
+        """Return the lanes of the host of each rank."""
+        from ccltui.tui.state.rank_lanes.host_lanes import host_lanes_of  # noqa: PLC0415
+
+        return host_lanes_of(view, self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchQuery(ViewQuery["LaunchSite | None"]):
+    """Query for the launch of device work: ``row`` of the device work of a rank."""
+
+    generation: int
+    rank: str
+    row: int
+
+    def answer(self, view: View, findings: Findings) -> LaunchSite | None:
+        """Return the runtime call and its operator, None where no launch is recorded."""
+        from ccltui.metrics.model.launch_site import launch_site  # noqa: PLC0415
+
+        return launch_site(view.facts.ranks[self.rank].trace, self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +195,7 @@ class KernelQuery(ViewQuery["Mapping[str, Track]"]):
 
     def answer(self, view: View, findings: Findings) -> Mapping[str, Track]:
         """Return the track of these kernels by rank."""
-        from ccltui.tui.state.device_streams import kernels_of  # noqa: PLC0415
+        from ccltui.tui.state.rank_lanes.device_streams import kernels_of  # noqa: PLC0415
 
         return kernels_of(view, self.category)
 
@@ -277,7 +333,7 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
         if pane is shown or (pane.is_chart and shown.is_chart):
             yield from pane.queries(scene)
     found = (
-        *(detail_query(scene), hit_query(scene), block_query(scene)),
+        *(detail_query(scene), chain_query(scene), hit_query(scene), block_query(scene)),
         *(versus_query(scene), waterfall_query(scene)),
     )
     yield from event_queries(scene)
@@ -286,13 +342,24 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
 
 def detail_query(scene: Scene) -> DetailQuery | None:
     """Return the query for the drawer's collective, None when closed or nothing is selected."""
+    found = _collective(scene, Shown.COLLECTIVE)
+    return None if found is None else DetailQuery(scene.findings.matched, *found)
+
+
+def chain_query(scene: Scene) -> ChainQuery | None:
+    """Return the query for the chain in the drawer, None when it shows none."""
+    found = _collective(scene, Shown.CHAIN)
+    return None if found is None else ChainQuery(scene.findings.matched, *found)
+
+
+def _collective(scene: Scene, shown: Shown) -> tuple[int, int] | None:
+    """Number of the group and row of the selected collective if the drawer has this content."""
     communicator, k = scene.communicator, scene.state.selection.k
-    if not drawer_shows(scene, Shown.COLLECTIVE) or communicator is None or scene.disproved:
+    if not drawer_shows(scene, shown) or communicator is None or scene.disproved:
         return None
     if not scene.findings.is_matched or k is None or k >= len(communicator):
         return None
-    row = int(communicator.row[k])
-    return DetailQuery(scene.findings.matched, communicator.number, row)
+    return communicator.number, int(communicator.row[k])
 
 
 def hit_query(scene: Scene) -> HitQuery | None:
@@ -315,6 +382,24 @@ def stream_query(scene: Scene) -> StreamQuery | None:
     """Return the query for streams of unfolded ranks, None without any."""
     ranks = tuple(sorted(set(scene.state.unfolded) & set(scene.findings.lanes)))
     return StreamQuery(scene.findings.generation, ranks) if ranks else None
+
+
+def host_query(scene: Scene) -> HostQuery | None:
+    """Return the query for the hosts of ranks whose host is unfolded, None without any."""
+    unfolded = TIMELINE_STATE.of(scene.state).hosts
+    ranks = tuple(sorted(set(unfolded) & set(scene.findings.lanes)))
+    return HostQuery(scene.findings.generation, ranks) if ranks else None
+
+
+def launch_query(scene: Scene) -> LaunchQuery | None:
+    """Return the query for the launch of the work at the cursor, None where no lane shows it."""
+    rank = scene.state.selection.rank
+    if rank is None or rank not in TIMELINE_STATE.of(scene.state).hosts:
+        return None
+    from ccltui.tui.state.kernel_at import row_at_cursor  # noqa: PLC0415  (imports numpy)
+
+    row = row_at_cursor(scene)
+    return None if row is None else LaunchQuery(scene.findings.generation, rank, row)
 
 
 def kernel_query(scene: Scene) -> KernelQuery | None:

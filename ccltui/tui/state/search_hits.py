@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ccltui.tui.state.name_search import Among, Search
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import Group
 
 _SEEN = 3
 
@@ -64,7 +63,7 @@ def _collectives(view: View, findings: Findings, search: Search) -> Hits:
     rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
     here = np.flatnonzero(rows >= 0)
     kernels = np.full(len(rows), -1, np.int64)
-    kernels[here] = trace.group(cast("Group", calls.event_group)).name[calls.row[rows[here]]]
+    kernels[here] = trace.group(calls.event_group).name[calls.row[rows[here]]]
     pairs, names = np.unique(
         np.stack([communicator.kind_id.astype(np.int64), kernels]), axis=1, return_inverse=True
     )

@@ -45,6 +45,7 @@ class Shown(Enum):
     BLOCK = "block"
     VERSUS = "versus"
     EVENT = "event"
+    CHAIN = "chain"
 
 
 DEFAULT_FLOOR_NS: Final = 100_000

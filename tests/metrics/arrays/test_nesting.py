@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.arrays.nesting import Nesting
+from ccltui.metrics.arrays.nesting import Nesting, depths
 
 Ranges = list[tuple[int, int]]
 TIMES = np.arange(-1, 60)
@@ -68,3 +68,15 @@ def test_a_range_that_outlives_the_one_around_it_is_still_found() -> None:
     found = nesting([(0, 10), (5, 15)])
 
     assert found.innermost(np.array([4, 7, 12, 15])).tolist() == [0, 1, 1, -1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=14))
+def test_the_depth_is_the_number_of_earlier_ranges_that_still_run(
+    lengths: list[tuple[int, int]],
+) -> None:
+    ranges = sorted_ranges([(start, start + length) for start, length in lengths])
+    start, end = (np.array([one[side] for one in ranges], np.int64) for side in (0, 1))
+
+    for row, (begin, stop) in enumerate(ranges):
+        running = [i for i in range(row) if ranges[i][0] <= begin < ranges[i][1]]
+        assert depths(start, end)[row] == (len(running) if stop > begin else -1)

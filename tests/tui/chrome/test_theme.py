@@ -8,7 +8,7 @@ import sys
 import pytest
 from explorers import Settle, Start
 
-from ccltui.draw.palette import HEAT, Ink
+from ccltui.draw.palette import BOX, HEAT, Ink
 from ccltui.draw.text import ASCII, HALVES
 from ccltui.tui.chrome.theme import Appearance, ground_of, styles
 from ccltui.tui.options import ColorName, ExplorerOptions, ThemeName
@@ -102,7 +102,7 @@ async def test_a_theme_reaches_every_cell(start: Start, settle: Settle, theme: s
         allowed = set(styles("256", "light" if theme == "light" else "ansi"))
         strips = app.screen._compositor.render_strips()
         used = {part.style for strip in strips for part in strip if part.style is not None}
-        heat = {style for style in used if style in styles("256", "light")[HEAT:]}
+        heat = {style for style in used if style in styles("256", "light")[HEAT:BOX]}
 
     assert used <= allowed
     assert bool(heat) == (theme == "light")

@@ -40,10 +40,13 @@ from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.own.event_listing import Listed, Listing
 from ccltui.tui.state.queries import (
     BlockQuery,
+    ChainQuery,
     DetailQuery,
     EventQuery,
     HitQuery,
+    HostQuery,
     KernelQuery,
+    LaunchQuery,
     StepsQuery,
     StreamQuery,
 )
@@ -205,6 +208,9 @@ def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, j
         StreamQuery(1, ("0", "1")),
         KernelQuery(1, "communication"),
         BlockQuery(1, "0", 0),
+        HostQuery(1, ("0",)),
+        LaunchQuery(1, "0", 1),
+        ChainQuery(1, 0, 3),
     ]
 
     def answer(analyst: RemoteAnalyst | Analyst, scene: Scene, query: Any) -> Any:
@@ -230,6 +236,9 @@ def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, j
             np.testing.assert_array_equal(one.start_ns, other.start_ns)
     assert list(there[6]) == list(expected[6])
     assert_same(there[7], expected[7])
+    assert [row.label for row in there[8]["0"].rows] == [r.label for r in expected[8]["0"].rows]
+    assert there[8]["0"].note == expected[8]["0"].note
+    assert there[9:] == expected[9:]
 
 
 def test_a_query_about_an_old_generation_has_no_answer(

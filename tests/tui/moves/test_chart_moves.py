@@ -117,7 +117,8 @@ def test_more_ranks_in_timeline_share_lanes_but_for_pinned_ones() -> None:
     assert TIMELINE_STATE.of(shared.state).ranks_per_lane == 4
     labels = [row.label for row in timeline.rank_rows(shared)]
     assert labels == ["r5", "r0-r3", "r4-r7"]
-    assert "r0-r3" in timeline.paint(shared, 24, 80).row_text(4)
+    planes = timeline.paint(shared, 24, 80)
+    assert [y for y in range(24) if "r0-r3" in planes.row_text(y)] == [10]  # below the tall r5
 
     every = after(shared, chart_moves.zoom_rows(inwards=False))
     assert chart_moves.why_not_zoom_rows(inwards=False)(every) == "one lane holds all ranks"

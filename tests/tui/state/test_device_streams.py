@@ -11,7 +11,7 @@ from fakes import Plan, full_job, scene, trace
 from ccltui.draw.lanes import Track
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import MISSING
-from ccltui.tui.state.device_streams import COMMUNICATION, COPIES, kernels_of, streams_of
+from ccltui.tui.state.rank_lanes.device_streams import COMMUNICATION, COPIES, kernels_of, streams_of
 
 VIEW = View(full_job(Plan()))
 

@@ -13,7 +13,7 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import drawer
 from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
-from ccltui.tui.panes.details import comparison, event_page, repeated_block
+from ccltui.tui.panes.details import causal_picture, comparison, event_page, repeated_block
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown
@@ -49,6 +49,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         return comparison.paint(scene, height, width)
     if drawer.shows(scene, Shown.EVENT):
         return event_page.paint(scene, height, width)
+    if drawer.shows(scene, Shown.CHAIN):
+        return causal_picture.paint(scene, height, width)
     planes = Planes.blank(height, width, Ink.TEXT)
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):

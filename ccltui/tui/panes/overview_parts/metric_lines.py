@@ -12,7 +12,13 @@ from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
-from ccltui.tui.state.figures.metric_list import UNAVAILABLE, Item, items, unavailable_by_category
+from ccltui.tui.state.figures.metric_list import (
+    HIDDEN,
+    UNAVAILABLE,
+    Item,
+    items,
+    unavailable_by_category,
+)
 from ccltui.tui.state.figures.metric_rows import (
     Number,
     extremes,
@@ -22,7 +28,7 @@ from ccltui.tui.state.figures.metric_rows import (
     spread,
     trend,
 )
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -50,17 +56,20 @@ def add_metrics(page: Page, scene: Scene, first_row: int, chosen: int | None) ->
     """Add the list of metrics, whose rows are numbered from ``first_row`` on."""
     listed = items(scene)
     if not listed:
+        pattern = OVERVIEW_STATE.of(scene.state).pattern
+        if pattern:
+            page.text(f"no metric matches /{pattern}/: / changes the filter", Ink.DIM)
         return
     cells = [_cells(scene, item) for item in listed]
     lines = table(_COLUMNS, [row for row, _ in cells], page.width - 2)
     at = 3 + min(max(len(row[0]) for row, _ in cells), _WIDEST)
-    heading = lines[0]
+    heading = _column_titles(scene, lines[0])
     page.add(lambda planes, y: planes.put(y, 1, heading, Ink.DIM))
     for number, (item, (_, absent)) in enumerate(zip(listed, cells, strict=True)):
         on = number == chosen
         if item.metric is None:
             line = _heading(scene, item)
-            ink = Ink.DIM if item.key == UNAVAILABLE else Ink.STRONG
+            ink = Ink.DIM if item.key in (UNAVAILABLE, HIDDEN) else Ink.STRONG
             page.row(first_row + number, line, ink, on=on, most=2)
         else:
             known = item.metric.name in scene.findings.results
@@ -68,7 +77,32 @@ def add_metrics(page: Page, scene: Scene, first_row: int, chosen: int | None) ->
             page.add(_drawn(lines[1 + number], absent, at, ink, on=on), first_row + number)
 
 
+def _column_titles(scene: Scene, line: str) -> str:
+    """Return the headings with the order of the list, and the filter, after the first."""
+    own = OVERVIEW_STATE.of(scene.state)
+    line = _marked(line, own.order, reverse=own.reverse)
+    if not own.pattern:
+        return line
+    title = f"metrics /{own.pattern}/ "
+    return title + line[len(title) :] if not line[len("metrics") : len(title)].strip() else title
+
+
+def _marked(line: str, order: MetricOrder, *, reverse: bool) -> str:
+    """Put the mark of the order before the heading of its column."""
+    if order is MetricOrder.GROUP:
+        return line
+    title = "metrics" if order is MetricOrder.NAME else order.value
+    at = f" {line} ".find(f" {title} ")
+    mark = "▴" if reverse else "▼"
+    if at < 0:  # a narrow screen leaves the column out
+        return f"{line}   by {title} {mark}"
+    return f"{mark}{line}" if at == 0 else f"{line[: at - 1]}{mark}{line[at:]}"
+
+
 def _heading(scene: Scene, item: Item) -> str:
+    if item.key == HIDDEN:
+        what = "metric is" if item.count == 1 else "metrics are"
+        return f"{item.count} {what} hidden: enter lists all"
     if item.key != UNAVAILABLE:
         sign = "▸" if item.category in OVERVIEW_STATE.of(scene.state).folded else "▾"
         return f"{sign} {item.category} ({item.count})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState
+from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns, spread
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder, OverviewState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -19,11 +21,15 @@ UNAVAILABLE: Final = "#unavailable"
 """Key of the row that counts the metrics that are unavailable."""
 
 
+HIDDEN: Final = "#hidden"
+"""Key of the row that counts the metrics that the user hid."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row: a metric, the heading of a category, or the count of what is unavailable.
+    """One row: a metric, the heading of a category, or the count of what is not listed.
 
-    ``key`` is the name of the metric, ``#`` and a category, or `UNAVAILABLE`.
+    ``key`` is the name of the metric, ``#`` and a category, `UNAVAILABLE` or `HIDDEN`.
     """
 
     key: str
@@ -33,21 +39,74 @@ class Item:
 
 
 def items(scene: Scene) -> list[Item]:
-    """Return the rows of the list in order."""
-    own = OVERVIEW_STATE.of(scene.state)
-    found: list[Item] = []
-    missing = 0
-    for category, metrics in _by_category(scene.findings.metrics).items():
-        shown = [m for m in metrics if own.lists_unavailable or not is_unavailable(scene, m)]
-        missing += sum(is_unavailable(scene, metric) for metric in metrics)
-        if not shown:
-            continue
-        found.append(Item(f"#{category}", category, count=len(shown)))
-        if category not in own.folded:
-            found += [Item(metric.name, category, metric) for metric in shown]
+    """Return the rows of the list in order.
+
+    A filter finds metrics in folded groups too; sorted by a column, the list has no groups.
+    """
+    own, metrics = OVERVIEW_STATE.of(scene.state), scene.findings.metrics
+    fitting = [metric for metric in metrics if _matches(metric, own.pattern)]
+    kept = [metric for metric in fitting if metric.name not in own.hidden]
+    shown = [m for m in kept if own.lists_unavailable or not is_unavailable(scene, m)]
+    if own.order is MetricOrder.GROUP:
+        found = _grouped(shown, frozenset() if own.pattern else own.folded)
+    else:
+        ordered = _sorted(scene, shown, own.order, reverse=own.reverse)
+        found = [Item(metric.name, metric.category or "other", metric) for metric in ordered]
+    missing = sum(is_unavailable(scene, metric) for metric in kept)
     if missing:
         found.append(Item(UNAVAILABLE, "", count=missing))
+    if len(fitting) > len(kept):
+        found.append(Item(HIDDEN, "", count=len(fitting) - len(kept)))
     return found
+
+
+def _grouped(metrics: Iterable[Metric], folded: frozenset[str]) -> list[Item]:
+    found: list[Item] = []
+    for category, shown in _by_category(metrics).items():
+        found.append(Item(f"#{category}", category, count=len(shown)))
+        if category not in folded:
+            found += [Item(metric.name, category, metric) for metric in shown]
+    return found
+
+
+def _matches(metric: Metric, pattern: str) -> bool:
+    """Return whether label, name or group of a metric matches, case ignored."""
+    if not pattern:
+        return True
+    texts = (metric.title, metric.name, metric.category or "other")
+    return any(re.search(pattern, text, re.IGNORECASE) for text in texts)
+
+
+def _sorted(
+    scene: Scene, metrics: list[Metric], order: MetricOrder, *, reverse: bool
+) -> list[Metric]:
+    """Return metrics by a column: texts by letters, numbers largest first, unknown ones last."""
+    if order in (MetricOrder.NAME, MetricOrder.UNIT):
+        by_name = order is MetricOrder.NAME
+
+        def text(metric: Metric) -> str:
+            return (metric.title if by_name else metric.unit).lower()
+
+        return sorted(metrics, key=text, reverse=reverse)
+    values = {metric.name: _number(scene, metric, order) for metric in metrics}
+    known = [metric for metric in metrics if values[metric.name] is not None]
+    known.sort(key=lambda metric: values[metric.name] or 0.0, reverse=not reverse)
+    return [*known, *(metric for metric in metrics if values[metric.name] is None)]
+
+
+def _number(scene: Scene, metric: Metric, order: MetricOrder) -> float | None:
+    """Return the number of a metric in the column that the list is sorted by."""
+    result = scene.findings.results.get(metric.name)
+    if result is None or result.value is None or order is MetricOrder.VALUE:
+        return None if result is None else result.value
+    columns = rank_columns(result, tuple(scene.findings.lanes))
+    own = leading(columns, metric.headline)
+    ends = None if own is None else extremes(columns[own])
+    if own is None or ends is None or not ends[0][1] <= result.value <= ends[1][1]:
+        return None  # these columns are empty: no range of the value
+    if order is MetricOrder.SPREAD:
+        return spread(columns[own])
+    return ends[0][1] if order is MetricOrder.MIN else ends[1][1]
 
 
 def _by_category(metrics: Iterable[Metric]) -> dict[str, list[Metric]]:
@@ -76,7 +135,8 @@ def unavailable_by_category(scene: Scene) -> list[tuple[str, int]]:
 def chosen_row(scene: Scene) -> int:
     """Return the selected row: that of the key in the state, the first metric by default.
 
-    A metric that is listed no longer is represented by the heading of its category.
+    A metric that is listed no longer is represented by the heading of its category, in a list
+    without groups by the first row.
     """
     own, listed = OVERVIEW_STATE.of(scene.state), items(scene)
     keys = [item.key for item in listed]
@@ -87,7 +147,7 @@ def chosen_row(scene: Scene) -> int:
     )
     if f"#{category}" in keys:
         return keys.index(f"#{category}")
-    return min(1, len(keys) - 1) if keys else 0
+    return min(1, len(keys) - 1) if keys and keys[0].startswith("#") else 0
 
 
 def chosen_item(scene: Scene) -> Item | None:
@@ -109,6 +169,8 @@ def folded(scene: Scene) -> ViewState:
         return scene.state
     if item.key == UNAVAILABLE:
         return unavailable_listed(scene)
+    if item.key == HIDDEN:
+        return OVERVIEW_STATE.put(scene.state, replace(own, hidden=frozenset()))
     changed = own.folded ^ {item.category}
     own = replace(own, folded=changed, item=f"#{item.category}")
     return OVERVIEW_STATE.put(scene.state, own)

@@ -19,11 +19,12 @@ class AlignmentState:
 
 @dataclass(frozen=True, slots=True)
 class TimelineState:
-    """Content of the rows, and number of rows per rank."""
+    """Content of the rows, number of rows per rank, and ranks whose host is unfolded."""
 
     kernels: str = ""  # category of kernels, "" for all
     merged: bool = False  # one row per rank, else two
     ranks_per_lane: int = 1
+    hosts: tuple[str, ...] = ()
 
 
 ALIGNMENT_STATE: Final = OwnState(ALIGNMENT, AlignmentState())

@@ -19,9 +19,21 @@ class Section(Enum):
     NOTES = "notes"
 
 
+class MetricOrder(Enum):
+    """Order of the metrics: by group, or without groups by a column, the largest first."""
+
+    GROUP = "group"
+    NAME = "name"
+    VALUE = "value"
+    UNIT = "unit"
+    MIN = "min"
+    MAX = "max"
+    SPREAD = "spread"
+
+
 @dataclass(frozen=True, slots=True)
 class OverviewState:
-    """Selected rows, folded groups, and whether one metric or remark covers the pane."""
+    """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
 
     section: Section = Section.FINDINGS
     loss: int | None = None  # the finding whose evidence was shown last
@@ -32,6 +44,10 @@ class OverviewState:
     table_open: bool = False
     folded: frozenset[str] = frozenset()  # categories whose metrics are not listed
     lists_unavailable: bool = False
+    pattern: str = ""  # of the names of the metrics that are listed, "" for all
+    order: MetricOrder = MetricOrder.GROUP
+    reverse: bool = False
+    hidden: frozenset[str] = frozenset()  # names of metrics that the user hid
 
 
 OVERVIEW_STATE: Final = OwnState(OVERVIEW, OverviewState())

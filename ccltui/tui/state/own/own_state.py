@@ -41,6 +41,7 @@ class OwnState(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """State of a pane that is a list: the selected row."""
+    """State of a pane that is a list: the selected row, and the filter, "" for none."""
 
     row: int = 0
+    pattern: str = ""

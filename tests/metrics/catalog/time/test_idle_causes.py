@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from factories import Event, kernel, launch, rank_trace
+from factories import Event, job, kernel, launch, rank_trace
 from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, measure
 
-from ccltui.metrics.device.idle_split import CAUSES
+from ccltui.draw.palette import IDLE_INKS
+from ccltui.metrics.device.idle_split import CAUSES, all_idle_times, host_cause
+from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
 
@@ -57,6 +59,32 @@ def test_every_cause() -> None:
     assert result.value == 0.09
     assert result.details["idle_ms"] == pytest.approx(0.148)
     assert result.details["host_late_ratio_of_idle"] == pytest.approx(90 / 148)
+
+
+def test_when_each_cause_was() -> None:
+    (rank,) = View(job(example())).ranks
+
+    found = {
+        cause: list(zip((t.start_ns // 1000).tolist(), (t.end_ns // 1000).tolist(), strict=True))
+        for cause, t in all_idle_times(rank).items()
+    }
+
+    assert found["data_loading"] == [(100, 120)]
+    assert found["synchronisation"] == [(120, 135)]
+    assert found["allocation"] == [(135, 150)]
+    assert found["operators"] == [(150, 170)]
+    assert found["host_other"] == [(170, 190)]
+    assert found["launch_latency"] == [(190, 200)]
+    assert found["between_kernels"] == [(300, 305)]
+    assert found["dependency"] == [(400, 440)]
+    assert found["unknown"] == [(450, 453)]
+
+
+def test_every_cause_has_a_colour_and_events_of_the_host_their_cause() -> None:
+    assert tuple(IDLE_INKS) == CAUSES
+    assert host_cause("runtime", "cudaDeviceSynchronize") == "synchronisation"
+    assert host_cause("runtime", "cudaLaunchKernel") is None
+    assert host_cause("cpu_ops", "cudaDeviceSynchronize") is None
 
 
 def test_windows_add_up() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import BASE_NS, COMPUTE_NS, Plan, ready_and_end, scene, trace
 
-from ccltui.tui.moves.kernel_at import Running, running_at, running_at_cursor
+from ccltui.tui.state.kernel_at import Running, running_at, running_at_cursor
 from ccltui.tui.state.own.pane_names import TIMELINE
 
 GEMM = "sm90_xmma_gemm_bf16"

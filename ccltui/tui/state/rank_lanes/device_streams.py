@@ -61,6 +61,7 @@ def _stream(facts: RankFacts, track: int) -> Stream:
         kind=_PLACE[kind],
         name=gpu.name[rows],
         text=partial(_bare, trace),
+        track=track,
     )
 
 

@@ -1,0 +1,91 @@
+"""Open the chain of events behind a late collective, and go from an event to the Timeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ccltui.tui.moves import loss_list, overview_rows
+from ccltui.tui.moves.chart_moves import showing
+from ccltui.tui.moves.missing_data import no_collectives
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.overview_state import Section
+from ccltui.tui.state.own.pane_names import OVERVIEW, TIMELINE
+from ccltui.tui.state.queries import chain_query
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Drawer, Shown, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.reports.causal_chain import CausalChain, ChainEvent
+
+
+def chain(scene: Scene) -> CausalChain | None:
+    """Return the chain in the drawer, None while it is being computed."""
+    found = scene.answers.to(chain_query(scene))
+    return None if found is None else found.answer
+
+
+def problem(scene: Scene) -> str:
+    """Return the reason why there is no chain, "" while it is being computed."""
+    found = scene.answers.to(chain_query(scene))
+    return "" if found is None else found.problem
+
+
+def events(scene: Scene) -> tuple[tuple[str, ChainEvent], ...]:
+    """Return the events of the chain in order, each with the label of its rank."""
+    found = chain(scene)
+    return () if found is None else found.events
+
+
+def show(scene: Scene) -> ViewState:
+    """Show the chain of the selected collective, or of the selected finding, in the whole room."""
+    state = scene.state
+    if state.pane == OVERVIEW:
+        state = loss_list.show(scene, overview_rows.chosen_of(scene, Section.FINDINGS))
+    return replace(state, drawer=Drawer(focused=True, shown=Shown.CHAIN), maximised=True)
+
+
+def why_not(scene: Scene) -> str | None:
+    """Return the reason when no chain can be shown."""
+    if scene.state.pane == OVERVIEW:
+        return _why_no_finding(scene)
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
+    if no_collectives(scene) is not None or scene.communicator is None:
+        return no_collectives(scene)
+    return "no collective is selected" if scene.state.selection.k is None else None
+
+
+def _why_no_finding(scene: Scene) -> str | None:
+    found = loss_list.findings(scene)
+    if not found:
+        return loss_list.why_no_evidence(scene)
+    if overview_rows.section_of(scene) is not Section.FINDINGS:
+        return "a chain belongs to a finding: select one"
+    chosen = found[overview_rows.chosen_of(scene, Section.FINDINGS)]
+    if chosen.evidence is None or "index" not in chosen.evidence:
+        return "this finding is of no late collective: enter shows its proof"
+    return None
+
+
+def enter(scene: Scene) -> ViewState:
+    """Show the selected event on the Timeline, with streams and host of its rank unfolded."""
+    drawer, found = scene.state.drawer, events(scene)
+    if drawer is None or not found:
+        return scene.state
+    label, event = found[min(drawer.row, len(found) - 1)]
+    state = scene.state.select(rank=label, time_ns=event.start_ns)
+    own = TIMELINE_STATE.of(state)
+    state = TIMELINE_STATE.put(state, replace(own, hosts=_with(own.hosts, label)))
+    return replace(
+        state,
+        pane=TIMELINE,
+        drawer=None,
+        maximised=False,
+        unfolded=_with(state.unfolded, label),
+        time=showing(state.time, event.start_ns, max(event.end_ns, event.start_ns + 1)),
+    )
+
+
+def _with(ranks: tuple[str, ...], label: str) -> tuple[str, ...]:
+    return ranks if label in ranks else (*ranks, label)

@@ -1,0 +1,196 @@
+"""Draw the chain of events behind a late collective: a row each, with times, gaps and a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.text import fit, wrap
+from ccltui.tui.moves import causal_zoom, drawer
+from ccltui.tui.panes.cursor_text import as_many
+from ccltui.tui.state.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.reports.causal_chain import (
+        CausalChain,
+        ChainEvent,
+        ChainRank,
+        Role,
+    )
+
+_NAMES: Final[dict[Role, str]] = {
+    "arrival": "arrived",
+    "kernel": "kernel",
+    "launch": "launched by",
+    "operator": "operator",
+    "before": "work before",
+    "idle": "device idle",
+    "host": "host",
+    "work": "costs more",
+    "wait": "waited in",
+    "since": "met peers",
+}
+_GAPS: Final[dict[Role, str]] = {
+    "arrival": "{} after the first",
+    "launch": "{} to the kernel",
+    "operator": "{} to the launch",
+    "before": "{} to the kernel",
+    "idle": "{} of it in all",
+    "host": "{} of the idle time",
+    "work": "{} over the peers",
+}
+_INKS: Final[dict[Role, Ink]] = {
+    "arrival": Ink.WARNING,
+    "kernel": Ink.EXPOSED,
+    "launch": Ink.HOST,
+    "operator": Ink.HOST,
+    "before": Ink.COMPUTE,
+    "idle": Ink.BLOCKED,
+    "host": Ink.HOST,
+    "work": Ink.COMPUTE,
+    "wait": Ink.EXPOSED,
+    "since": Ink.DIM,
+}
+_MOMENTS: Final = ("arrival", "since")
+_ROLE, _TIME, _GAP = 12, 10, 24
+_HEADING_LINES: Final = 3
+_LEAST_NAME, _MOST_NAME, _LEAST_AXIS = 16, 44, 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the picture: the heading of a rank, or ``event`` with its number ``index``."""
+
+    text: str
+    ink: Ink
+    index: int = -1
+    event: ChainEvent | None = None
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Draw as many lines as fit, the selected event among them."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    chain = causal_zoom.chain(scene)
+    title = "── chain of events " if chain is None else _title(chain, width)
+    planes.put_fitted(0, 0, title.ljust(width, "─"), Ink.STRONG)
+    why = _why_nothing(scene, chain)
+    if chain is None or why:
+        for y, line in enumerate(wrap(why, width - 2), 1):
+            planes.put(y, 1, line, Ink.DIM)
+        return planes
+    name, axis = _widths(width)
+    rows = list(_rows(chain, name, width))
+    planes.put(1, 0, _cells(("", "time", "took", "", "gap"), name), Ink.DIM)
+    at = next((y for y, row in enumerate(rows) if row.index == drawer.row(scene)), 0)
+    room = max(height - 2, 1)
+    room -= len(rows) > room
+    first = at // max(room, 1) * room
+    for y, row in enumerate(rows[first : first + room], 2):
+        on = row.index == drawer.row(scene)
+        text = ("▶" if on else " ") + row.text
+        planes.put_fitted(y, 0, text.ljust(width - axis), Ink.LABEL_ON if on else row.ink)
+        if row.event is not None and axis:
+            _put_bar(planes, y, width - axis, row.event, _span(chain.events))
+        if row.index >= 0:
+            planes.listed[y] = row.index
+    if len(rows) > room:
+        left = len(rows) - first - room
+        text = f"… {left} more lines: j" if left > 0 else "the last lines: k goes back"
+        planes.put(height - 1, 1, text, Ink.DIM)
+    return planes
+
+
+def _why_nothing(scene: Scene, chain: CausalChain | None) -> str:
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
+    if chain is None:
+        return causal_zoom.problem(scene) or "following the chain…"
+    if not chain.ranks and chain.lag_ns is None:
+        return "the collective is not matched on all ranks: nobody is blamed"
+    if not chain.ranks:
+        return "no rank is late by more than the clocks are sure of: nobody is blamed"
+    return ""
+
+
+def _title(chain: CausalChain, width: int) -> str:
+    parts = [
+        f"── why late: {chain.group} {chain.kind} #{numbers.count(chain.row)}",
+        "" if chain.step is None else f"it {chain.step}",
+        "" if chain.lag_ns is None else f"lag {numbers.duration(chain.lag_ns)}",
+        "times from the last arrival",
+    ]
+    return f"{as_many(parts, width - 1)} "
+
+
+def _widths(width: int) -> tuple[int, int]:
+    """Columns of the names and of the time axis, 0 where there is no room for one."""
+    left = width - 1 - _ROLE - 2 * _TIME - _GAP - 4
+    axis = left // 2
+    if axis < _LEAST_AXIS:
+        return max(left, _LEAST_NAME), 0
+    name = min(left - axis, _MOST_NAME)
+    return name, left - name - 1
+
+
+def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
+    origin, index = _origin(chain), 0
+    for place, rank in enumerate(chain.ranks):
+        for line in wrap(_heading(rank, place), width - 2, most=_HEADING_LINES, indent="  "):
+            yield _Row(line, Ink.STRONG)
+        if not rank.is_recorded:
+            yield _Row("  its file is not in the directory: what it did is unknown", Ink.DIM)
+        for event in rank.events:
+            yield _Row(_event_text(event, origin, name, place), Ink.TEXT, index, event)
+            index += 1
+
+
+def _origin(chain: CausalChain) -> int:
+    """Return the time of the last arrival, which the others are before."""
+    events = chain.ranks[0].events
+    return events[0].start_ns if events else 0
+
+
+def _heading(rank: ChainRank, place: int) -> str:
+    name, late = rank_name(rank.label), numbers.duration(rank.lag_ns)
+    share = f" ({rank.share:.0%}, {rank.confidence} confidence)" if rank.cause != "unknown" else ""
+    cause = "cause unknown" if rank.cause == "unknown" else rank.meaning
+    where = f"{rank.group} {rank.kind}"
+    if not place:
+        return f"{name} arrived last at {where}, {late} late: {cause}{share}"
+    return f"← {name} at {where}, waited for {late}: {cause}{share}"
+
+
+def _event_text(event: ChainEvent, origin_ns: int, name: int, place: int) -> str:
+    took = "" if event.role in _MOMENTS else numbers.duration(event.end_ns - event.start_ns)
+    awaited = event.role == "arrival" and place > 0
+    gap = "{} waited for it" if awaited else _GAPS.get(event.role, "")
+    known = event.gap_ns is not None and gap
+    between = gap.format(numbers.duration(event.gap_ns)) if known and event.gap_ns else ""
+    at = numbers.signed_duration(event.start_ns - origin_ns)
+    return _cells((_NAMES[event.role], at, took, event.name, between), name)[1:]
+
+
+def _cells(texts: tuple[str, str, str, str, str], name: int) -> str:
+    """Return a line of role, time, length, name in so many cells, and gap."""
+    role, time, took, text, gap = texts
+    times = (fit(one, _TIME, align="right") for one in (time, took))
+    return " " + " ".join((fit(role, _ROLE), *times, fit(text, name), fit(gap, _GAP)))
+
+
+def _span(events: Sequence[tuple[str, ChainEvent]]) -> tuple[int, int]:
+    start = min(event.start_ns for _, event in events)
+    return start, max(start + 1, *(event.end_ns for _, event in events))
+
+
+def _put_bar(planes: Planes, y: int, x: int, event: ChainEvent, span: tuple[int, int]) -> None:
+    """Draw an event on an axis of time that all rows share; every event takes a cell or more."""
+    start, length, cells = span[0], span[1] - span[0], planes.width - x
+    left = min((event.start_ns - start) * cells // length, cells - 1)
+    right = max(min(-(-(event.end_ns - start) * cells // length), cells), left + 1)
+    glyph = "│" if event.role in _MOMENTS else "█"
+    text = glyph if event.role in _MOMENTS else glyph * (right - left)
+    planes.put(y, x + left, text, _INKS[event.role])

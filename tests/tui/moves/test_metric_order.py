@@ -1,0 +1,98 @@
+"""The metrics of Overview: filtered while it is typed, sorted by any column, hidden and back."""
+
+from __future__ import annotations
+
+from fakes import scene
+
+from ccltui.tui.moves import overview_rows
+from ccltui.tui.panes import overview
+from ccltui.tui.panes.files import FILES_STATE, FilesPane
+from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
+from ccltui.tui.state.figures.metric_list import HIDDEN, UNAVAILABLE, items
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
+from ccltui.tui.state.own.pane_names import OVERVIEW
+from ccltui.tui.state.scene import Scene
+
+
+def keys(found: Scene) -> list[str]:
+    return [item.key for item in items(found)]
+
+
+def sorted_by(order: MetricOrder) -> Scene:
+    found = scene(pane=OVERVIEW)
+    while OVERVIEW_STATE.of(found.state).order is not order:
+        found = found.with_state(overview_rows.sort(1)(found))
+    return found
+
+
+def test_a_list_sorted_by_a_column_has_no_groups_and_unknown_numbers_last() -> None:
+    assert keys(sorted_by(MetricOrder.VALUE)) == [
+        *("total_calls", "straggler_lag", "step_ms", "fix_first", UNAVAILABLE)
+    ]
+    assert keys(sorted_by(MetricOrder.NAME))[:2] == ["total_calls", "fix_first"]
+    by_spread = keys(sorted_by(MetricOrder.SPREAD))
+    assert by_spread[0] == "step_ms"  # the only one whose value lies between those of ranks
+
+
+def test_the_order_is_reversed_and_marked() -> None:
+    found = sorted_by(MetricOrder.VALUE)
+    turned = found.with_state(overview_rows.reverse(found))
+
+    assert keys(turned)[:4] == keys(found)[:4][::-1]
+    text = [overview.paint(one, 60, 120) for one in (found, turned)]
+    pages = ["\n".join(one.row_text(y) for y in range(60)) for one in text]
+    assert ["▼value" in pages[0], "▴value" in pages[1]] == [True, True]
+    assert overview_rows.why_not_reverse(scene(pane=OVERVIEW)) == (
+        "the metrics are in groups: o sorts them by a column"
+    )
+
+
+def test_a_filter_finds_metrics_by_label_and_name_in_folded_groups_too() -> None:
+    found = scene(pane=OVERVIEW)
+    groups = frozenset(key[1:] for key in keys(found) if key.startswith("#"))
+    own = OVERVIEW_STATE.of(found.state)
+    folded = found.with_state(
+        OVERVIEW_STATE.put(found.state, type(own)(folded=groups, section=own.section))
+    )
+    assert not any(key == "step_ms" for key in keys(folded))
+
+    typed = folded.with_state(PANE.with_row_pattern(folded, "STEP T|total_calls"))
+
+    assert [key for key in keys(typed) if not key.startswith("#")] == ["total_calls", "step_ms"]
+    assert PANE.row_pattern(typed) == "STEP T|total_calls"
+    nothing = folded.with_state(PANE.with_row_pattern(folded, "zzz"))
+    assert keys(nothing) == []
+    page = overview.paint(nothing, 60, 120)
+    assert any("no metric matches /zzz/" in page.row_text(y) for y in range(60))
+
+
+def test_a_hidden_metric_is_counted_and_comes_back() -> None:
+    found = sorted_by(MetricOrder.VALUE)
+    found = found.with_state(overview_rows.to_row(found, len_before(found)))
+    hidden = found.with_state(overview_rows.hide(found))
+
+    assert keys(hidden) == ["straggler_lag", "step_ms", "fix_first", UNAVAILABLE, HIDDEN]
+    assert OVERVIEW_STATE.of(hidden.state).item == "straggler_lag"
+    at = len_before(hidden) + len(keys(hidden)) - 1
+    last = hidden.with_state(overview_rows.to_row(hidden, at))
+    assert overview_rows.why_not_hide(last) is None
+    assert keys(last.with_state(overview_rows.hide(last))) == keys(found)
+
+
+def len_before(found: Scene) -> int:
+    """Number of rows before the metrics."""
+    sizes = overview_rows.sections(found)
+    return sum(list(sizes.values())[:2])
+
+
+def test_files_are_filtered_by_any_cell() -> None:
+    pane, found = FilesPane(), scene()
+
+    typed = found.with_state(pane.with_row_pattern(found, r"rank[35]\.json"))
+
+    assert pane.count(found) > pane.count(typed) == 2
+    assert FILES_STATE.of(typed.state).row == 0
+    none = found.with_state(pane.with_row_pattern(found, "zzz"))
+    assert pane.count(none) == 0
+    assert pane.why_no_rows(none) == "no file matches /zzz/: / changes the filter"
+    assert "No file matches /zzz/" in pane.paint(none, 10, 80).row_text(1)
