@@ -234,7 +234,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._front.show(self.scene, prompt)
         if self.scene.session.job is None:
             return
-        from ccltui.tui.state.queries import wanted  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.state.queries.wanted_queries import wanted  # noqa: PLC0415  (after the first paint)
 
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:

@@ -18,7 +18,7 @@ from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import all_panes
-from ccltui.tui.state.queries import answered
+from ccltui.tui.state.queries.wanted_queries import answered
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 

@@ -29,7 +29,7 @@ def said_by(code: str) -> str:
                 f"ccltui.tui.{name}"
                 for name in (
                     *("actions.action_list", "input.control", "moves.view_moves"),
-                    *("state.queries", "chrome.status_lines", "input.recording"),
+                    *("state.queries.wanted_queries", "chrome.status_lines", "input.recording"),
                 )
             ],
         ),

@@ -14,7 +14,7 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import drawer, inspector
 from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
-from ccltui.tui.state.queries import is_waiting
+from ccltui.tui.state.queries.wanted_queries import is_waiting
 from ccltui.tui.state.view_state import Shown
 
 

@@ -16,7 +16,7 @@ from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import EVENTS, KERNELS, TIMELINE
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.queries import is_waiting
+from ccltui.tui.state.queries.wanted_queries import is_waiting
 
 
 async def typed(pilot: Pilot[int], *keys: str) -> Explorer:

@@ -15,7 +15,7 @@ from ccltui.tui.engine.loader import run_load
 from ccltui.tui.moves import causal_zoom
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries import is_waiting
+from ccltui.tui.state.queries.wanted_queries import is_waiting
 
 
 @pytest.fixture(scope="module")

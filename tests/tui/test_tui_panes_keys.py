@@ -15,7 +15,7 @@ from ccltui.tui.moves.step_rows import STEPS_STATE
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.queries import is_waiting, parts_of_steps, stream_query
+from ccltui.tui.state.queries.wanted_queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
 

@@ -14,7 +14,7 @@ from ccltui.tui.moves import dimension_rows
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT, PARALLELISM
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.queries import is_waiting
+from ccltui.tui.state.queries.wanted_queries import is_waiting
 
 
 async def typed(pilot: Pilot[int], *keys: str) -> Explorer:

@@ -125,7 +125,7 @@ class Background:
     def _answer(self, scene: Scene, query: Query[Any]) -> None:
         # Imported after the first paint.
         from ccltui.tui.state.answers import FileQuery, ViewQuery  # noqa: PLC0415
-        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415
+        from ccltui.tui.state.queries.wanted_queries import side_answer  # noqa: PLC0415
 
         worker, analyst = get_current_worker(), self._analyst
         found: Answered[Any] | None = None

@@ -11,7 +11,7 @@ from ccltui.tui.moves.missing_data import no_collectives
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import Section
 from ccltui.tui.state.own.pane_names import OVERVIEW, TIMELINE
-from ccltui.tui.state.queries import chain_query
+from ccltui.tui.state.queries.wanted_queries import chain_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 

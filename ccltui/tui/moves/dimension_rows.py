@@ -11,7 +11,7 @@ from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT
-from ccltui.tui.state.queries import ParallelismQuery
+from ccltui.tui.state.queries.query_kinds import ParallelismQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

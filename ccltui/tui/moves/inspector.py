@@ -10,7 +10,7 @@ from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, with_event
 from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries import event_queries
+from ccltui.tui.state.queries.wanted_queries import event_queries
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, EventTarget, Shown, ViewState
 

@@ -15,7 +15,7 @@ from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, Column
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.pane import drawer_has_keys
-from ccltui.tui.state.queries import PivotQuery
+from ccltui.tui.state.queries.query_kinds import PivotQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries import hit_query
+from ccltui.tui.state.queries.wanted_queries import hit_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

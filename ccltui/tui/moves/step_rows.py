@@ -9,7 +9,7 @@ from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.queries import parts_of_steps
+from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState

@@ -17,7 +17,7 @@ from ccltui.draw.text import wrap
 from ccltui.tui.moves.missing_data import no_collectives
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE
-from ccltui.tui.state.queries import hits_in_view
+from ccltui.tui.state.queries.wanted_queries import hits_in_view
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
 

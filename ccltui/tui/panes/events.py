@@ -23,7 +23,7 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.tui.state.event_table import CallColumns, EventTable
-    from ccltui.tui.state.queries import EventQuery
+    from ccltui.tui.state.queries.query_kinds import EventQuery
 
 _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))
@@ -143,7 +143,7 @@ EVENTS: Final = EventsPane()
 
 def event_query(scene: Scene) -> EventQuery | None:
     """Return the query for the list of the selected rank, None while there is none to make."""
-    from ccltui.tui.state.queries import EventQuery
+    from ccltui.tui.state.queries.query_kinds import EventQuery
 
     rank, findings = scene.state.selection.rank, scene.findings
     if rank is None or rank not in findings.lanes or not findings.is_matched:
@@ -153,7 +153,7 @@ def event_query(scene: Scene) -> EventQuery | None:
 
 def _listed(scene: Scene) -> EventTable | None:
     """Return the newest list, None before the first."""
-    from ccltui.tui.state.queries import listed_events
+    from ccltui.tui.state.queries.wanted_queries import listed_events
 
     return listed_events(scene)
 

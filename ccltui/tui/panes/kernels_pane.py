@@ -57,7 +57,7 @@ class KernelsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query of the kind of rows in view."""
-        from ccltui.tui.state.queries import PivotQuery
+        from ccltui.tui.state.queries.query_kinds import PivotQuery
 
         if not scene.findings.lanes:
             return ()

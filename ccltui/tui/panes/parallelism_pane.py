@@ -63,7 +63,7 @@ class ParallelismPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the metric."""
-        from ccltui.tui.state.queries import ParallelismQuery
+        from ccltui.tui.state.queries.query_kinds import ParallelismQuery
 
         return (ParallelismQuery(scene.findings.generation),) if scene.findings.lanes else ()
 

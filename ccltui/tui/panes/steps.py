@@ -42,7 +42,7 @@ class StepsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
-        from ccltui.tui.state.queries import CulpritsQuery, StepsQuery
+        from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
 
         if not scene.findings.steps:
             return ()
@@ -123,7 +123,7 @@ def _chosen_text(scene: Scene, width: int) -> str:
     """Describe the chosen step: its length, and who keeps the others waiting or why nobody."""
     from ccltui.metrics.collectives.causes.cause_text import cause_words
     from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries import culprits_of_steps, parts_of_steps
+    from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
 
     parts, step = parts_of_steps(scene), step_rows.chosen(scene)
     if parts is None or step is None:
@@ -148,7 +148,7 @@ def _changes_text(scene: Scene, width: int) -> str:
     """Return how each part of the chosen step differs from the median step, the largest first."""
     from ccltui.metrics.device.step_parts import PARTS
     from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries import parts_of_steps
+    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
     parts, step = parts_of_steps(scene), step_rows.chosen(scene)
     if parts is None or step is None or parts.middle is None:
@@ -171,7 +171,7 @@ def _changes_text(scene: Scene, width: int) -> str:
 def _records(scene: Scene) -> Iterator[Record]:
     from ccltui.metrics.device.step_parts import PARTS
     from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries import parts_of_steps
+    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
     parts = parts_of_steps(scene)
     if parts is None:
@@ -194,7 +194,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.device.step_parts import one_per_rank
     from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries import parts_of_steps
+    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
     planes = Planes.blank(height, width, Ink.TEXT)
     parts, order = parts_of_steps(scene), step_rows.order(scene)
@@ -243,7 +243,7 @@ def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:
 
 def _kept_by(scene: Scene, step: int) -> str:
     """Return the rank that keeps the others waiting in a step, "--" for nobody."""
-    from ccltui.tui.state.queries import culprits_of_steps
+    from ccltui.tui.state.queries.wanted_queries import culprits_of_steps
 
     culprits = culprits_of_steps(scene)
     if culprits is None:

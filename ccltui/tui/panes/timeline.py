@@ -17,7 +17,7 @@ from ccltui.tui.moves import measured_area
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.queries import (
+from ccltui.tui.state.queries.wanted_queries import (
     hits_in_view,
     host_query,
     kernel_query,

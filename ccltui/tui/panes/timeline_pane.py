@@ -49,7 +49,7 @@ class TimelinePane(ChartPane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield queries for unfolded lanes, the arrow, and the category of kernels shown."""
-        from ccltui.tui.state import queries
+        from ccltui.tui.state.queries import wanted_queries as queries
 
         asked = (queries.stream_query, queries.host_query, queries.kernel_query)
         found = [query(scene) for query in (*asked, queries.launch_query)]
@@ -175,7 +175,7 @@ def _time_text(scene: Scene, width: int) -> str:
 
 def _idle_text(scene: Scene) -> str:
     """Return that the rank is idle, and why where its idle time is shown by cause."""
-    from ccltui.tui.state.queries import stream_query
+    from ccltui.tui.state.queries.wanted_queries import stream_query
 
     found, selection = scene.answers.to(stream_query(scene)), scene.state.selection
     rank, at = selection.rank or "", selection.time_ns
@@ -194,7 +194,7 @@ def _idle_text(scene: Scene) -> str:
 
 def _launch_text(scene: Scene) -> str:
     """Describe the launch of the work at the cursor; "" unless the host of the rank is shown."""
-    from ccltui.tui.state.queries import launch_query
+    from ccltui.tui.state.queries.wanted_queries import launch_query
 
     found = scene.answers.to(launch_query(scene))
     if found is None:

@@ -34,7 +34,7 @@ from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries import answered
+from ccltui.tui.state.queries.wanted_queries import answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer
 

@@ -38,7 +38,7 @@ from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.own.event_listing import Listed, Listing
-from ccltui.tui.state.queries import (
+from ccltui.tui.state.queries.query_kinds import (
     BlockQuery,
     ChainQuery,
     DetailQuery,

@@ -16,7 +16,7 @@ from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
 from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE
-from ccltui.tui.state.queries import answered, block_query, versus_query, wanted
+from ccltui.tui.state.queries.wanted_queries import answered, block_query, versus_query, wanted
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
 

@@ -17,7 +17,8 @@ from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
 from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, TIMELINE
-from ccltui.tui.state.queries import HitQuery, answered, hit_query
+from ccltui.tui.state.queries.query_kinds import HitQuery
+from ccltui.tui.state.queries.wanted_queries import answered, hit_query
 from ccltui.tui.state.scene import Scene
 
 VIEW = View(full_job(Plan()))

@@ -14,7 +14,8 @@ from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.queries import CulpritsQuery, StepsQuery, answered
+from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
+from ccltui.tui.state.queries.wanted_queries import answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 

@@ -13,7 +13,7 @@ from ccltui.tui.panes.details.collective_drawer import paint
 from ccltui.tui.state.answers import Answered, Answers
 from ccltui.tui.state.collective_detail import Detail, Stop, detail
 from ccltui.tui.state.own.pane_names import TIMELINE
-from ccltui.tui.state.queries import answered, detail_query
+from ccltui.tui.state.queries.wanted_queries import answered, detail_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer
 

@@ -17,7 +17,8 @@ from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.event_table import EventTable, event_table
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries import EventQuery, answered, listed_events, wanted
+from ccltui.tui.state.queries.query_kinds import EventQuery
+from ccltui.tui.state.queries.wanted_queries import answered, listed_events, wanted
 from ccltui.tui.state.scene import Scene
 
 PLAN = Plan()
