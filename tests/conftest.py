@@ -36,6 +36,13 @@ def pytest_report_header() -> str:
     return f"ccltui: not built: {', '.join(ABSENT)}; tests of compiled code are skipped"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than CPUs: tests of screens sleep for half of their time."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return 1 + (len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
 def pytest_collection_finish() -> None:
     """Leave modules and tests out of every later garbage collection: they stay until the end."""
     gc.collect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -162,7 +161,9 @@ def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> 
     known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
+            from difflib import get_close_matches  # noqa: PLC0415  (for the message alone)
+
+            near = get_close_matches(name, known, n=3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise GrammarError(
                 f"--set {name}: no field of a workload card and no parameter of a metric{hint}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -18,4 +17,6 @@ def default_cache_dir() -> Path:
     try:
         return Path.home() / ".cache" / "ccltui"
     except RuntimeError:  # no HOME and no entry in the password file
+        import tempfile  # noqa: PLC0415  (4 ms, for this case alone)
+
         return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"

@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.demo import DEMO, Spec, build, write_job
+from ccltui.demo import DEMO, Spec, Truth, build, write_job
 
 SMALL = Spec.quiet(tp=2, pp=1, dp_shard=1, steps=1, layers=1, micro_batches=1)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    """The demo, written once."""
+    directory = tmp_path_factory.mktemp("demo") / "job"
+    return directory, write_job(directory, DEMO)
 
 
 def test_a_job_is_a_card_and_a_trace_a_rank(tmp_path: Path) -> None:
@@ -34,13 +41,15 @@ def test_compressed_and_plain_files_hold_the_same_text(tmp_path: Path) -> None:
     assert packed == (tmp_path / "plain" / "kineto_trace_1.json").read_bytes()
 
 
-def test_the_same_spec_gives_the_same_bytes(tmp_path: Path) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
+def test_the_same_spec_gives_the_same_bytes(demo: tuple[Path, Truth], tmp_path: Path) -> None:
+    first, truth = demo
 
-    assert write_job(first, DEMO) == write_job(second, DEMO)
+    assert write_job(tmp_path, DEMO) == truth
 
-    for path in sorted(first.iterdir()):
-        assert path.read_bytes() == (second / path.name).read_bytes()
+    names = sorted(path.name for path in first.iterdir())
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    for name in names:
+        assert (first / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_another_seed_gives_another_job() -> None:
@@ -73,12 +82,12 @@ def test_a_file_added_to_our_job_protects_it(tmp_path: Path) -> None:
         write_job(tmp_path, SMALL)
 
 
-def test_the_demo_is_small_and_valid(tmp_path: Path) -> None:
-    write_job(tmp_path, DEMO)
+def test_the_demo_is_small_and_valid(demo: tuple[Path, Truth]) -> None:
+    directory, _ = demo
 
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3_000_000
+    assert sum(path.stat().st_size for path in directory.iterdir()) < 3_000_000
     for rank in range(8):
-        text = gzip.decompress((tmp_path / f"kineto_trace_{rank}.json.gz").read_bytes())
+        text = gzip.decompress((directory / f"kineto_trace_{rank}.json.gz").read_bytes())
         assert json.loads(text)["distributedInfo"]["rank"] == rank
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from explorers import Settle, Start
 from fakes import FakeLoad, literal_analyst
-from textual import constants
+from textual import _wait, constants
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
@@ -22,6 +22,16 @@ def colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "COLOR_SYSTEM", "256")
     monkeypatch.setattr(constants, "TEXTUAL_ANIMATIONS", "none")
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look every 4 ms whether the application still computes; a pilot does so twice after a key.
+
+    At Textual's 20 ms the tests of this folder sleep for longer than they compute. What counts as
+    idle stays: less than 1 ms of CPU time between two looks.
+    """
+    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 0.004)
 
 
 @pytest.fixture
