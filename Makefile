@@ -74,8 +74,11 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
-# Two hundred thousand mutants through both decoders: for a night, not for every commit.
+# Forty times the examples of every property, and two hundred thousand mutants through both
+# decoders: for a night, not for every commit.
 fuzz: $(STAMP)
+	$(COMPILE)
+	$(PYTEST) --hypothesis-profile thorough -m hypothesis
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
 
 # The demo needs no development package, so it has a stamp of its own.

@@ -26,6 +26,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "explain": Verb(
         "explain_command", "DIR [options]", "explain what slows the job down, and how sure that is"
     ),
+    "export": Verb(
+        "export_command", "DIR --to FORMAT [options]", "write the job for Perfetto, or as tables"
+    ),
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),

@@ -37,12 +37,12 @@ class UnknownMetricError(KeyError):
 
         self.name = name
         self.known = tuple(known)
-        self.near = tuple(get_close_matches(name, self.known, n=3, cutoff=0.5))
+        self.near = tuple(get_close_matches(name, self.known, n=3, cutoff=0.6))
         super().__init__(name)
 
     def __str__(self) -> str:
-        near = f"did you mean {' or '.join(self.near)}? " if self.near else ""
-        return f"unknown metric {self.name!r}: {near}there are {', '.join(self.known)}"
+        near = f"; did you mean {' or '.join(self.near)}?" if self.near else ""
+        return f"unknown metric {self.name!r}{near} (--list-metrics lists all)"
 
 
 class Loaded(Struct, frozen=True):

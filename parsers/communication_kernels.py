@@ -8,7 +8,7 @@ come from the sources of the libraries and from recorded traces.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import msgspec
@@ -141,10 +141,6 @@ LIBRARIES: Final = (*dict.fromkeys(library for library, _, _ in _RULES), "triton
 ON_NCCL: Final = frozenset({"nccl", "nccl-symm", "nccl-ubx", "rccl-msccl"})
 """Libraries whose kernels execute the calls of NCCL's communicators."""
 
-_COMPILED: Final = tuple(
-    (library, operation, re.compile(pattern.replace("§", _SCOPE)))
-    for library, operation, pattern in _RULES
-)
 
 # Longest first, so that "reducescatter" is not taken for a scatter or a reduction.
 _WORDS: Final = {
@@ -215,12 +211,21 @@ def communication_kernel(name: str) -> CommunicationKernel | None:
         if _SIGNAL_ARGUMENTS.search(name) is None:
             return None
         return CommunicationKernel("torch-symm", _SYNCHRONISATION[bare.rpartition("::")[2]])
-    for library, operation, pattern in _COMPILED:
+    for library, operation, pattern in _compiled():
         if pattern.fullmatch(bare):
             if _TO_SCATTERED.search(name):
                 return CommunicationKernel(library, "ReduceScatter")
             return CommunicationKernel(library, operation or operation_in(bare))
     return _suggested(name, bare)
+
+
+@cache
+def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """Compile the rules, which takes 4 ms: not every run classifies kernels."""
+    return tuple(
+        (library, operation, re.compile(pattern.replace("§", _SCOPE)))
+        for library, operation, pattern in _RULES
+    )
 
 
 def _suggested(name: str, bare: str) -> CommunicationKernel | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -16,8 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
 NUMBERS = itertools.count()
 
-# An example may take any time where other programs use the CPUs.
-hypothesis.settings.register_profile("ccltui", deadline=None)
+# An example may take any time where other programs use the CPUs. Few examples find what is wrong
+# in nearly all of these small inputs; the rest is for a night: make fuzz.
+hypothesis.settings.register_profile("ccltui", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("ccltui")
 
 ABSENT = slow_path.missing_modules()
@@ -31,6 +34,12 @@ def pytest_report_header() -> str:
     if not ABSENT:
         return "ccltui: every compiled module is built"
     return f"ccltui: not built: {', '.join(ABSENT)}; tests of compiled code are skipped"
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of every later garbage collection: they stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def settings() -> dict[str, str]:
@@ -79,6 +88,17 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Of its own, because pytest lists a folder to number the next one in it: 2 ms among thousands.
     """
     return tmp_path_factory.mktemp("caches")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unflushed() -> Iterator[None]:
+    """Do not wait for disks: no test has a machine lose its power, and a job writes many files.
+
+    Tests of what the store flushes put their own function there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     named = options.metric or [ALL_METRICS]
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
     selection = args.selection_of(options)
-    check_overrides(selection.overrides)
+    check_overrides(selection.overrides, metrics)
     tasks = _tasks(options.traces, options.output_dir)
     rows, status = [], exit_codes.OK
     for task in tasks:

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 from ccltui.report.output import print_message, write_report
-from ccltui.report.text_layout import table, text_bytes
+from ccltui.report.text_layout import text_bytes
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
 
-HEADER = ("name", "unit", "needs", "definition")
+WIDTH: Final = 100
+INDENT: Final = "    "
 
 
 def run() -> int:
-    """Print name, unit, requirements and definition of every metric, and broken plug-ins."""
+    """Print unit, definition, requirements and parameters of every metric, and broken plug-ins."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
-    rows = [
-        (metric.name, metric.unit, "; ".join(metric.needs), metric.definition + _note(metric))
-        for metric in registry.metrics().values()
-    ]
-    write_report(text_bytes(table(HEADER, rows)), None)
+    lines = [line for metric in registry.metrics().values() for line in _entry(metric)]
+    write_report(text_bytes(lines), None)
     print_broken_plugins()
     return 0
 
 
-def _note(metric: Metric) -> str:
-    return "" if metric.in_all else " Not in all: ask for it by name."
+def _entry(metric: Metric) -> list[str]:
+    """Lines about one metric; only its name starts at the margin."""
+    texts = [metric.definition, f"Needs: {'; '.join(metric.needs)}."]
+    texts += [f"--set {name}=…: {meaning}." for name, meaning in metric.parameters.items()]
+    if not metric.in_all:
+        texts.append("Not in all: ask for it by name.")
+    return [f"{metric.name} [{metric.unit}]", *(line for text in texts for line in _wrapped(text))]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False
+    )
 
 
 def run_names() -> int:

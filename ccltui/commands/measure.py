@@ -15,7 +15,6 @@ from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.parsers.missing_ranks import MAX_LISTED
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
 from ccltui.report.json_document import TraceSummary
@@ -149,9 +148,10 @@ def find_metric(name: str) -> Metric:
         raise GrammarError(str(error)) from None
 
 
-def check_overrides(names: Collection[str]) -> None:
+def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> None:
     """Check that names are fields of the card or parameters of a metric.
 
+    A parameter that none of the ``chosen`` metrics reads is reported on standard error.
     Raises GrammarError with similar names.
     """
     if not names:  # the check would import all metrics
@@ -166,6 +166,12 @@ def check_overrides(names: Collection[str]) -> None:
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise GrammarError(
                 f"--set {name}: no field of a workload card and no parameter of a metric{hint}"
+            )
+        readers = [m.name for m in registry.metrics().values() if name in m.parameters]
+        if chosen and name not in FIELDS and not {m.name for m in chosen} & set(readers):
+            print_message(
+                f"--set {name} has no effect here: only {listed(readers)} "
+                f"{'reads' if len(readers) == 1 else 'read'} it"
             )
 
 
@@ -188,13 +194,13 @@ def measure(
         raise
     except (TraceError, OSError) as error:
         return _nothing(metrics, loading.path, str(error))
-    trace = summary_of(loaded)
+    trace = TraceSummary.of(loaded.job, complete=loaded.complete)
     for failure in loaded.job.failures:
         print_message(failure.error)
         if debug and failure.defect:
             sys.stderr.write(failure.defect)
     if loading.iteration is None and loading.capture is None:
-        _print_captures(loaded.job)
+        print_captures(loaded.job)
     view = view_of(loaded, selection)
     results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
     if not loaded.complete:
@@ -205,7 +211,7 @@ def measure(
     return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 
-def _print_captures(job: Job) -> None:
+def print_captures(job: Job) -> None:
     """Print which of several captures was opened by default."""
     others = [one.name for one in job.discovery.captures if one.name != job.capture.name]
     if others:
@@ -219,23 +225,6 @@ def view_of(loaded: LoadedJob, selection: ViewOptions) -> View:
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
 
     return View(loaded.job, selection)
-
-
-def summary_of(loaded: LoadedJob) -> TraceSummary:
-    """Summary of the traces of a job, for reports."""
-    job = loaded.job
-    return TraceSummary(
-        path=job.path,
-        ranks=len(job.ranks),
-        world_size=job.world_size,
-        sources=tuple(sorted({trace.source.format for trace in job.ranks})),
-        capture=job.capture.name,
-        missing_ranks=tuple(job.missing_ranks[:MAX_LISTED]),
-        num_missing_ranks=len(job.missing_ranks),
-        failures=tuple((failure.path, failure.error) for failure in job.failures),
-        complete=loaded.complete,
-        num_lost=sum(failure.is_lost for failure in job.failures),
-    )
 
 
 def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:

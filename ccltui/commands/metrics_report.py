@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     functions = use_functions(options)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = args.selection_of(options)
-    check_overrides(selection.overrides)
+    check_overrides(selection.overrides, metrics)
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

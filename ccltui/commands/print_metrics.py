@@ -41,7 +41,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
     Raises GrammarError for an invalid command line, before anything is loaded.
     """
     metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
-    check_overrides(selection.overrides)
+    check_overrides(selection.overrides, metrics)
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

@@ -67,9 +67,14 @@ def _unknown(card: Card) -> Iterator[Complaint]:
         yield Complaint("warning", card.line(key), f"{printable(key)} is not a known key{hint}")
 
 
+def _is_stated(card: Card, field: str) -> bool:
+    """True for a usable value and for an unusable one, which has an error of its own."""
+    return getattr(card, field) is not None or card.values.get(card.key_of(field)) is not None
+
+
 def _lacking(card: Card) -> Iterator[Complaint]:
     for metric, fields in _USED.items():
-        absent = [field for field in fields if getattr(card, field) is None]
+        absent = [field for field in fields if not _is_stated(card, field)]
         if absent:
             verb = "is" if len(absent) == 1 else "are"
             message = f"{listed(absent)} {verb} not stated: no {metric}"

@@ -241,6 +241,10 @@ def workload_card(job: Job) -> Finding:
         # A contradicting world size of the card is among those of check_card.
         *(one.message for one in ran.conflicts if one.field != WORLD),
     ]
+    unusable = [note.message for note in job.card.notes if note.code == "card_value"]
+    if unusable:
+        fix = "correct the card: these values are not used"
+        return Finding("workload card", "problem", "; ".join([*unusable, *contradictions]), fix)
     if contradictions:
         fix = "correct the card: values of the traces and of the run take precedence"
         return Finding("workload card", "warning", "; ".join(contradictions), fix)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import glyphs, numbers
-from ccltui.draw.palette import SHADES, Ink
+from ccltui.draw.palette import Ink, filled
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import round_step, ticks
 
-_INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.COMPUTE)
+_INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.IDLE)
 _ORDER = (0, 2, 1, 3, 4)
 """Order of the parts: computing, overlapped, exposed, copies, idle."""
-_SHADES = (*SHADES.values(), "·")
-"""Without colour, by part: computing, exposed, overlapped, copies, idle."""
 
 
 def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
@@ -37,6 +35,6 @@ def put_bar(
         passed += parts_ns[part]
         right = round(passed * cells / max(most_ns, 1))
         if right > left:
-            glyph = (" " if part == _ORDER[-1] else "█") if colour else _SHADES[part]
+            glyph = filled(_INKS[part], colour=colour)
             planes.put(y, x + left, glyph * (right - left), _INKS[part])
         left = max(right, left)

@@ -42,8 +42,23 @@ class Ink(IntEnum):
     IDLE = 22
 
 
-SHADES: Final = {Ink.COMPUTE: "█", Ink.EXPOSED: "░", Ink.OVERLAPPED: "▒", Ink.COPY: "▓"}
+SHADES: Final = {
+    Ink.COMPUTE: "█",
+    Ink.EXPOSED: "░",
+    Ink.OVERLAPPED: "▒",
+    Ink.COPY: "▓",
+    Ink.IDLE: "·",
+}
 """Character for each kind of time without colour."""
+
+
+def filled(ink: Ink, *, colour: bool) -> str:
+    """Return the character that a bar of a kind of time consists of; idle time is lighter."""
+    if colour:
+        return "▒" if ink is Ink.IDLE else "█"
+    return SHADES.get(ink, "▓")
+
+
 CLASSES: Final = 4
 MERGED: Final = 32
 """First id of merged cells: ``MERGED + foreground class * 4 + background class``."""

@@ -201,7 +201,7 @@ def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
 def _put_steps(
     planes: Planes, y: int, gutter: int, grid: TimeGrid, steps: Sequence[StepMark]
 ) -> None:
-    """Mark the begin of each step, with its number if it fits before the next one."""
+    """Mark the begin of each step, with its number if all of it fits before the next one."""
     if y >= planes.height:
         return
     planes.style[y] = Ink.RULER
@@ -213,6 +213,8 @@ def _put_steps(
         begin = max(left, 0)
         if right <= 0 or begin >= cells or begin < free:
             continue
-        text = (glyphs.TICK if left >= 0 else "") + step.label
-        planes.put(y, gutter + begin, text[: max(right - begin, 1)], Ink.RULER)
-        free = begin + min(len(text), max(right - begin, 1))
+        tick = glyphs.TICK if left >= 0 else ""
+        # A number is whole or left out: the beginning of one would be that of another step.
+        fits = begin + len(tick + step.label) <= right
+        planes.put(y, gutter + begin, tick + step.label if fits else tick, Ink.RULER)
+        free = begin + len(tick + step.label) if fits else begin

@@ -211,7 +211,7 @@ def _losses(results: Results) -> list[Claim]:
     return [
         Claim("loss", one.text, one.metric, one.key, one.value, one.unit)
         for one in overview_text.findings(results)
-        if one.metric == "fix_first"
+        if one.metric in ("fix_first", "step_variability")
     ]
 
 

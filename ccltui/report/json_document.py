@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.missing_ranks import MAX_LISTED
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
 from ccltui.report.gates import Verdict
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
 
 SCHEMA_VERSION: Final = 1
 
@@ -30,6 +34,22 @@ class TraceSummary:
     complete: bool = True
     num_lost: int = 0  # failures of files that could not be inspected and may be sound
     num_missing_ranks: int = 0
+
+    @classmethod
+    def of(cls, job: Job, *, complete: bool = True) -> TraceSummary:
+        """Summarise the traces of a job; ``complete`` is False where loading was stopped."""
+        return cls(
+            path=job.path,
+            ranks=len(job.ranks),
+            world_size=job.world_size,
+            sources=tuple(sorted({trace.source.format for trace in job.ranks})),
+            capture=job.capture.name,
+            missing_ranks=tuple(job.missing_ranks[:MAX_LISTED]),
+            num_missing_ranks=len(job.missing_ranks),
+            failures=tuple((failure.path, failure.error) for failure in job.failures),
+            complete=complete,
+            num_lost=sum(failure.is_lost for failure in job.failures),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

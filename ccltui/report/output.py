@@ -11,7 +11,10 @@ import stat
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from ccltui.parsers.safe_text import safe_text
 
@@ -56,6 +59,23 @@ def write_new_file(data: bytes, path: Path) -> None:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def streamed(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that appears under its name when it is whole. Raises FileExistsError.
+
+    For output that is larger than memory; on an error or interrupt nothing is left behind.
+    """
+    if path.is_symlink() or path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        os.link(temporary, path)  # unlike a rename it does not replace what appeared meanwhile
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def check_target(target: str | None) -> str | None:

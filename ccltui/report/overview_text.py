@@ -15,6 +15,8 @@ from ccltui.metrics.result import Result
 Results = Mapping[str, Result]
 
 SHOWN_LOSSES: Final = 3
+SHOWN_STEPS: Final = 3
+"""Number of slow steps among the findings, the largest excess first."""
 _SPAN_TOLERANCE: Final = 0.1
 """Difference between markers and device work of a step above which both are stated."""
 _IDLE: Final = {
@@ -26,6 +28,7 @@ _IDLE: Final = {
     "launch_latency": "launch latency",
     "between_kernels": "between kernels",
     "dependency": "dependency",
+    "between_steps": "between steps",
     "unknown": "cause unknown",
 }
 
@@ -113,8 +116,13 @@ def part_name(part: Mapping[str, Any]) -> str:
 
 
 def findings(results: Results) -> list[Finding]:
-    """Return what costs time: the culprit of the verdict, the largest losses, other candidates."""
-    return [*_culprit(results), *_losses(results), *_candidates(results)]
+    """Return what costs time: the culprit, the largest losses, slow steps, other candidates."""
+    return [
+        *_culprit(results),
+        *_losses(results),
+        *_slow_steps(results),
+        *_candidates(results),
+    ]
 
 
 def _culprit(results: Results) -> list[Finding]:
@@ -161,6 +169,27 @@ def _losses(results: Results) -> list[Finding]:
         )
         for number, row in enumerate(rows[:SHOWN_LOSSES])
     ]
+
+
+def _slow_steps(results: Results) -> list[Finding]:
+    rows: Sequence[Mapping[str, Any]] = (
+        details_of(results, "step_variability").get("slow_steps") or ()
+    )
+    found = []
+    for number, row in enumerate(rows[:SHOWN_STEPS]):
+        text = str(row["sentence"])
+        text = f"{text[:1].upper()}{text[1:]}. Confidence: {row['confidence']}."
+        found.append(
+            Finding(
+                text,
+                "step_variability",
+                f"slow_steps.{number}",
+                row["over_ms"],
+                evidence=row["evidence"],
+                kind="waiting" if row["rank"] is not None else "",
+            )
+        )
+    return found
 
 
 def _without(results: Results, row: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.queries import answered
@@ -49,11 +50,19 @@ def _opened(scene: Scene) -> Scene:
     return scene
 
 
+def _with_rows_to_list(scene: Scene) -> Scene:
+    """List device work in Events where there are no collectives and nothing was chosen."""
+    counted = scene.findings.results.get("coll_call_num")
+    if counted is None or counted.value or EVENTS_STATE.of(scene.state) != EventsState():
+        return scene
+    return scene.with_state(EVENTS_STATE.put(scene.state, EventsState(Listing(Listed.DEVICE))))
+
+
 def _adopted(scene: Scene, findings: Findings) -> Scene:
     """Adopt new findings; if they cover fewer ranks than are loaded by now, only the numbers."""
     session = scene.session
     if findings.generation == session.generation:
-        return adopt(scene, findings)
+        return _with_rows_to_list(adopt(scene, findings))
     if session.accepts(findings.generation):
         numbers = replace(scene.findings, metrics=findings.metrics, results=findings.results)
         return replace(scene, findings=numbers)

@@ -100,7 +100,7 @@ def unique_inverse(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]
     marked = _marked(values)
     if marked is not None:
         low, seen = marked
-        number = np.cumsum(seen)
+        number: I64 = np.cumsum(seen, dtype=np.int64)
         number -= 1
         present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
         return present, number.take(values.astype(np.int64) - low)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,24 @@ class CardFacts:
         """Return a field as text, "" where absent."""
         value = self.value(name)
         return "" if value is None else str(value)
+
+    def lacking(self, names: Sequence[str]) -> Refusal:
+        """Return the refusal for fields without a usable value: absent ones or wrong values."""
+        named = " and ".join(names) if len(names) < 3 else ", ".join(names)
+        if self.problem is not None:
+            return refuse("card_invalid", self.problem)
+        if self.card is None:
+            return refuse("no_card", f"no workload card, and no override of {named}")
+        keys = [self.card.key_of(name) for name in names]
+        wrong = [key for key in keys if isinstance(self.card.values.get(key), int | float | str)]
+        if wrong:
+            verb, noun = ("is", "a number") if len(wrong) == 1 else ("are", "numbers")
+            text = f"{' and '.join(wrong)} of the card {verb} not {noun} that can be used"
+            return refuse("card_invalid", text, file=self.card.path)
+        lists = [key for key in keys if isinstance(self.card.values.get(key), tuple)]
+        kind = " as a single number" if lists else ""
+        text = f"the card does not state {named}{kind}"
+        return refuse("card_incomplete", text, file=self.card.path)
 
     def origin(self, name: str) -> str | None:
         """Return the origin of a field, None where it is not stated.

@@ -48,6 +48,7 @@ BUILT_IN: Final = (
     "communication.network_utilization",
     "communication.node_locality",
     "kernels.operators",
+    "communication.parallelism",
     "stragglers.rank_imbalance",
     "throughput.run_compare",
     "runs.run_completeness",

@@ -29,6 +29,9 @@ class StepParts:
         start_ns: [s, r] starts since the origin on the job's clock, -1 where a rank lacks a step.
         length_ns: [s, r] lengths, 0 where a rank lacks a step.
         parts_ns: [5, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
+        period_ns: [s, r] from the end of the device work of the step before to that of this one, -1
+            where that step is not recorded or a window cuts this one. Beside ``length_ns`` it has
+            the idle time between steps, which is negative where the work of two steps overlaps.
     """
 
     labels: tuple[str, ...]
@@ -36,6 +39,7 @@ class StepParts:
     start_ns: I64
     length_ns: I64
     parts_ns: I64
+    period_ns: I64
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -62,6 +66,35 @@ class StepParts:
         """Median length of the steps on their slowest ranks; 0 without steps."""
         return int(median_along(self.longest_ns)) if len(self) else 0
 
+    @property
+    def time_ns(self) -> I64:
+        """Time of each step, int64 [s]: median over ranks of the periods, else the length."""
+        found = self.longest_ns.copy()
+        for row, periods in enumerate(self.period_ns):
+            known = np.sort(periods[periods >= 0])
+            if len(known):
+                found[row] = known[(len(known) - 1) // 2]
+        return found
+
+    @property
+    def middle(self) -> int | None:
+        """Row of the step whose time is the lower median; None without steps.
+
+        Of those whose time since the step before is known, if there are any: all that differs
+        between two steps can be told of them.
+        """
+        known = np.asarray((self.period_ns >= 0).any(axis=1))
+        order = np.argsort(-self.time_ns, kind="stable")
+        order = order[known[order]] if known.any() else order
+        return int(order[len(order) // 2]) if len(order) else None
+
+    def between_ns(self, row: int) -> int | None:
+        """Return the time between a step and the one before, mean over ranks; None if unknown."""
+        known = self.period_ns[row] >= 0
+        if not known.any():
+            return None
+        return int((self.period_ns[row] - self.length_ns[row])[known].mean())
+
     def mean_shares(self, row: int) -> list[float]:
         """Return the parts of one step as shares of its mean length; zeros where no rank has it."""
         mean = self.mean_ns(row)
@@ -85,19 +118,45 @@ def step_parts(view: View) -> StepParts:
     shape = len(steps), len(ranks)
     start = np.full(shape, -1, np.int64)
     parts = np.zeros((len(PARTS), *shape), np.int64)
+    period = np.full(shape, -1, np.int64)
     place = {step: row for row, step in enumerate(steps)}
     for column, rank in enumerate(ranks):
         rows = [place[step] for step, _, _ in rank.step_windows]
         begins = np.array([begin for _, begin, _ in rank.step_windows], np.int64)
         start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
         parts[:, rows, column] = _parts(rank)
+        period[rows, column] = periods(rank)
+        if view.facts.is_large:  # the intervals of all ranks do not fit into memory
+            rank.forget_intervals()
     return StepParts(
         labels=tuple(rank.label for rank in ranks),
         steps=tuple(steps),
         start_ns=start,
         length_ns=parts.sum(axis=0),
         parts_ns=parts,
+        period_ns=period,
     )
+
+
+def periods(rank: RankView) -> list[int]:
+    """Return the time from the end of the step before to the end of each measured step, ns.
+
+    -1 where the step before is not recorded, has no device work, or a window cuts the step.
+    """
+    work = rank.facts.work
+    ends = {
+        step.id: (start, end)
+        for step, start, end in zip(
+            work.steps, work.start_ns.tolist(), work.end_ns.tolist(), strict=True
+        )
+        if end > start
+    }
+    found = []
+    for step, start, end in rank.step_windows:
+        before = ends.get(step - 1)
+        whole = ends.get(step) == (start, end)
+        found.append(end - before[1] if before is not None and whole else -1)
+    return found
 
 
 def _parts(rank: RankView) -> I64:

@@ -47,6 +47,7 @@ TYPES: Final = (
 OTHER: Final = TYPES.index("Other")
 
 _MEMORY_CATEGORIES = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+_MTIA_COPY: Final = "dma_request"  # of a device whose kernels and copies share one category
 
 _REDUCTION_DTYPE = re.compile(
     r"nccl(?:Dev)?Kernel_(?:AllReduce|ReduceScatter|Reduce)_(?:\w+_)?"
@@ -168,12 +169,15 @@ def distinct(ids: I32) -> list[int]:
 def classes_of(trace: RankTrace) -> I8:
     """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
 
-    Copies and fills are recognised by their category. Work is communication where its metadata
-    names a collective (also a copy between devices, which then executes the collective), or where
-    its name is that of a communication kernel; every other kernel is computation.
+    Copies and fills are recognised by their category (on MTIA by their name). Work is
+    communication where its metadata names a collective (also a copy between devices, which then
+    executes the collective), or where its name is that of a communication kernel; every other
+    kernel is computation.
     """
     gpu = trace.group("gpu")
-    named = {i: COMM for i in distinct(gpu.name) if is_collective_kernel(trace.text(i))}
+    names = distinct(gpu.name)
+    named = {i: COMM for i in names if is_collective_kernel(trace.text(i))}
+    named |= {i: MEM for i in names if trace.text(i) == _MTIA_COPY}
     classes = per_name(trace.strings, gpu.name, named, COMP)
     memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
     classes[any_name(trace.strings, gpu.category, memory)] = MEM

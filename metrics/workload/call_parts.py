@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, unique_counts
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 
@@ -14,9 +17,10 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.array_types import Bool
+    from ccltui.parsers.array_types import I64, Bool
 
-Split = Callable[["View", "Calls"], Iterator[tuple[str, "Bool"]]]
+_Key = TypeVar("_Key")
+Split = Callable[["View", "Calls"], Iterator[tuple[_Key, "Bool"]]]
 """Function that yields the name of each part and a mask of its calls."""
 
 
@@ -39,7 +43,18 @@ def by_dim(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
         yield DIMS[dim], dims == dim
 
 
-def parts_of(view: View, rank: RankView, split: Split) -> tuple[tuple[str, Intervals, int], ...]:
+def by_dim_and_group(view: View, calls: Calls) -> Iterator[tuple[tuple[str, int], Bool]]:
+    """Divide calls by their parallel dimension and the index of their communicator (-1: none)."""
+    dims, _ = view.dims_of(calls)
+    for dim in distinct_values(dims):
+        of_dim = dims == dim
+        for group in distinct_values(calls.group[of_dim]).tolist():
+            yield (DIMS[dim], group), of_dim & (calls.group == group)
+
+
+def parts_of(
+    view: View, rank: RankView, split: Split[_Key]
+) -> tuple[tuple[_Key, Intervals, int], ...]:
     """Return name, time inside the windows and number of starts inside of each non-empty part.
 
     Time includes that of kernels which started before a window: the union over all parts is
@@ -48,7 +63,7 @@ def parts_of(view: View, rank: RankView, split: Split) -> tuple[tuple[str, Inter
     return rank.remember(split, lambda: tuple(_parts(view, rank, split)))
 
 
-def _parts(view: View, rank: RankView, split: Split) -> Iterator[tuple[str, Intervals, int]]:
+def _parts(view: View, rank: RankView, split: Split[_Key]) -> Iterator[tuple[_Key, Intervals, int]]:
     calls = rank.device_calls
     for name, rows in split(view, calls):
         start = calls.start_ns[rows]
@@ -56,3 +71,56 @@ def _parts(view: View, rank: RankView, split: Split) -> Iterator[tuple[str, Inte
         started = int(rank.windows.contains(start).sum())
         if len(time) or started:
             yield name, time, started
+
+
+def hidden_by(rank: RankView) -> Intervals:
+    """Return the measured time that hides communication: computation and copies."""
+    return rank.remember(hidden_by, lambda: rank.comp | rank.mem)
+
+
+def exposed_parts(
+    view: View, ranks: Sequence[RankView], split: Split[_Key]
+) -> dict[_Key, dict[str, tuple[int, int]]]:
+    """Return time in collectives of each part, and the exposed part of it, ns by rank label.
+
+    Parts may overlap in time, so that their times do not add up.
+    """
+    found: dict[_Key, dict[str, tuple[int, int]]] = {}
+    for rank in ranks:
+        hidden = hidden_by(rank)
+        for name, own, _ in parts_of(view, rank, split):
+            times = own.total_ns, (own - hidden).total_ns
+            found.setdefault(name, {})[rank.label] = times
+    return found
+
+
+def dims_of_types(view: View) -> Mapping[tuple[str, int], str]:
+    """Return the parallel dimension of the calls of each type and group: that of most of them.
+
+    The key is the name of the type and the index of the group. Calls of one group may serve two
+    dimensions: in a group of all ranks, an all-to-all is expert traffic and an all-reduce is not.
+    """
+    return view.remember(dims_of_types, lambda: _dims_of_types(view))
+
+
+def _dims_of_types(view: View) -> dict[tuple[str, int], str]:
+    counts: dict[tuple[str, int], Counter[str]] = {}
+    for rank in view.ranks:
+        dims, _ = view.dims_of(rank.calls)
+        code = (rank.calls.group.astype(np.int64) * len(TYPES) + rank.calls.kind) * len(DIMS) + dims
+        for one, number in zip(*(part.tolist() for part in unique_counts(code)), strict=True):
+            rest, dim = divmod(one, len(DIMS))
+            group, kind = divmod(rest, len(TYPES))
+            counts.setdefault((TYPES[kind], group), Counter())[DIMS[dim]] += number
+    return {key: max(found, key=lambda dim: (found[dim], dim)) for key, found in counts.items()}
+
+
+def dims_of_matched(view: View, group: int, kind: I64) -> dict[str, Bool]:
+    """Return masks of the matched collectives of a group by dimension; ``kind`` is int [n]."""
+    dims = dims_of_types(view)
+    found: dict[str, Bool] = {}
+    for one in distinct_values(kind).tolist():
+        dim = dims.get((TYPES[one], max(group, -1)), "unknown")
+        rows = np.asarray(kind == one)
+        found[dim] = found[dim] | rows if dim in found else rows
+    return found

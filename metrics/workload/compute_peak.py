@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.peaks import precision_of
-from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.overrides import positive_number
 from ccltui.metrics.workload.hardware import device_names, device_of
 
@@ -38,20 +37,10 @@ def peak_of(view: View) -> Peak:
         raise refuse("unknown_peak", f"{found}: give {PEAK_OVERRIDE}")
     stated = view.card.text("precision")
     if not stated:
-        raise incomplete_card(view, ["precision"])
+        raise view.card.lacking(["precision"])
     precision = precision_of(stated)
     if precision is None or precision not in device.tflops:
         text = f"no known peak of {device.name} in {stated}: give {PEAK_OVERRIDE}"
         raise refuse("unknown_peak", text)
     notes = (device.note,) if device.note else ()
     return Peak(device.tflops[precision], f"{device.name} {precision}, {device.source}", notes)
-
-
-def incomplete_card(view: View, missing: Sequence[str]) -> Refusal:
-    """Return the refusal for fields that neither the card nor an override states."""
-    card, named = view.card, ", ".join(missing)
-    if card.problem is not None:
-        return refuse("card_invalid", card.problem)
-    if card.card is None:
-        return refuse("no_card", f"no workload card, and no override of {named}")
-    return refuse("card_incomplete", f"the card does not state {named}", file=card.card.path)

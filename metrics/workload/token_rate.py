@@ -122,19 +122,10 @@ def _stated(view: View) -> tuple[int, int]:
     batch, seq_len = card.count("batch_size"), card.count("seq_len")
     if batch is not None and seq_len is not None:
         return batch, seq_len
-    if card.problem is not None:
-        raise refuse("card_invalid", card.problem)
     missing = [
         name for name, value in (("batch_size", batch), ("seq_len", seq_len)) if value is None
     ]
-    if card.card is None:
-        text = f"no workload card, and no override of {' and '.join(missing)}"
-        raise refuse("no_card", text)
-    raise refuse(
-        "card_incomplete",
-        f"the card does not state {' and '.join(missing)} as a single number",
-        file=card.card.path,
-    )
+    raise card.lacking(missing)
 
 
 def _scope(view: View) -> tuple[str, list[str]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.text.file_sample import FileSample
 
-PARSER_VERSION: Final = 7
+PARSER_VERSION: Final = 8
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 

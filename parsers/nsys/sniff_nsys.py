@@ -21,8 +21,8 @@ _NSYS_TABLES = frozenset(
 )
 _STANDS_FOR_ALL = ("StringIds.parquet", "StringIds.arrow")
 _NSYS_COLUMNS = re.compile(r"(Time|Start|Duration|Total|Total Time|Projected Start)( \(.+\))?")
-_NSYS_BANNER = re.compile(
-    r"""^[ \t]*(?:[$>][ ])?(?:
+# Compiled by the first file that is no trace: 3 ms.
+_NSYS_BANNER = r"""(?mx)^[ \t]*(?:[$>][ ])?(?:
         Processing\ \[[^\]\n]+\]\ with\ \[
       | Exporting\ \[[^\]\n]+\.py\b
       | \[\d+/\d+\]\ Executing\ '\w+'\ stats\ report
@@ -33,14 +33,12 @@ _NSYS_BANNER = re.compile(
       | \w[\w ]*\ Statistics\ \((?:nanoseconds|KiB)\)
       | ERROR:\ Report\ '[^'\n]*'\ could\ not\ be\ found
       | SKIPPED:\ \S.*\ (?:does\ not\ contain|could\ not\ be\ found)
-    )""",
-    re.MULTILINE | re.VERBOSE,
-)
+    )"""
 _UNIT = r"(?: ?\([^)\n]{1,12}\))?"
 _GAP = r'"?(?:[ \t]{2,}|[ ]*[|,;\t][ ]*)"?'
 # Header lines of the reports: console columns, drawn tables, csv, tsv.
-_NSYS_HEADER = re.compile(
-    r'^[ \t|"]*(?:'
+_NSYS_HEADER = (
+    r'(?m)^[ \t|"]*(?:'
     + "|".join(
         _GAP.join(columns)
         for columns in (
@@ -60,16 +58,14 @@ _NSYS_HEADER = re.compile(
             (r"PID", r"TID", r"DevId"),
         )
     )
-    + ")",
-    re.MULTILINE,
+    + ")"
 )
 
 # The header of cuda_gpu_trace, with the device of each row.
-_TRACE_HEADER = re.compile(
-    r'^[ \t|"]*'
+_TRACE_HEADER = (
+    r'(?m)^[ \t|"]*'
     + _GAP.join((rf"Start{_UNIT}", rf"Duration{_UNIT}", r"(?:CorrId|GrdX)"))
-    + r"[^\n]*\bDevice\b[^\n]*\bName\b",
-    re.MULTILINE,
+    + r"[^\n]*\bDevice\b[^\n]*\bName\b"
 )
 _TRACE_KEYS = ("Start", "Duration", "Device", "Name", "Strm")
 _BANNER_BEFORE_HEADER = re.compile(r"\.\.\. (?=[ \t|\"]*Start)")
@@ -124,7 +120,8 @@ def printed_report(sample: FileSample) -> Match | None:
     text = sample.readable
     if text is None:
         return None
-    known = text.startswith(RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text)
+    printed = (_NSYS_BANNER, _NSYS_HEADER)
+    known = text.startswith(RECIPES) or any(re.search(pattern, text) for pattern in printed)
     return Match() if known else None
 
 
@@ -134,7 +131,7 @@ def printed_trace(sample: FileSample) -> Match | None:
     if text is None:
         return None
     # The first line of a command that nsys piped into may follow the banner on its line.
-    return Match() if _TRACE_HEADER.search(_BANNER_BEFORE_HEADER.sub("\n", text)) else None
+    return Match() if re.search(_TRACE_HEADER, _BANNER_BEFORE_HEADER.sub("\n", text)) else None
 
 
 def json_trace(sample: FileSample) -> Match | None:

@@ -14,13 +14,13 @@ def test_parts_stand_end_to_end_with_what_overlaps_between() -> None:
     planes = Planes.blank(1, 12, Ink.TEXT)
     put_bar(planes, 0, 2, PARTS, 100, colour=True)
 
-    assert planes.row_text(0) == "  ████████  "
+    assert planes.row_text(0) == "  ████████▒▒"
     assert planes.style[0, 2:].tolist() == [
         *[Ink.COMPUTE] * 4,
         Ink.OVERLAPPED,
         *[Ink.EXPOSED] * 2,
         Ink.COPY,
-        *[Ink.COMPUTE] * 2,  # idle: a blank on the idle ground
+        *[Ink.IDLE] * 2,
     ]
 
 

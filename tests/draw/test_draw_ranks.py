@@ -119,6 +119,15 @@ def test_a_step_that_began_before_the_view_has_its_number_at_the_edge() -> None:
     assert planes.row_text(1) == " step 9   ╷10 "
 
 
+def test_no_part_of_a_number_is_shown_for_a_step() -> None:
+    """A sliver of step 12 at the edge hides neither the begin nor the number of step 13."""
+    marks = [StepMark("12", -400, 20), StepMark("13", 20, 900)]
+
+    assert draw(*rows(1), steps=marks).row_text(1) == " step ╷13     "
+    narrow = [StepMark("123", 0, 80), StepMark("124", 80, 320)]
+    assert draw(*rows(1), steps=narrow).row_text(1) == " step ╷ ╷124  "
+
+
 def test_without_colour_merged_cells_have_shades() -> None:
     rank = Lane("0", track((0, 80), (160, 200)), track((40, 120), (160, 200)), track((40, 80)))
     glyph = shaded_row(rank, 40 * np.arange(6, dtype=np.int64))

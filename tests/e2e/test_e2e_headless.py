@@ -34,10 +34,22 @@ def test_the_list_of_metrics_has_name_unit_needs_and_definition() -> None:
     done = run(CCLTUI, "--list-metrics")
 
     assert (done.returncode, done.stderr) == (0, "")
-    header, *lines = done.stdout.splitlines()
-    assert header.split() == ["name", "unit", "needs", "definition"]
-    assert [line.split()[0] for line in lines][:7] == SEED
-    assert all(line.endswith(".") for line in lines)
+    lines = done.stdout.splitlines()
+    heads = [line.split() for line in lines if not line.startswith(" ")]
+    assert [name for name, *_ in heads][:7] == SEED
+    assert all(unit[0].startswith("[") and unit[-1].endswith("]") for _, *unit in heads)
+    assert sum(line.startswith("    Needs: ") for line in lines) == len(heads)
+    assert any(line.startswith("    --set materiality_pct=") for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_parameter_that_no_metric_of_the_run_reads_is_reported(job: Path) -> None:
+    done = run(CCLTUI, job, "--metric", "iter_time", "--set", "peak_tflops=3")
+    used = run(CCLTUI, job, "--metric", "mfu", "--set", "peak_tflops=3")
+
+    assert done.returncode == 0
+    assert "--set peak_tflops has no effect here: only " in done.stderr
+    assert "no effect" not in used.stderr
 
 
 def test_headless_runs_import_no_screen(job: Path) -> None:

@@ -145,7 +145,11 @@ def test_a_defect_of_discovery_is_one_line(ranks: Path, tmp_path: Path) -> None:
     assert "rank7.json" in done.stdout
 
 
-@pytest.mark.parametrize("size", ["9" * 10_000, "0x" + "f" * 10_000, "9" * 400])
+@pytest.mark.parametrize(
+    "size",
+    ["9" * 10_000, "0x" + "f" * 10_000, "9" * 400],
+    ids=["decimal", "hexadecimal", "beyond a float"],
+)
 def test_a_card_of_huge_numbers(ranks: Path, size: str) -> None:
     (ranks / "rank8.json").write_bytes(rank(8))
     card = f"workload:\n  data:\n    batch_size: {size}\n    seq_len: 8\n"

@@ -196,6 +196,8 @@ SIDE_FILES: Mapping[str, tuple[str, ...]] = {
 PARTLY: Mapping[tuple[str, str], str] = {
     ("busbw", "single_rank"): "a lower bound",
     ("critical_path", "single_rank"): "waiting counts as communication",
+    ("parallelism", "single_rank"): "no waiting",
+    ("parallelism", "no_process_groups"): "a row of an unknown dimension",
     ("pipeline_bubble", "no_process_groups"): "idle time instead",
     ("traffic_distribution", "no_message_size"): "shares of time instead",
     ("traffic_distribution", "no_process_groups"): "bytes of an unknown dimension",

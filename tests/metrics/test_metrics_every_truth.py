@@ -87,6 +87,7 @@ ELSEWHERE: Mapping[str, str] = {
     "nccl_tests_busbw": "test_cluster::test_bandwidth_of_nccl_tests",
     "nccl_transport": "test_cluster::test_facts_of_nccl_logs",
     "node_locality": "test_node_locality::test_pairs_inside_and_across",
+    "parallelism": "test_parallelism::test_each_dimension_by_hand",
     "pipeline_bubble": "test_pipeline_bubble::test_worked_example",
     "run_compare": "test_run_compare::test_a_change_beyond_the_spread",
     "run_completeness": "test_runs::test_a_killed_run_is_incomplete_and_lists_missing_artifacts",

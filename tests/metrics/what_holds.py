@@ -57,6 +57,10 @@ ADDS: Mapping[str, tuple[str, ...]] = {
         *("by_dim.*.intra_node_bytes", "by_type.*.intra_node_bytes"),
     ),
     "operators": ("num_events",),
+    "parallelism": (
+        *("comm_ms", "exposed_ms", "per_rank.*_ms", "dimensions.*.calls", "dimensions.*_bytes"),
+        *("dimensions.*.comm_ms", "dimensions.*.exposed_ms", "groups.*.calls"),
+    ),
     "pipeline_bubble": ("total_time_ms",),
     "rank_imbalance": ("per_rank.*.comp_time_ms", "comp_time_ms.mean"),
     "run_compare": ("num_steps",),
@@ -97,7 +101,7 @@ NO_SUMS: Mapping[str, str] = {
 BETWEEN: tuple[str, ...] = (
     *("blame_chain", "busbw", "comm_comp_overlap", "communication_fraction", "gpu_busy"),
     *("idle_ratio", "iter_time", "kernel_categories", "link_utilization", "mfu", "moe_fraction"),
-    *("modules", "operators"),
+    *("modules", "operators", "parallelism"),
     *("network_utilization", "node_locality", "sm", "straggler_cause", "step_composition"),
     *("straggler_lag", "temporal_breakdown", "trace_proxy_latency", "trace_tflops"),
     *("wait_vs_transfer", "clock_offsets"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -44,10 +46,25 @@ def reference(path: Path) -> tuple[list[dict[str, Any]], int] | None:
 
 
 def exact_ns(number: int | str) -> int:
+    """Microseconds in whole nanoseconds; decimals are slow, and few numbers need their rounding."""
+    whole, point, decimals = str(number).partition(".")
+    if not point and whole.isdecimal():
+        return int(whole) * 1000
+    if whole.isdecimal() and decimals.isdecimal() and len(decimals) <= 3:
+        return int(whole) * 1000 + int(decimals.ljust(3, "0"))
     return int((Decimal(number) * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage is collected: that walks the millions of objects of a trace again and again."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.mark.shared
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("name", FILES or ["absent"])
 def test_counts_and_times_equal_a_plain_reading(shared: Path, name: str) -> None:
     path = shared / name

@@ -70,7 +70,7 @@ def test_errors_come_first_and_unknown_keys_have_lines_and_neighbours(tmp_path: 
             4,
             "workload.data.seq_length is not a known key; did you mean workload.data.seq_len?",
         ),
-        Complaint("warning", None, "batch_size and seq_len are not stated: no throughput_tokens"),
+        Complaint("warning", None, "seq_len is not stated: no throughput_tokens"),
     )
 
 

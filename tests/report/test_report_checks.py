@@ -53,6 +53,16 @@ def test_a_missing_rank(whole: Path, tmp_path: Path) -> None:
     assert found["ranks"] == ("warning", "3 of 4 ranks; missing 2")
 
 
+def test_a_card_with_unusable_values(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "workload_card")
+    (directory / "workload_card.yaml").write_text("workload:\n  data:\n    batch_size: two\n")
+
+    state, message = findings(directory)["workload card"]
+
+    assert state == "problem"
+    assert "workload.data.batch_size is not a positive whole number" in message
+
+
 def test_no_card(whole: Path, tmp_path: Path) -> None:
     found = findings(without(whole, tmp_path / "job", "workload_card"))
     assert found["workload card"] == ("warning", "none: no throughput, no model FLOPs")

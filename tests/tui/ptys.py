@@ -14,7 +14,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from screens import Terminal
@@ -50,6 +50,14 @@ class Program:
         data = b"".join(parts)
         self.terminal.feed(self._text(data))
         return len(data)
+
+    def take(self) -> bool:
+        """Show what is there, and wait for it where nothing is; False when the other end closed."""
+        try:
+            self.terminal.feed(self._text(os.read(self.descriptor, 1 << 20)))
+        except OSError:
+            return False
+        return True
 
     def wait_for(self, text: str) -> None:
         """Wait until a text stands on the screen."""
@@ -92,6 +100,15 @@ class Program:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         os.kill(self.pid, signal.SIGWINCH)
         self.terminal.screen.resize(height, width)
+
+
+def drain_together(programs: Sequence[Program], quiet_s: float) -> None:
+    """Show what comes from all until nothing has come from any for a while."""
+    by_descriptor = {program.descriptor: program for program in programs}
+    while ready := select.select(list(by_descriptor), [], [], quiet_s)[0]:
+        for descriptor in ready:
+            if not by_descriptor[descriptor].take():
+                del by_descriptor[descriptor]
 
 
 class Understood:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ptys import HERE, Program, running
+from ptys import HERE, Program, drain_together, running
 from screens import differences
 
 APP = str(HERE / "fake_app.py")
@@ -68,8 +68,7 @@ def settle_equal(plain: Program, slim: Program, key: str) -> None:
     """Read both until they look the same; a screen that stays different is an error."""
     deadline = time.monotonic() + _LONGEST_S
     while True:
-        plain.drain(0.08)
-        slim.drain(0.08)
+        drain_together((plain, slim), 0.08)
         wrong = differences(plain.terminal, slim.terminal)
         if not wrong:
             return

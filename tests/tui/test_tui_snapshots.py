@@ -24,6 +24,7 @@ KEYS = {
     "files": ("5", "j"),
     "steps": ("6", "j"),
     "kernels": ("*", "j"),
+    "parallelism": ("%", "j"),
     "streams": ("3", "u", *"wwww"),
     "block": ("2", "]", "3", "R"),
     "versus": ("2", "]", "3", "V", *"r4", "enter"),

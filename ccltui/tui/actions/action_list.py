@@ -15,6 +15,7 @@ from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.moves import (
     chart_moves,
     compare_ranks,
+    dimension_rows,
     drawer,
     kernel_rows,
     loss_list,
@@ -42,6 +43,7 @@ STEPS: Final = only(pane_names.STEPS)
 RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
+DIMENSIONS: Final = only(pane_names.PARALLELISM)
 COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
@@ -76,11 +78,15 @@ _OTHERS: Final[tuple[Action, ...]] = (
            runs.why_no_capture, hint="its traces"),
     Action("open.longest", ("enter",), "its longest instance", "panes", kernel_rows.to_longest,
            WORK, kernel_rows.why_no_longest, hint="longest"),
+    Action("open.dimension", ("enter",), "its worst collective", "panes",
+           dimension_rows.to_worst, DIMENSIONS, dimension_rows.why_not_open, hint="its worst"),
+    Action("view.groups", ("space",), "fold, unfold its groups", "view", dimension_rows.fold,
+           DIMENSIONS, dimension_rows.why_none, hint="groups"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
            why_not=reasons.no_worst, hint="worst", pair="stragglers.previous",
-           pair_help="next, previous worst"),
+           pair_help="next, previous worst of all"),
     Action("stragglers.previous", ("[",), "previous worst", "stragglers", view_moves.worst(-1),
            why_not=reasons.no_worst),
     Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",
@@ -180,6 +186,13 @@ _OTHERS: Final[tuple[Action, ...]] = (
            WORK, kernel_rows.why_none),
     Action("kernels.by", ("C",), "by name, operator, ...", "view", kernel_rows.next_pivot,
            WORK, no_time, hint="by"),
+    Action("dimensions.sort", ("o", "l", "right"), "sort by the next column", "view",
+           dimension_rows.sort(1), DIMENSIONS, dimension_rows.why_none, hint="sort",
+           pair="dimensions.sort_back", pair_help="sort: next, previous column"),
+    Action("dimensions.sort_back", ("h", "left"), "sort by the previous column", "view",
+           dimension_rows.sort(-1), DIMENSIONS, dimension_rows.why_none),
+    Action("dimensions.reverse", ("O",), "most first, or least first", "view",
+           dimension_rows.reverse, DIMENSIONS, dimension_rows.why_none),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
            TIMELINE, no_time),

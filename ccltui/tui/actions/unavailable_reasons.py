@@ -29,14 +29,14 @@ def no_rows(scene: Scene) -> str | None:
 
 
 def no_worst(scene: Scene) -> str | None:
-    """Return the reason when no rank can be blamed in this communicator."""
-    communicator = scene.communicator
-    if communicator is None or not len(communicator):
+    """Return the reason when no rank can be blamed in any communicator."""
+    communicators = scene.findings.communicators
+    if not communicators or not any(len(one) for one in communicators):
         return no_collectives(scene)
     if scene.disproved:
         return f"nobody can be blamed: {scene.disproved}"
-    if not len(communicator.by_harm):
-        return f"no rank is late by more than the clocks are sure of in {communicator.name}"
+    if not scene.num_worst:
+        return "no rank is late by more than the clocks are sure of"
     return None
 
 

@@ -47,7 +47,9 @@ def header(scene: Scene, width: int) -> Line:
     if session.job is not None:
         size = numbers.decimal_size(session.total_bytes)
         facts = [
-            _ranks(session.ranks_expected) if session.files else "no traces",
+            _ranks(session.ranks_expected, session.job.world_size)
+            if session.files
+            else "no traces",
             size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
@@ -56,7 +58,9 @@ def header(scene: Scene, width: int) -> Line:
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
 
 
-def _ranks(count: int) -> str:
+def _ranks(count: int, world_size: int | None) -> str:
+    if world_size is not None and world_size > count:
+        return f"{count} of {world_size} ranks"
     return "1 rank" if count == 1 else f"{count} ranks"
 
 
@@ -102,8 +106,12 @@ def tabs(scene: Scene, width: int) -> Line:
     long = [pane.short_title if width < NARROW else pane.title for pane in panes]
     short = [pane.short_title for pane in panes]
     here = panes.index(shown)
-    last = [*short[:-1], short[-1] if here == len(panes) - 1 else ""]
-    for titles, legend in ((long, full), (short, full), (last, full), (short, narrow)):
+    keys = [
+        [title if at < len(short) - count or at == here else "" for at, title in enumerate(short)]
+        for count in (1, 2)
+    ]
+    tried = ((long, full), (short, full), *((titles, full) for titles in keys), (short, narrow))
+    for titles, legend in tried:
         line = _tabs(scene, panes, titles)
         if _size(line) + _size(legend) <= width:
             return spread(line, legend, width, Ink.TAB)

@@ -26,7 +26,12 @@ from ccltui.tui.engine.compute_findings import (
 )
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.state.answers import Answered, ViewQuery
-from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
+from ccltui.tui.state.communicator import (
+    calls_by_rank,
+    groups_by_size,
+    harm_by_rank,
+    worst_first,
+)
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -185,6 +190,7 @@ def _with_communicators(findings: Findings, view: View, chosen: ViewOptions) -> 
         findings,
         communicators=communicators,
         matched=findings.generation,
+        worst_first=worst_first(communicators),
         calls=calls_by_rank(communicators),
         harm_ns=harm_by_rank(communicators),
         clock=clock_of(view, [rank.label for rank in view.ranks]),

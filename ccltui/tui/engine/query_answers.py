@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.sequence_diff import TooDifferentError
 from ccltui.metrics.device.repetition import NoBlockError
+from ccltui.metrics.unavailable import Refusal
 from ccltui.tui.state.answers import Answered, ViewQuery
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def answer(view: View, scene: Scene, query: ViewQuery[Any]) -> Answered[Any]:
     """Return the answer, or the problem why there is none."""
     try:
         return Answered(query, query.answer(view, scene.findings))
-    except (NoBlockError, TooDifferentError) as error:
+    except (NoBlockError, TooDifferentError, Refusal) as error:
         return Answered(query, problem=str(error))
     except (re.error, KeyError, IndexError) as error:
         return Answered(query, problem=f"{type(error).__name__}: {error}")

@@ -11,12 +11,13 @@ from ccltui.tui.moves.cursor import to_time
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries import block_query, versus_query
+from ccltui.tui.state.queries import block_query, versus_query, waterfall_query
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Drawer, Shown, Versus, ViewState
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.step_diff import StepDiff
+    from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.repetition import Block
 
 _PART = re.compile(r"r\s*(?P<rank>\S+)|it(?:er)?\s*(?P<step>\d+)", re.IGNORECASE)
@@ -49,6 +50,12 @@ def block(scene: Scene) -> Block | None:
 def versus(scene: Scene) -> StepDiff | None:
     """Return the comparison in the drawer, None until it is computed."""
     found = scene.answers.to(versus_query(scene))
+    return None if found is None else found.answer
+
+
+def waterfall(scene: Scene) -> Waterfall | None:
+    """Return the parts of the difference of both sides, None until they are computed."""
+    found = scene.answers.to(waterfall_query(scene))
     return None if found is None else found.answer
 
 

@@ -25,7 +25,7 @@ def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
     rank = communicator.culprit(k) if culprit else None
     state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
     like_ns = scene.state.selection.time_ns
-    return in_view(replace(state, worst=communicator.place_of(k)), like_ns)
+    return in_view(replace(state, worst=scene.worst_place(scene.communicator_index, k)), like_ns)
 
 
 def to_time(scene: Scene, time_ns: int) -> ViewState:

@@ -79,13 +79,14 @@ def show(scene: Scene, index: int) -> ViewState:
         return state
     scene = scene.with_state(state)
     if "index" in evidence:
-        shown = _collective(scene, evidence["group_number"], evidence["index"])
+        shown = to_instance(scene, evidence["group_number"], evidence["index"])
         if shown is not None:
             return shown
     return _moment(scene, evidence)
 
 
-def _collective(scene: Scene, number: int, row: int) -> ViewState | None:
+def to_instance(scene: Scene, number: int, row: int) -> ViewState | None:
+    """Show instance ``row`` of a matched group in Alignment, None where it is not in view."""
     for index, communicator in enumerate(scene.findings.communicators or ()):
         places = (communicator.row == row).nonzero()[0]
         if communicator.number != number or not len(places):

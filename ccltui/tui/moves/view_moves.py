@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ccltui.tui.moves import drawer, row_moves
-from ccltui.tui.moves.cursor import in_view, to_collective, to_time
+from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
 from ccltui.tui.state.own.pane_names import ALIGNMENT
@@ -126,17 +126,23 @@ def step_collective(step: int) -> Move:
 
 
 def worst(step: int) -> Move:
-    """Return a move to the next or previous collective by caused wait, and its last rank."""
+    """Return a move to the next or previous collective by caused wait, and its last rank.
+
+    The order is that of all communicators; that of the collective comes into view.
+    """
 
     def move(scene: Scene) -> ViewState:
-        communicator = scene.communicator
-        if communicator is None or not len(communicator.by_harm):
+        found = scene.findings.worst_first
+        if found is None or not len(found):
             return scene.state
         place = scene.state.worst
-        first = 0 if step > 0 else len(communicator.by_harm) - 1
-        place = first if place is None else (place + step) % len(communicator.by_harm)
-        state = to_collective(scene, int(communicator.by_harm[place]), culprit=True)
-        return _in_collectives(scene, state)
+        first = 0 if step > 0 else len(found) - 1
+        place = first if place is None else (place + step) % len(found)
+        index = int(found.communicator[place])
+        shown = scene
+        if index != scene.communicator_index:
+            shown = scene.with_state(show_communicator(scene, index))
+        return _in_collectives(scene, to_collective(shown, int(found.k[place]), culprit=True))
 
     return move
 

@@ -14,6 +14,7 @@ from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.kernels_pane import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
 from ccltui.tui.panes.overview_pane import OVERVIEW
+from ccltui.tui.panes.parallelism_pane import PARALLELISM
 from ccltui.tui.panes.reports import REPORTS
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
@@ -28,6 +29,7 @@ PANES: Final[tuple[Pane, ...]] = (
     FILES,
     STEPS,
     KERNELS,
+    PARALLELISM,
     RUNS,
     CLUSTER,
     REPORTS,

@@ -127,7 +127,7 @@ def _communicator_text(scene: Scene) -> str:
     if communicator is None:
         return ""
     count = len(scene.findings.communicators or ())
-    place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
+    place = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
     return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import numbers
-from ccltui.draw.palette import SHADES, Ink
+from ccltui.draw.palette import Ink, filled
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.styled_text import GAP, Line
@@ -21,9 +21,11 @@ def collective_text(scene: Scene) -> str:
     culprit = None if scene.disproved else communicator.culprit(k)
     place = scene.state.worst
     name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
+    count = len(scene.findings.communicators or ())
+    which = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
     parts = [
-        f"{name} {kind} #{numbers.count(k)}",
-        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
+        f"{which}{name} {kind} #{numbers.count(k)}",
+        f"worst {place + 1}/{scene.num_worst}" if place is not None else "",
         f"last {rank_name(culprit)}" if culprit is not None else "",
         "recording begins here" if communicator.begins[k] else "",
         f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
@@ -46,5 +48,5 @@ def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
     """Return a sample of each ink, followed by its name."""
     line: Line = []
     for ink, name in zip(inks, names, strict=True):
-        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
+        line += [(filled(ink, colour=scene.colour), ink), (name, Ink.TAB)]
     return line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.tui.panes.cursor_text import collective_text, named
+from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.pane import Pane, Record
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.device.step_parts import StepParts
 
-_LABELS = 30
+_LABELS = 38
 _MOST_STEPS = 0.55
 """Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
@@ -32,17 +32,24 @@ class StepsPane(Pane):
     title = "Steps"
     short_title = "Steps"
     about = (
-        "Steps, the slowest first: length on the slowest rank, and what the time of the device "
-        "went to, mean over ranks; below the same rank by rank for the chosen step. Moving here "
-        "moves the cursor of all panes to the step; enter limits them to it, and again to all."
+        "Steps, the slowest first: length on the slowest rank, the difference from the median "
+        "step, who keeps the others waiting, and what the time of the device went to, mean over "
+        "ranks; below the same rank by rank for the chosen step. Moving here moves the cursor of "
+        "all panes to the step; enter limits them to it, and again to all. V divides the "
+        "difference of two steps completely into parts."
     )
     details = frozenset({Shown.VERSUS})
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Yield the query for the parts of all steps."""
-        from ccltui.tui.state.queries import StepsQuery
+        """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
+        from ccltui.tui.state.queries import CulpritsQuery, StepsQuery
 
-        return (StepsQuery(scene.findings.generation),) if scene.findings.steps else ()
+        if not scene.findings.steps:
+            return ()
+        generation = scene.findings.generation
+        if not scene.findings.is_matched:
+            return (StepsQuery(generation),)
+        return (StepsQuery(generation), CulpritsQuery(generation))
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the steps, and below them the ranks of the chosen step."""
@@ -51,17 +58,17 @@ class StepsPane(Pane):
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts that a bar of a step consists of."""
         names = (
-            ("comp", "both", "net", "copy")
+            ("comp", "both", "net", "copy", "idle")
             if narrow
-            else ("compute", "overlapped", "exposed net", "copies")
+            else ("compute", "overlapped", "exposed net", "copies", "idle")
         )
-        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
+        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY, Ink.IDLE)
         return named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """Return the chosen step, and the selected collective."""
-        below: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
-        return [(f" {_chosen_text(scene)}", Ink.TEXT)], below
+        """Return who keeps the others waiting in the chosen step, and how its parts differ."""
+        above: Line = [(f" {_chosen_text(scene, width - 2)}", Ink.TEXT)]
+        return above, [(f" {_changes_text(scene, width - 2)}", Ink.TEXT)]
 
     def count(self, scene: Scene) -> int:
         """Return the number of steps that have device work."""
@@ -112,20 +119,52 @@ class StepsPane(Pane):
 STEPS: Final = StepsPane()
 
 
-def _chosen_text(scene: Scene) -> str:
-    """Describe the chosen step: its length against the middle one, and its parts."""
+def _chosen_text(scene: Scene, width: int) -> str:
+    """Describe the chosen step: its length, and who keeps the others waiting or why nobody."""
+    from ccltui.metrics.collectives.causes.cause_text import cause_words
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import culprits_of_steps, parts_of_steps
+
+    parts, step = parts_of_steps(scene), step_rows.chosen(scene)
+    if parts is None or step is None:
+        return ""
+    texts = [f"step {step}", numbers.duration(int(parts.longest_ns[parts.steps.index(step)]))]
+    culprits = culprits_of_steps(scene)
+    if culprits is None:
+        return GAP.join([*texts, "who keeps the others waiting: …"])
+    found = culprits.of(step)
+    if found.label is None:
+        texts.append(f"nobody is named: {found.why}")
+    else:
+        cause = cause_words(found.cause or "")
+        texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
+        texts.append(f"{numbers.duration(found.wait_ns)} in sum")
+        texts.append(f"confidence {found.confidence}")
+    return as_many([GAP.join(texts[:3]), *texts[3:]], width)
+
+
+def _changes_text(scene: Scene, width: int) -> str:
+    """Return how each part of the chosen step differs from the median step, the largest first."""
     from ccltui.metrics.device.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries import parts_of_steps
 
     parts, step = parts_of_steps(scene), step_rows.chosen(scene)
-    if parts is None or step is None:
+    if parts is None or step is None or parts.middle is None:
         return ""
-    row = parts.steps.index(step)
-    longest, shares = int(parts.longest_ns[row]), parts.mean_shares(row)
-    texts = [f"{name} {share:.0%}" for name, share in zip(PARTS, shares, strict=True)]
-    over = f"{numbers.signed_duration(longest - parts.median_ns)} against the median step"
-    return GAP.join([f"step {step}  {numbers.duration(longest)}  {over}", "  ".join(texts)])
+    row, middle = parts.steps.index(step), parts.middle
+    if row == middle:
+        shares = zip(PARTS, parts.mean_shares(row), strict=True)
+        title = "the median step" if len(parts) > 1 else "the only step"
+        return GAP.join([title, *(f"{name} {share:.0%}" for name, share in shares)])
+    own, usual = parts.mean_ns(row), parts.mean_ns(middle)
+    changes = [(name, a - b) for name, a, b in zip(PARTS, own, usual, strict=True)]
+    between = parts.between_ns(row), parts.between_ns(middle)
+    if between[0] is not None and between[1] is not None:
+        changes.append(("between steps", between[0] - between[1]))
+    changes.sort(key=lambda change: -abs(change[1]))
+    texts = [f"{name} {numbers.signed_duration(ns)}" for name, ns in changes if ns]
+    return as_many([f"against step {parts.steps[middle]}, the median", *texts], width)
 
 
 def _records(scene: Scene) -> Iterator[Record]:
@@ -166,7 +205,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     most_ns = max(int(parts.longest_ns.max()), 1)
     room = max(min(len(order), round(height * _MOST_STEPS) - 1), 1)
     put_scale(planes, 0, _LABELS, most_ns)
-    planes.put(0, 1, "step   on device  slowest", Ink.DIM)
+    planes.put(0, 1, "step   on device   vs median  kept by", Ink.DIM)
     first = at // room * room
     first = max(min(first, len(order) - room), 0)
     for y, one in enumerate(order[first : first + room], 1):
@@ -191,14 +230,25 @@ def _nothing(scene: Scene) -> str:
 
 
 def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:
-    """Return number, length on the slowest rank, that rank, and whether it is in the window."""
+    """Return number, length against the median, culprit, and whether it is in the window."""
     window = scene.session.filter.steps
     step = parts.steps[row]
     inside = window is not None and window[0] <= step <= window[1]
-    length = numbers.duration(int(parts.longest_ns[row]))
-    slowest = rank_name(parts.labels[int(parts.slowest[row])])
-    sign = "▶" if on else " "
-    return f"{sign}{step:<7}{length:>11}  {slowest[:7]:<7}{'•' if inside else ' '}"
+    length = int(parts.longest_ns[row])
+    over = numbers.signed_duration(length - parts.median_ns)
+    cells = f"{step:<6}{numbers.duration(length):>10}{over:>12}  {_kept_by(scene, step):<5}"
+    return f"{'▶' if on else ' '}{cells}{'•' if inside else ' '}"
+
+
+def _kept_by(scene: Scene, step: int) -> str:
+    """Return the rank that keeps the others waiting in a step, "--" for nobody."""
+    from ccltui.tui.state.queries import culprits_of_steps
+
+    culprits = culprits_of_steps(scene)
+    if culprits is None:
+        return "…"
+    label = culprits.of(step).label
+    return "--" if label is None else rank_name(label)[:5]
 
 
 def _ranks_title(parts: StepParts, row: int) -> str:

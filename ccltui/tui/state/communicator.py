@@ -103,11 +103,6 @@ class Communicator:
             return None
         return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
 
-    def place_of(self, k: int) -> int | None:
-        """Return the place of a collective by caused wait, None when no rank waited."""
-        found = np.flatnonzero(self.by_harm == k)
-        return int(found[0]) if len(found) else None
-
     def next_over(self, floor_ns: int, k: int | None, forward: bool) -> int | None:
         """Return the next collective in time whose lag is above a floor."""
         over = np.flatnonzero((self.lag_ns >= floor_ns) & (self.last != NOBODY))
@@ -145,6 +140,46 @@ class Communicator:
     def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
         """Return the same communicator with only some of its collectives."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+
+@dataclass(frozen=True)
+class WorstFirst:
+    """Collectives of all communicators that caused waits, the longest first; n rows.
+
+    ``communicator`` and ``k`` [n] name each; those that begin the trace are last. ``places`` has
+    for each communicator the row of each of its collectives, ``NOBODY`` where no rank waited.
+    """
+
+    communicator: I32
+    k: I64
+    places: tuple[I64, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def place_of(self, communicator: int, k: int) -> int | None:
+        """Return the row of a collective, None when no rank waited."""
+        if communicator >= len(self.places) or k >= len(self.places[communicator]):
+            return None
+        place = int(self.places[communicator][k])
+        return None if place == NOBODY else place
+
+
+def worst_first(communicators: Sequence[Communicator]) -> WorstFirst:
+    """Return the order of all collectives by caused wait."""
+    parts = [one.by_harm for one in communicators]
+    owner = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
+    k = np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+    pairs = list(zip(communicators, parts, strict=True))
+    harm = np.concatenate([np.empty(0, np.int64), *(one.harm_ns[part] for one, part in pairs)])
+    begins = np.concatenate([np.empty(0, np.bool_), *(one.begins[part] for one, part in pairs)])
+    order = np.lexsort((-harm, begins))
+    owner, k = owner[order], k[order]
+    places = tuple(np.full(len(one), NOBODY, np.int64) for one in communicators)
+    for index, own in enumerate(places):
+        rows = np.flatnonzero(owner == index)
+        own[k[rows]] = rows
+    return WorstFirst(owner, k, places)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ccltui.draw.minimap import Minimap
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
-    from ccltui.tui.state.communicator import Communicator, RankCalls
+    from ccltui.tui.state.communicator import Communicator, RankCalls, WorstFirst
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Findings:
     metrics: tuple[Metric, ...] = ()
     results: Mapping[str, Result] = field(default_factory=dict)
     communicators: tuple[Communicator, ...] | None = None
+    worst_first: WorstFirst | None = None  # order of the collectives of all communicators
     calls: Mapping[str, RankCalls] = field(default_factory=dict)
     harm_ns: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, Lane] = field(default_factory=dict)

@@ -16,10 +16,13 @@ from ccltui.tui.state.view_state import Shown, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
+    from ccltui.metrics.collectives.reports.step_roots import StepCulprits
     from ccltui.metrics.compare.step_diff import StepDiff
+    from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.device_streams import Streams
@@ -97,6 +100,22 @@ class StepsQuery(ViewQuery["StepParts"]):
 
 
 @dataclass(frozen=True, slots=True)
+class CulpritsQuery(ViewQuery["StepCulprits"]):
+    """Query for the rank that keeps the others waiting in each step, whatever is selected."""
+
+    of_collectives = True
+    keeps_last = True
+
+    generation: int
+
+    def answer(self, view: View, findings: Findings) -> StepCulprits:
+        """Return the culprits of all steps."""
+        from ccltui.metrics.collectives.reports.step_roots import step_culprits  # noqa: PLC0415
+
+        return step_culprits(view.with_options(steps=None))
+
+
+@dataclass(frozen=True, slots=True)
 class StreamQuery(ViewQuery["Streams"]):
     """Query for the device work of some ranks, stream by stream."""
 
@@ -144,6 +163,22 @@ class PivotQuery(ViewQuery["PivotColumns"]):
 
 
 @dataclass(frozen=True, slots=True)
+class ParallelismQuery(ViewQuery["Result"]):
+    """Query for the metric `parallelism`: communication by dimension and group."""
+
+    keeps_last = True
+
+    generation: int
+
+    def answer(self, view: View, findings: Findings) -> Result:
+        """Return the result of the metric; it is computed here where it is not there yet."""
+        from ccltui.metrics.registry import find  # noqa: PLC0415
+
+        known = findings.results.get("parallelism")
+        return find("parallelism").run(view) if known is None else known
+
+
+@dataclass(frozen=True, slots=True)
 class BlockQuery(ViewQuery["Block"]):
     """Query for the block that a kernel begins: ``row`` of the device work of a rank."""
 
@@ -172,6 +207,21 @@ class VersusQuery(ViewQuery["StepDiff"]):
         return step_diff(view, Side(*self.versus.one), Side(*self.versus.other))
 
 
+@dataclass(frozen=True, slots=True)
+class WaterfallQuery(ViewQuery["Waterfall"]):
+    """Query for the difference in time of two ranks or steps, divided completely into parts."""
+
+    generation: int
+    versus: Versus
+
+    def answer(self, view: View, findings: Findings) -> Waterfall:
+        """Return the parts of the difference."""
+        from ccltui.metrics.compare.step_diff import Side  # noqa: PLC0415
+        from ccltui.metrics.compare.step_waterfall import step_waterfall  # noqa: PLC0415
+
+        return step_waterfall(view, Side(*self.versus.one), Side(*self.versus.other))
+
+
 def wanted(scene: Scene) -> list[Query[Any]]:
     """Return all queries that the panes on the screen and the drawer need for this scene."""
     return list(_wanted(scene))
@@ -182,7 +232,10 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
     for pane in all_panes():  # all panes, as a wide screen shows all charts
         if pane is shown or (pane.is_chart and shown.is_chart):
             yield from pane.queries(scene)
-    found = (detail_query(scene), hit_query(scene), block_query(scene), versus_query(scene))
+    found = (
+        *(detail_query(scene), hit_query(scene), block_query(scene)),
+        *(versus_query(scene), waterfall_query(scene)),
+    )
     yield from (query for query in found if query is not None)
 
 
@@ -245,6 +298,12 @@ def versus_query(scene: Scene) -> VersusQuery | None:
     return VersusQuery(scene.findings.generation, versus)
 
 
+def waterfall_query(scene: Scene) -> WaterfallQuery | None:
+    """Return the query for the parts of the compared difference, None when nothing is compared."""
+    versus = versus_query(scene)
+    return None if versus is None else WaterfallQuery(versus.generation, versus.versus)
+
+
 def _is_rank(scene: Scene, label: str) -> bool:
     return label in scene.findings.lanes
 
@@ -266,6 +325,11 @@ def listed_events(scene: Scene) -> EventTable | None:
 def parts_of_steps(scene: Scene) -> StepParts | None:
     """Return the parts of the steps; the previous ones until those of newer findings arrive."""
     return scene.answers.latest(StepsQuery)
+
+
+def culprits_of_steps(scene: Scene) -> StepCulprits | None:
+    """Return who keeps the others waiting in each step, None before the first answer."""
+    return scene.answers.latest(CulpritsQuery)
 
 
 def answered(scene: Scene, found: Answered[Any]) -> Scene:

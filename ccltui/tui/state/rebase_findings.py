@@ -56,5 +56,7 @@ def _same_communicator(scene: Scene, findings: Findings, state: ViewState) -> Vi
     kept = replace(state.columns, count=len(chosen))
     everything = state.columns == state.columns.fit()
     columns = whole if everything or kept.shown >= len(chosen) else kept.showing(k or 0)
-    worst = None if k is None or state.worst is None else chosen.place_of(k)
+    worst = None
+    if k is not None and state.worst is not None and findings.worst_first is not None:
+        worst = findings.worst_first.place_of(index, k)
     return replace(state, selection=selection, columns=columns, worst=worst)

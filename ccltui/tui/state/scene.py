@@ -32,12 +32,29 @@ class Scene:
     bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
 
     @property
+    def num_worst(self) -> int:
+        """Number of collectives of all communicators that caused waits."""
+        found = self.findings.worst_first
+        return 0 if found is None else len(found)
+
+    def worst_place(self, communicator: int, k: int) -> int | None:
+        """Return the place of a collective among those of all communicators by caused wait."""
+        found = self.findings.worst_first
+        return None if found is None else found.place_of(communicator, k)
+
+    @property
+    def communicator_index(self) -> int:
+        """Place of the communicator in view; 0 where there is none."""
+        count = len(self.findings.communicators or ())
+        return max(min(self.state.selection.communicator, count - 1), 0)
+
+    @property
     def communicator(self) -> Communicator | None:
         """The communicator in view, None where there is none."""
         communicators = self.findings.communicators
         if not communicators:
             return None
-        return communicators[min(self.state.selection.communicator, len(communicators) - 1)]
+        return communicators[self.communicator_index]
 
     @property
     def disproved(self) -> str:

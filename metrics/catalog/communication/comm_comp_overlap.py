@@ -25,7 +25,7 @@ NOTE = (
 )
 
 
-_SPLITS: Final[Mapping[str, Split]] = {
+_SPLITS: Final[Mapping[str, Split[str]]] = {
     "by_type": by_type,
     "by_group": by_group,
     "by_dim": by_dim,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
@@ -15,7 +13,7 @@ from ccltui.metrics.device.device_time import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, parts_of
+from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, exposed_parts, hidden_by
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -47,8 +45,7 @@ def exposed_communication(view: View) -> Result:
     """Communication outside of computation and copies, per rank, type and dimension."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    hidden = {rank.label: rank.comp | rank.mem for rank in ranks}
-    exposed = {rank.label: (rank.comm - hidden[rank.label]).total_ns for rank in ranks}
+    exposed = {rank.label: (rank.comm - hidden_by(rank)).total_ns for rank in ranks}
     total, window = sum(exposed.values()), sum(rank.window_ns for rank in ranks)
     comm = sum(rank.comm.total_ns for rank in ranks)
     details: dict[str, Any] = {
@@ -56,8 +53,8 @@ def exposed_communication(view: View) -> Result:
         "exposed_pct_of_step": 100 * total / window,
         "exposed_ratio_of_comm": ratio(total, comm),
         "comm_time_ms": milliseconds(comm) / len(ranks),
-        "by_dim": _by(view, ranks, hidden, by_dim),
-        "by_type": _by(view, ranks, hidden, by_type),
+        "by_dim": _by(view, ranks, by_dim),
+        "by_type": _by(view, ranks, by_type),
         "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
         "across_ranks": {"exposed_ms": over_ranks(exposed, milliseconds)},
     }
@@ -84,16 +81,13 @@ def _row(rank: RankView, exposed: int) -> dict[str, Any]:
     }
 
 
-def _by(
-    view: View, ranks: list[RankView], hidden: dict[str, Intervals], split: Split
-) -> dict[str, Any]:
+def _by(view: View, ranks: list[RankView], split: Split[str]) -> dict[str, Any]:
     """Exposed communication of each part; parts may overlap, so they do not add up."""
-    found: defaultdict[str, int] = defaultdict(int)
-    for rank in ranks:
-        for name, own, _ in parts_of(view, rank, split):
-            found[name] += (own - hidden[rank.label]).total_ns
     return {
-        name: {"exposed_ms": milliseconds(ns) / len(ranks)} for name, ns in sorted(found.items())
+        name: {
+            "exposed_ms": milliseconds(sum(exposed for _, exposed in times.values())) / len(ranks)
+        }
+        for name, times in sorted(exposed_parts(view, ranks, split).items())
     }
 
 

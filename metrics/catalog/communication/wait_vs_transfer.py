@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_min
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.lateness.blame import Chosen
+from ccltui.metrics.collectives.lateness.wait_split import transfer_ns, wait_and_transfer
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Result
@@ -107,19 +108,8 @@ def _per_rank(chosen: Sequence[Chosen], num_ranks: int) -> tuple[I64, I64]:
     wait, transfer = np.zeros(num_ranks, np.int64), np.zeros(num_ranks, np.int64)
     for one in chosen:
         wait[one.members] += one.lateness.wait_ns.sum(axis=0)
-        transfer[one.members] += _transfer(one).sum()
+        transfer[one.members] += transfer_ns(one).sum()
     return wait, transfer
-
-
-def _transfer(one: Chosen) -> I64:
-    """Transfer of each instance, int64 ns [n]."""
-    return row_min(one.dur_ns)
-
-
-def _sums(one: Chosen, rows: Bool) -> tuple[int, int]:
-    """Waiting and transfer over all members of some rows (mask)."""
-    size = len(one.members)
-    return int(one.lateness.wait_ns[rows].sum()), size * int(_transfer(one)[rows].sum())
 
 
 def _by_group(view: View, chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
@@ -130,8 +120,8 @@ def _by_group(view: View, chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
             {
                 **describe_group(view, one.group),
                 "num_collectives": len(one),
-                **_split(*_sums(one, everything)),
-                "transfer_us": lag_tables.distribution(_transfer(one)),
+                **_split(*wait_and_transfer(one, everything)),
+                "transfer_us": lag_tables.distribution(transfer_ns(one)),
             }
         )
     return rows
@@ -152,7 +142,7 @@ def _by(
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
         for name, rows in named_rows(one):
-            wait, transfer = _sums(one, rows)
+            wait, transfer = wait_and_transfer(one, rows)
             before = found.get(name, (0, 0, 0))
             found[name] = (before[0] + int(rows.sum()), before[1] + wait, before[2] + transfer)
     return {
@@ -165,7 +155,7 @@ def _per_step(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
     steps = sorted({int(step) for one in chosen for step in distinct_values(one.step) if step >= 0})
     rows = []
     for step in steps:
-        parts = [_sums(one, one.step == step) for one in chosen]
+        parts = [wait_and_transfer(one, one.step == step) for one in chosen]
         wait, transfer = sum(part[0] for part in parts), sum(part[1] for part in parts)
         rows.append({"step": step, **_split(wait, transfer)})
     return rows

@@ -11,7 +11,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, incomplete_card, peak_of
+from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, peak_of
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
 from ccltui.metrics.workload.token_rate import data_parallel, token_rate
 from ccltui.parsers.discovery.run_settings import CONFIG_NAME
@@ -119,7 +119,7 @@ def model_of(view: View) -> Model:
     }
     missing = [name for name, value in values.items() if value is None]
     if missing:
-        raise incomplete_card(view, missing)
+        raise view.card.lacking(missing)
     layers, heads, width = (values[name] or 0 for name in ("num_layers", "num_heads", "head_dim"))
     if not (params or 0) > (embedding or 0):
         text = f"num_params {params} is not above num_params_embedding {embedding}"
@@ -230,7 +230,7 @@ def _inference(view: View, model: Model) -> Result:
 def _devices(view: View) -> int:
     devices = view.card.number("total_count") or view.world_size
     if not devices:
-        raise incomplete_card(view, ["total_count"])
+        raise view.card.lacking(["total_count"])
     return devices
 
 

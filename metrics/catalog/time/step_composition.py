@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
     require_communication_on_device,
     without_device,
 )
-from ccltui.metrics.device.time_losses import UNKNOWN, Loss, losses
+from ccltui.metrics.device.step_division import COMPUTE, KINDS, Part, division_of, in_order
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-
-COMPUTE: Final = "compute"
-WAITING: Final = "waiting"
-KINDS: Final = (COMPUTE, WAITING, "communication", "copies", "idle")
-"""Kinds of parts in the order of the list; within a kind the largest part is first."""
-
-Part = tuple[str, str]
-"""Kind and name of a part."""
 
 
 @metric(
@@ -54,7 +41,7 @@ def step_composition(view: View) -> Result:
     """Divide the measured time completely into parts that are named for a reader."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    by_rank = {rank.label: _parts_of(view, ranks, rank) for rank in ranks}
+    by_rank = {rank.label: division_of(view, ranks, rank) for rank in ranks}
     total: Counter[Part] = Counter()
     for parts in by_rank.values():
         total.update(parts)
@@ -62,7 +49,7 @@ def step_composition(view: View) -> Result:
     steps = _num_steps(ranks)
     details: dict[str, Any] = {
         "compute_ratio": ratio(total[COMPUTE, COMPUTE], window),
-        "parts": [_row(part, total[part], window, len(ranks), steps) for part in _ordered(total)],
+        "parts": [_row(part, total[part], window, len(ranks), steps) for part in in_order(total)],
         "window_ms": milliseconds(window) / len(ranks),
         "num_steps": steps,
         "step_ms": _per_step(window, len(ranks), steps),
@@ -90,45 +77,6 @@ def step_composition(view: View) -> Result:
         },
         reasons=without_device(view),
     )
-
-
-def _parts_of(view: View, ranks: Sequence[RankView], rank: RankView) -> Counter[Part]:
-    """Time of one rank by part, in ns; the sum is its window."""
-    dims = view.remember(_dims_of_calls, lambda: _dims_of_calls(view, ranks))
-    found: Counter[Part] = Counter()
-    for loss in losses(view, ranks):
-        found[_part(loss, dims)] += loss.by_rank.get(rank.label, 0)
-    found[COMPUTE, COMPUTE] = rank.comp.total_ns
-    return found
-
-
-def _part(loss: Loss, dims: Mapping[tuple[str, int], str]) -> Part:
-    if loss.kind == "straggler":
-        return WAITING, WAITING
-    if loss.kind == "communication":
-        return loss.kind, dims.get((loss.what.partition(" of ")[0], loss.group), UNKNOWN)
-    return loss.kind, loss.what
-
-
-def _dims_of_calls(view: View, ranks: Sequence[RankView]) -> dict[tuple[str, int], str]:
-    """Parallel dimension of the calls of each type and group: the one of most of them."""
-    counts: dict[tuple[str, int], Counter[str]] = {}
-    for rank in ranks:
-        calls = rank.device_calls
-        dims, _ = view.dims_of(calls)
-        code = (calls.group.astype(np.int64) * len(TYPES) + calls.kind) * len(DIMS) + dims
-        for one in distinct_values(code).tolist():
-            rest, dim = divmod(one, len(DIMS))
-            group, kind = divmod(rest, len(TYPES))
-            number = int((code == one).sum())
-            counts.setdefault((TYPES[kind], group), Counter())[DIMS[dim]] += number
-    return {key: max(found, key=lambda dim: (found[dim], dim)) for key, found in counts.items()}
-
-
-def _ordered(total: Counter[Part]) -> list[Part]:
-    """Computing, then each kind with its largest part first; parts without time are left out."""
-    kept = [part for part, ns in total.items() if ns > 0]
-    return sorted(kept, key=lambda part: (KINDS.index(part[0]), -total[part], part[1]))
 
 
 def _row(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import (
     mean,
@@ -12,6 +12,12 @@ from ccltui.metrics.arrays.statistics import (
     nearest_rank,
     ratio,
     sample_std,
+)
+from ccltui.metrics.attribution.slow_steps import (
+    MIN_STEPS,
+    OUTLIER,
+    robust_deviation,
+    slow_step_rows,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -22,18 +28,13 @@ from ccltui.metrics.workload.job_steps import StepTimes, step_times
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-MIN_STEPS: Final = 3
-OUTLIER: Final = 3.5
-"""Deviations from the median that make a step an outlier (Iglewicz and Hoaglin 1993)."""
-_MAD_TO_STD: Final = 1.4826
-_MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equally long
-
 
 @metric(
     unit="ratio",
     definition=(
         "Coefficient of variation of the step time: sample standard deviation divided by mean, "
-        "of the slowest rank's marker in each step; the details list outliers."
+        "of the slowest rank's marker in each step; the details list outliers, and the steps that "
+        "take longer than the median step on the devices, with who or what makes them slow."
     ),
     needs=("step markers of 3 steps",),
     keys=(
@@ -43,6 +44,7 @@ _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equall
         "mad_ms",
         "slowest_step",
         "outliers",
+        "slow_steps",
         "num_iterations",
     ),
     headline="cv",
@@ -56,7 +58,7 @@ def step_variability(view: View) -> Result:
         count = "1 step is" if len(times.ids) == 1 else f"{len(times.ids)} steps are"
         raise refuse("not_applicable", f"{count} marked; variability needs {MIN_STEPS}")
     values = times.slowest_ns
-    middle = median(values) or 0.0
+    middle, deviation = robust_deviation(values)
     spread = median([abs(value - middle) for value in values]) or 0.0
     slowest = max(range(len(values)), key=lambda i: values[i])
     details: dict[str, Any] = {
@@ -65,7 +67,8 @@ def step_variability(view: View) -> Result:
         "p50_iter_time_ms": milliseconds(middle),
         "mad_ms": milliseconds(spread),
         "slowest_step": _step(times, slowest),
-        "outliers": _outliers(times, values, middle, spread),
+        "outliers": _outliers(times, values, middle, deviation),
+        "slow_steps": slow_step_rows(view),
         "num_iterations": len(values),
     }
     return answer(
@@ -77,16 +80,17 @@ def step_variability(view: View) -> Result:
             "duration": "marker, the maximum over ranks of each step",
             "outliers": f"more than {OUTLIER} robust deviations from the median",
             "std": "sample",
+            "slow_steps": "time from the end of the step before on the devices, median over "
+            "ranks; as far above the median, and a material share of it",
+            "over_ms": "beyond the median step",
         },
         reasons=times.reasons,
     )
 
 
 def _outliers(
-    times: StepTimes, values: Sequence[int], middle: float, spread: float
+    times: StepTimes, values: Sequence[int], middle: float, deviation: float
 ) -> list[dict[str, Any]]:
-    average = mean([abs(value - middle) for value in values]) or 0.0
-    deviation = _MAD_TO_STD * spread or _MEAN_AD_TO_STD * average
     found = []
     for index, value in enumerate(values):
         deviations = ratio(value - middle, deviation)

@@ -57,6 +57,11 @@ def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel)
     return f"rank {link.label}: {text}"
 
 
+def cause_words(cause: str) -> str:
+    """Return a cause in words, without figures."""
+    return CHAIN_WORDS.get(cause) or MEANINGS.get(cause) or cause.replace("_", " ")
+
+
 def link_sentence(link: Link, group_label: GroupLabel) -> str:
     """Return one sentence on a link of a blame chain."""
     where = f"{group_label(link.group)} {TYPES[link.kind]}"

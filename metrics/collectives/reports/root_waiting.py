@@ -92,7 +92,7 @@ def _root_waiting(view: View) -> RootWaiting:
     worst, chains = _after_begin(worst, chains)
     waited = {one.part.number: one for one in exposed_waits(view)}
     behind = tuple(
-        _behind(waited[number], row, chain)
+        behind_of(waited[number], row, chain)
         for (number, row), chain in zip(worst, chains, strict=True)
     )
     absent = list(_waits_for_absent(view))
@@ -174,15 +174,16 @@ def _after_begin(
     """
     if not _is_begun(chains):
         return worst, chains
-    kept = [place for place, chain in enumerate(chains) if not _begins(chain)]
+    kept = [place for place, chain in enumerate(chains) if not begins_recording(chain)]
     return [worst[place] for place in kept], [chains[place] for place in kept]
 
 
 def _is_begun(chains: Sequence[tuple[Link, ...]]) -> bool:
-    return not all(_begins(chain) for chain in chains)
+    return not all(begins_recording(chain) for chain in chains)
 
 
-def _begins(chain: tuple[Link, ...]) -> bool:
+def begins_recording(chain: tuple[Link, ...]) -> bool:
+    """Return whether a recording begins at a late arrival, so that its cause is not in it."""
     found = chain[0].found
     return found is not None and bool(found.starts_recording.all())
 
@@ -225,7 +226,8 @@ def _absence(found: RootWaiting, named: Named) -> str | None:
     return f"rank {named.label} is not here; the others wait {waited} for someone not recorded"
 
 
-def _behind(waited: ExposedWaits, row: int, chain: tuple[Link, ...]) -> Behind:
+def behind_of(waited: ExposedWaits, row: int, chain: tuple[Link, ...]) -> Behind:
+    """Return a chain with the exposed waiting at its collective, instance ``row`` of the group."""
     at = int(np.searchsorted(waited.rows, row))
     second = waited.part.labels[int(waited.second[at])]
     return Behind(chain, int(waited.caused_ns[at]), int(waited.beyond_ns[at]), second)

@@ -73,8 +73,7 @@ def test_where_nothing_else_is_late_the_first_one_is_reported() -> None:
     assert (details["main_rank"], details["main_cause"]) == ("1", "unknown")
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("offset_ns", [0, 10**9])
+@pytest.mark.parametrize(("seed", "offset_ns"), [(0, 0), (1, 10**9), (2, 0), (3, 10**9)])
 def test_they_equal_the_verdicts_without_a_start(tmp_path: Path, seed: int, offset_ns: int) -> None:
     spec = Spec.quiet(
         tp=2,

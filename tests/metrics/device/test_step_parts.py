@@ -54,3 +54,12 @@ def test_no_parts_without_steps_or_a_device(trace: RankTrace) -> None:
     assert found.parts_ns.shape[1] == 0
     assert found.slowest_first.tolist() == found.slowest.tolist() == []
     assert found.median_ns == 0
+
+
+def test_the_period_begins_at_the_end_of_the_step_before() -> None:
+    found = parts(two_steps(), two_steps(1))
+
+    assert found.period_ns.tolist() == [[-1, -1], [80_000, 80_000]]  # from 80 to 160
+    assert found.time_ns.tolist() == [70_000, 80_000]  # of the first step its device work
+    assert (found.between_ns(0), found.between_ns(1)) == (None, 20_000)
+    assert found.middle == 1  # of two steps the shorter on the device

@@ -53,9 +53,7 @@ def look(folder: Path, content: bytes, name: str) -> None:
     (folder / name).unlink()
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(
         st.binary(max_size=700), st.lists(st.sampled_from(FRAGMENTS), max_size=30).map(b"".join)
@@ -95,7 +93,6 @@ def test_random_cuts_of_public_files(shared: Path, tmp_path: Path) -> None:
             look(tmp_path, whole[: chance.randrange(len(whole) + 1)], path.name)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(b"".join), st.data())
 def test_a_cut_text_shows_a_beginning_of_the_same_members(text: bytes, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
@@ -117,9 +114,7 @@ NOISE = st.recursive(
 )
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     noise=st.dictionaries(st.text(min_size=1, max_size=12), NOISE, max_size=5),
     order=st.randoms(use_true_random=False),

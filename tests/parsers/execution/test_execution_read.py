@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from executions import TENSOR, chakra, document, flat, functional, listed_groups
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.parsers.columns import ProcessGroup
@@ -211,7 +211,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([flat, chakra]), JSON, JSON, JSON, st.sampled_from(["values", "types"]))
 def test_any_values_are_survived(build: Any, one: Any, two: Any, three: Any, member: str) -> None:
     from ccltui.parsers.execution.node_calls import calls_of

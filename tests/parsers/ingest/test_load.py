@@ -137,7 +137,7 @@ def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
 
 
 def test_progress_is_in_bytes_of_the_file(tmp_path: Path) -> None:
-    path = write_rank(tmp_path, 0, events=150_000)
+    path = write_rank(tmp_path, 0, events=50_000)
 
     seen = [e for e in load(start_job(tmp_path).capture) if isinstance(e, Progress)]
 
@@ -150,8 +150,8 @@ def test_progress_is_in_bytes_of_the_file(tmp_path: Path) -> None:
 
 def test_cancelling_keeps_what_is_there(tmp_path: Path) -> None:
     for rank in range(4):
-        write_rank(tmp_path, rank, events=3 if rank else 200_000)
-    write_rank(tmp_path, 9, events=200_000)
+        write_rank(tmp_path, rank, events=3 if rank else 60_000)
+    write_rank(tmp_path, 9, events=60_000)
     job = start_job(tmp_path)
     stop = threading.Event()
     kept: list[LoadEvent] = []

@@ -200,9 +200,7 @@ PIECES = [*'{}[],:" \\\n\x00', "1e5", "null", "NaN", '{"ph":"X"', '"name":"a"', 
 PIECES += ['"dur":2', '"args":{', '"traceEvents":[', '"External id":7']
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from([1, 2, 7, 64]))
 def test_any_text_gives_the_same_at_any_chunk_size(
     tmp_path: Path, pieces: list[str], size: int
@@ -228,7 +226,7 @@ def test_mutants_of_a_trace_never_crash(tmp_path: Path) -> None:
     dice = random.Random(11)
     events = [event(i, args={"a": [{}], "correlation": i}) for i in range(12)]
     data = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0}}).encode()
-    for _ in range(1500):
+    for _ in range(500):
         mutant = bytearray(data)
         for _ in range(dice.randrange(1, 6)):
             place = dice.randrange(len(mutant))

@@ -145,7 +145,8 @@ def test_hostile_texts_are_read_equally(tmp_path: Path, name: str) -> None:
     ):
         path.unlink(missing_ok=True)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        sizes = (1, 7, 64, 4096) if len(text) < 5000 else (4096,)
+        # one byte ends a piece at every place; an event fills about two pieces of 64
+        sizes = (1, 64) if len(text) < 5000 else (4096,)
         assert difference(path, *sizes) is None
 
 
@@ -166,4 +167,5 @@ def test_broken_utf8_is_read_equally(tmp_path: Path, bad: bytes, place: str) -> 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_mutants_are_read_equally(tmp_path: Path, seed: int) -> None:
-    assert run(1300, seed, tmp_path) == []
+    """A few of each seed; ``make fuzz`` reads two hundred thousand."""
+    assert run(300, seed, tmp_path) == []

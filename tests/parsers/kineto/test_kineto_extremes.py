@@ -134,9 +134,7 @@ def _is_escaped(text: str) -> bool:
 
 
 @given(events=st.lists(EVENTS, min_size=1, max_size=3))
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_reader_raises_trace_errors_only(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(bytes_of(events))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,14 +142,19 @@ def test_files_without_a_preview(tmp_path: Path, text: bytes) -> None:
 # Through the processes that read
 
 
-@pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ccltui.parsers.ingest.load._LONG_BYTES", 1000)
-    folder = tmp_path / "job"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    events = host_then_device(15_000)
     for rank in range(2):
-        written(folder / f"rank{rank}.json", host_then_device(15_000), rank)
+        written(folder / f"rank{rank}.json", events, rank)
     return folder
+
+
+@pytest.fixture
+def job(two_ranks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("ccltui.parsers.ingest.load._LONG_BYTES", 1000)
+    return shutil.copytree(two_ranks, tmp_path / "job")
 
 
 def told(events: Sequence[LoadEvent]) -> list[str]:

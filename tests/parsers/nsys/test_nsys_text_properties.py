@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
@@ -98,7 +98,6 @@ def read(text: str) -> StatsText | TraceError:
         return error
 
 
-@settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(BEGINNINGS), st.text(max_size=30)), max_size=12))
 def test_any_order_of_lines_is_read_or_rejected(lines: list[str]) -> None:
     found = read("\n".join(lines))
@@ -109,7 +108,6 @@ def test_any_order_of_lines_is_read_or_rejected(lines: list[str]) -> None:
             assert all(len(column) == len(section) for column in section.columns)
 
 
-@settings(max_examples=200)
 @given(st.data())
 def test_damaged_line_is_read_or_rejected(data: st.DataObject) -> None:
     text = "\n".join(BEGINNINGS)

@@ -62,6 +62,18 @@ def test_header_counts_one_rank_as_one() -> None:
     assert "   1 rank   " in text(chrome_lines.header(scene(Plan(ranks=1)), 80))
 
 
+def test_header_names_the_world_where_ranks_are_missing() -> None:
+    found = scene(Plan(ranks=1))
+    job = found.session.job
+    assert job is not None
+    (rank,) = job.ranks
+    part = replace(job, ranks=(replace(rank, world_size=1024),))
+
+    shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=part)), 80))
+
+    assert "   1 of 1024 ranks   " in shown
+
+
 def test_header_cleans_the_name() -> None:
     found = Scene(Session("/data/evil\x1b[2J[bold]"))
 
@@ -70,7 +82,7 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * █ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6  *  %    █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
@@ -80,8 +92,8 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * "
-        "   █ compute  █ exposed net  █ overlapped  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  *  % "
+        "█ compute  █ exposed net  █ overlapped  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
@@ -99,7 +111,7 @@ def test_the_pane_in_view_is_always_named(pane: str, width: int) -> None:
 
 def test_tabs_shrink_to_their_keys_from_the_right() -> None:
     assert text(chrome_lines.tabs(scene(pane=STEPS), 70)) == (
-        "  1 Over  2 Align  3 Time  4  5 [6 Steps] *    █comp █both █net █copy "
+        "  1 Over  2  3  4  5 [6 Steps] *  %      █comp █both █net █copy ▒idle "
     )
 
 

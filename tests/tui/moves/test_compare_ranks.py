@@ -102,11 +102,12 @@ def test_two_ranks_in_the_step_of_the_cursor() -> None:
     assert found.state.versus == Versus(("1", 0), ("5", 0))
     shown = picture(found)
     assert shown[0].startswith("── r5 it 0 against r1 it 0 ─")
-    assert "= 28 matched" in shown[1]
-    assert "+ 0 added 0ns" in shown[1]
-    assert shown[2].startswith(" r1 it 0")
-    assert shown[5].split() == ["kernel", "change", "first", "second", "stream", "at"]
-    assert shown[6].startswith("▶= ")
+    assert shown[1].startswith(" 0ns = ")
+    assert "= 28 matched" in shown[2]
+    assert "+ 0 added 0ns" in shown[2]
+    assert shown[3].startswith(" r1 it 0")
+    assert shown[6].split() == ["kernel", "change", "first", "second", "stream", "at"]
+    assert shown[7].startswith("▶= ")
 
 
 def test_two_steps_and_the_largest_change_first() -> None:
@@ -114,7 +115,7 @@ def test_two_steps_and_the_largest_change_first() -> None:
     assert found.state.versus == Versus(("5", 0), ("5", 2))
 
     sorted_ = found.with_state(compare_ranks.sort_rows(found))
-    first = picture(sorted_)[6]
+    first = picture(sorted_)[7]
     assert "sm90_xmma_gemm_bf16" in first
     assert "+11.9" in first or "+12.0" in first  # 12 ms of lateness are planted there
     assert compare_ranks.why_not_sort(found) is None

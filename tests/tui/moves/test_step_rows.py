@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from fakes import Plan, full_job, scene
 
+from ccltui.metrics.collectives.reports.step_roots import StepCulprits
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
 from ccltui.tui.panes.steps import STEPS as PANE
-from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.queries import StepsQuery, answered
+from ccltui.tui.state.queries import CulpritsQuery, StepsQuery, answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 
@@ -21,8 +22,11 @@ from ccltui.tui.state.session import Session
 def opened() -> Scene:
     """Steps are in view, and divided."""
     found = scene(pane=STEPS)
-    (query,) = PANE.queries(found)
-    return answered(found, Answered(query, step_parts(View(full_job(Plan())))))
+    for query in PANE.queries(found):
+        assert isinstance(query, ViewQuery)
+        view = View(full_job(Plan()))
+        found = answered(found, Answered(query, query.answer(view, found.findings)))
+    return found
 
 
 def text(found: Scene, height: int = 24) -> list[str]:
@@ -35,7 +39,7 @@ def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
     slowest = text(found)[1]
 
     assert slowest.startswith("▶2 ")  # 15 ms of lateness are planted in it
-    assert "r0" in slowest
+    assert slowest.split()[3] == "r5"  # who keeps the others waiting, not the slowest victim
     in_order = text(found.with_state(step_rows.other_order(found)))
     assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
 
@@ -59,7 +63,7 @@ def test_the_chosen_step_is_the_window_and_again_it_is_not() -> None:
     assert limited.filter.steps == (2, 2)
     found = replace(found, session=limited)
     assert step_rows.windowed(found).filter.steps is None
-    assert text(found)[1].split()[3] == "•"
+    assert text(found)[1].split()[4] == "•"
 
 
 def test_ranks_of_the_chosen_step_stand_below() -> None:
@@ -70,6 +74,29 @@ def test_ranks_of_the_chosen_step_stand_below() -> None:
     assert sorted(line.split()[0] for line in shown[at + 1 : at + 9]) == [f"r{r}" for r in range(8)]
     low = text(opened(), 14)
     assert low[-1].startswith(" … ")
+
+
+def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
+    found = opened()
+    above, below = (line[0][0] for line in PANE.status(found, 160))
+
+    assert "r5 keeps the others waiting" in above
+    assert "confidence" in above
+    assert below.startswith(" against step ")
+    assert "compute +" in below
+    idle = [glyph for glyph, _ in PANE.legend(found, narrow=False)]
+    assert any("idle" in name for name in idle)
+
+
+def test_without_matches_nobody_is_named_and_the_reason_stands_there() -> None:
+    found = opened()
+    answer = StepCulprits({}, why="1 rank found")
+    for query in PANE.queries(found):
+        if isinstance(query, CulpritsQuery):
+            found = answered(found, Answered(query, answer))
+
+    assert text(found)[1].split()[3] == "--"
+    assert "nobody is named: 1 rank found" in PANE.status(found, 160)[0][0][0]
 
 
 def test_what_is_missing_is_said() -> None:

@@ -9,9 +9,11 @@ from fakes import Plan, scene
 
 from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
+from ccltui.tui.panes.cursor_text import collective_text
+from ccltui.tui.state.communicator import worst_first
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, PARALLELISM, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -54,6 +56,31 @@ def test_the_worst_wraps_around() -> None:
     found = after(scene(), view_moves.worst(-1), view_moves.worst(1))
 
     assert found.state.worst == 0
+
+
+def test_the_worst_crosses_communicators_and_the_number_tells_which() -> None:
+    start = scene()
+    (one,) = start.findings.communicators or ()
+    # the second waits two thirds as long: its worst comes between the worst two of the first
+    two = replace(one, name="half", wait_ns=one.wait_ns * 2 // 3)
+    findings = replace(
+        start.findings, communicators=(one, two), worst_first=worst_first((one, two))
+    )
+    start = replace(start, findings=findings)
+    order = worst_first((one, two))
+    seen, found = [], start
+    for place in range(4):
+        found = after(found, view_moves.worst(1))
+        seen.append((found.communicator_index, found.state.selection.k))
+        assert found.state.worst == place
+        text = collective_text(found)
+        assert text.startswith(f"{found.communicator_index + 1}/2 ")
+        assert f"worst {place + 1}/{len(order)}" in text
+
+    assert seen == list(zip(order.communicator[:4].tolist(), order.k[:4].tolist(), strict=True))
+    assert len({index for index, _ in seen}) == 2
+    back = after(found, view_moves.worst(-1))
+    assert (back.communicator_index, back.state.selection.k) == seen[2]
 
 
 def test_over_the_floor_goes_by_time_and_heeds_the_floor() -> None:
@@ -185,7 +212,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=OVERVIEW)
 
     assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
-    assert after(found, view_moves.next_pane(-1)).state.pane == KERNELS
+    assert after(found, view_moves.next_pane(-1)).state.pane == PARALLELISM
     assert TIMELINE_STATE.of(after(found, chart_moves.merge).state).merged
 
 

@@ -17,7 +17,12 @@ from ccltui.tui.engine.compute_findings import (
     span_of,
     steps_of_job,
 )
-from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
+from ccltui.tui.state.communicator import (
+    calls_by_rank,
+    groups_by_size,
+    harm_by_rank,
+    worst_first,
+)
 
 PLAN = Plan()
 
@@ -42,7 +47,26 @@ def test_harm_is_what_all_others_waited() -> None:
     assert communicator.harm_ns[40] == waits
     assert communicator.by_harm[:3].tolist() == [40, 41, 20]
     assert communicator.culprit(40) == "5"
-    assert communicator.place_of(20) == 2
+    order = worst_first((communicator,))
+    assert order.k[:3].tolist() == [40, 41, 20]
+    assert order.place_of(0, 20) == 2
+    assert order.place_of(0, len(communicator)) is None
+    assert order.place_of(1, 0) is None
+
+
+def test_the_worst_of_several_communicators_are_one_list() -> None:
+    (communicator,) = scene().findings.communicators or ()
+    second = replace(communicator, name="half", wait_ns=communicator.wait_ns // 2)
+    order = worst_first((communicator, second))
+
+    harm = [communicator.harm_ns, second.harm_ns]
+    listed = list(zip(order.communicator.tolist(), order.k.tolist(), strict=True))
+    sizes = [int(harm[index][k]) for index, k in listed]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(order) == sum(int((one > 0).sum()) for one in harm)
+    assert {index for index, _ in listed[:4]} == {0, 1}
+    assert [order.place_of(*row) for row in listed] == list(range(len(order)))
+    assert len(worst_first(())) == 0
 
 
 def test_harm_by_rank_blames_the_planted_ranks() -> None:

@@ -15,6 +15,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
 from ccltui.tui.moves import compare_ranks, drawer
+from ccltui.tui.panes.details import waterfall
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -28,22 +29,30 @@ _FIXED = 56
 """Width of all columns except the names."""
 _GUTTER = 14
 _LEAST_FOR_CHART = 9
+_LEAST_FOR_TABLE = 24
+"""Least height at which the parts of the difference are a table, and not one line."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
     """Draw both sides from one zero, then their kernels row by row."""
     planes = Planes.blank(height, width, Ink.TEXT)
-    found = compare_ranks.versus(scene)
+    found, parts = compare_ranks.versus(scene), compare_ranks.waterfall(scene)
     planes.put(0, 0, _title(scene).ljust(width, "─"), Ink.STRONG)
+    top = 1
+    if parts is not None and height >= _LEAST_FOR_TABLE:
+        top = waterfall.put_table(planes, 1, parts, colour=scene.colour) + 1
+    elif parts is not None:
+        planes.put(1, 1, waterfall.line(parts, width - 2), Ink.STRONG)
+        top = 2
     if found is None:
         for y, line in enumerate(
-            wrap(compare_ranks.problem(scene) or "matching the kernels of both…", width - 2), 1
+            wrap(compare_ranks.problem(scene) or "matching the kernels of both…", width - 2), top
         ):
             planes.put(y, 1, line, Ink.DIM)
         return planes
-    planes.put(1, 1, fit(_summary(found), width - 2).rstrip(), Ink.TEXT)
-    y = 2
-    if height >= _LEAST_FOR_CHART:
+    planes.put(top, 1, fit(_summary(found), width - 2).rstrip(), Ink.TEXT)
+    y = top + 1
+    if height - top >= _LEAST_FOR_CHART:
         y = _put_chart(planes, y, scene, found)
     _put_rows(planes, y, scene, found)
     return planes

@@ -129,6 +129,8 @@ def test_one_open_data_parallel_degree_follows_from_the_world() -> None:
         (card(seq_len=10), "card_incomplete", "batch_size"),
         (card(batch_size=(1, 2, 4), seq_len=10), "card_incomplete", "single number"),
         (card(batch_size=2), "card_incomplete", "seq_len"),
+        (card(batch_size=2, seq_len="abc"), "card_invalid", "workload.data.seq_len of the card"),
+        (card(batch_size=0.5, seq_len="2k"), "card_invalid", "batch_size and workload.data.seq"),
         (card(batch_size=2, seq_len=10, batch_size_scope="local"), "card_incomplete", "dp_shard"),
         (card(**TITAN, phase="inference"), "phase_mismatch", "inference"),
     ],

@@ -1,0 +1,304 @@
+"""Open traces from a program: ``job = ccltui.open(DIR)``; see docs/python.md.
+
+Everything here is public: a name is removed or changed only after a release that warns of it.
+Metrics are computed when they are asked for, and give the results that the commands print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ccltui.export.table_columns import TABLES, Column, Text, events_of_rank
+from ccltui.export.table_files import arrow_table
+from ccltui.metrics import registry
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers import job as loading
+from ccltui.parsers.columns import GROUPS, Group
+from ccltui.parsers.window import Window
+from ccltui.report import explanation
+from ccltui.report.json_document import TraceSummary
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from ccltui.metrics.view.rank_view import RankView
+
+__all__ = ["Frame", "Job", "Rank", "Result", "open"]
+
+
+def open(
+    path: str | Path,
+    *,
+    profile_mode: Literal["auto", "torch", "nsys"] = "auto",
+    capture: str | None = None,
+    iteration: int | None = None,
+    rank_map: Mapping[str, int] | None = None,
+    cache_dir: Path | None = None,
+    jobs: int | None = None,
+) -> Job:
+    """Open a trace directory or one trace file, with every rank that can be read.
+
+    Args:
+        path: the directory or file.
+        profile_mode: the traces to use: torch (Kineto), nsys, or auto.
+        capture: name of the capture, where there are several.
+        iteration: number N of the capture ``iteration_N``.
+        rank_map: ranks of files that state none, by path.
+        cache_dir: directory of the column cache; None is that of the commands.
+        jobs: worker processes; None is one a CPU, at most 8. A script needs no ``__main__`` check.
+
+    Raises:
+        ccltui.parsers.errors.TraceError: the path does not exist, or holds nothing to open.
+    """
+    found = loading.open_job(
+        path,
+        rank_map=rank_map,
+        iteration=iteration,
+        capture=capture,
+        cache_dir=cache_dir,
+        profile_mode=profile_mode,
+        jobs=jobs,
+    )
+    return Job(View(found, ViewOptions(profile_mode=profile_mode)))
+
+
+class Frame(Mapping[str, np.ndarray[Any, np.dtype[Any]]]):
+    """A table: columns by name, each a numpy array, all of one length.
+
+    Texts are arrays of objects with None where there is none; integers are -1 where nothing is
+    recorded. The conversions have nulls in both places.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Mapping[str, Column | Text]],
+        columns: Mapping[str, tuple[str, str]],
+    ) -> None:
+        self._parts = tuple(parts)
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+        kind, _ = self._columns[name]
+        none = np.empty(0, object if kind == "text" else kind)
+        return np.concatenate(
+            [none, *(_plain(part[name]) for part in self._parts)], dtype=none.dtype
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.num_rows} rows: {', '.join(self._columns)})"
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        first = next(iter(self._columns))
+        return sum(len(_ids_or_values(part[first])) for part in self._parts)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return a pyarrow table. Raises ImportError without pyarrow."""
+        return arrow_table(self._columns, self._parts)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame. Raises ImportError without pandas or pyarrow."""
+        import pandas as pd  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415
+
+        # Floating point, the default for integers with nulls, would not hold times in ns.
+        exact = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
+        return self.to_arrow().to_pandas(types_mapper=exact.get)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars data frame. Raises ImportError without polars or pyarrow."""
+        import polars as pl  # noqa: PLC0415
+
+        found = pl.from_arrow(self.to_arrow())
+        assert isinstance(found, pl.DataFrame)
+        return found
+
+
+def _ids_or_values(column: Column | Text) -> Column:
+    return column.ids if isinstance(column, Text) else column
+
+
+def _plain(column: Column | Text) -> Column:
+    if not isinstance(column, Text):
+        return column
+    texts = np.array([*column.texts, None], object)  # the last serves the id -1
+    return texts[np.maximum(column.ids, -1)]
+
+
+class Rank:
+    """One rank of a job: events as tables."""
+
+    def __init__(self, view: View, rank: RankView) -> None:
+        self._view = view
+        self._rank = rank
+
+    @property
+    def label(self) -> str:
+        """Label in every table: the number, or the file name where no rank is known."""
+        return self._rank.label
+
+    @property
+    def rank(self) -> int | None:
+        """Number of the rank, None where it is unknown."""
+        return self._rank.rank
+
+    @property
+    def host(self) -> str:
+        """Name of the host, "" where it is not recorded."""
+        return self._rank.trace.host
+
+    @property
+    def kernels(self) -> Frame:
+        """Work on the device: kernels, copies and fills."""
+        return self.events("gpu")
+
+    def events(self, group: Group) -> Frame:
+        """Return the events of one group, for example "cpu_ops", in the window of the job.
+
+        Raises:
+            ValueError: there is no such group.
+        """
+        if group not in GROUPS:
+            raise ValueError(f"no group {group!r}; there are {', '.join(GROUPS)}")
+        return Frame(events_of_rank(self._view, self._rank, [group]), TABLES["events"].columns)
+
+    def __repr__(self) -> str:
+        return f"Rank({self.label!r})"
+
+
+class Job:
+    """All ranks of a job, or the part of it that `window` and `select` choose."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    @property
+    def path(self) -> str:
+        """The path that was opened."""
+        return self._view.job.path
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks of the job, recorded or not; None where nothing states it."""
+        return self._view.world_size
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Path and reason of each file that could not be read."""
+        return tuple((failure.path, failure.error) for failure in self._view.job.failures)
+
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """The ranks that are recorded and selected."""
+        return tuple(Rank(self._view, rank) for rank in self._view.ranks)
+
+    @property
+    def events(self) -> Frame:
+        """Every event of every rank; large."""
+        return self._table("events")
+
+    @property
+    def collectives(self) -> Frame:
+        """Matched collectives, one row a call and rank, with lag, wait and latest rank."""
+        return self._table("collectives")
+
+    @property
+    def steps(self) -> Frame:
+        """Steps of every rank."""
+        return self._table("steps")
+
+    def metric(self, name: str) -> Result:
+        """Compute one metric. A metric that is unavailable has a result with the reason.
+
+        Raises:
+            KeyError: no metric has this name; the message lists similar ones.
+        """
+        return registry.find(name).run(self._view)
+
+    def metrics(self) -> dict[str, Result]:
+        """Compute all metrics, by name."""
+        found = registry.metrics().values()
+        return {metric.name: metric.run(self._view) for metric in found if metric.in_all}
+
+    def explain(self, *, budget: int = explanation.BUDGET) -> Explanation:
+        """Explain what slows the job down, as ``ccltui explain`` does."""
+        results = {name: self.metric(name) for name in explanation.METRICS}
+        summary = TraceSummary.of(self._view.job)
+        return Explanation(explanation.explain(summary, results), budget)
+
+    def window(self, start_ns: int | None = None, end_ns: int | None = None) -> Job:
+        """Return the job between two times, ns since its origin; None is no limit."""
+        return Job(self._view.with_options(window=Window(start_ns, end_ns)))
+
+    def select(
+        self,
+        *,
+        ranks: Iterable[int] | None = None,
+        steps: tuple[int, int] | None = None,
+        group: str | None = None,
+        overrides: Mapping[str, object] | None = None,
+    ) -> Job:
+        """Return the job restricted to ranks, steps (both included) and a process group.
+
+        ``overrides`` replace fields of the workload card and set parameters of metrics, as
+        ``--set`` does. What is None stays as it is.
+        """
+        changes: dict[str, object] = {
+            "ranks": None if ranks is None else frozenset(ranks),
+            "steps": steps,
+            "group": group,
+            "overrides": overrides,
+        }
+        given = {name: value for name, value in changes.items() if value is not None}
+        return Job(self._view.with_options(**given))
+
+    def _table(self, name: str) -> Frame:
+        table = TABLES[name]
+        return Frame(table.parts(self._view), table.columns)
+
+    def __repr__(self) -> str:
+        return f"Job({self.path!r}, {len(self.ranks)} ranks)"
+
+
+class Explanation:
+    """What slows a job down: print it, or read its parts."""
+
+    def __init__(self, found: explanation.Explanation, budget: int) -> None:
+        self._found = found
+        self._budget = budget
+
+    @property
+    def headline(self) -> str:
+        """The verdict as one sentence."""
+        return self._found.headline
+
+    @property
+    def claims(self) -> tuple[explanation.Claim, ...]:
+        """The statements, each with the metric and key that it comes from."""
+        return self._found.claims
+
+    def to_json(self) -> bytes:
+        """Return the JSON document of ``ccltui explain --format json``."""
+        return self._write("json")
+
+    def __str__(self) -> str:
+        return self._write("md").decode()
+
+    def _write(self, kind: str) -> bytes:
+        writer: Callable[[explanation.Explanation, int], bytes] = explanation.WRITERS[kind]
+        return writer(self._found, self._budget)

@@ -1,0 +1,178 @@
+"""``ccltui export DIR --to FORMAT``: write a job for other tools."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.commands.measure import print_captures
+from ccltui.parsers.errors import TraceError
+from ccltui.report.output import print_message, streamed, write_report
+from ccltui.verbs import usage_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+PROG = "ccltui export"
+_DESCRIPTION = """\
+Write the ranks of a job for other tools, all on the corrected clock. perfetto: one trace of all
+ranks for Perfetto's viewer, with flows between matched collectives, their lags, and the delays
+that ranks caused; perfetto-manifest: the offsets with which Perfetto opens the original files;
+parquet and csv: tables of events, collectives, steps and metrics."""
+_EPILOG = """\
+An existing file is never replaced. A window, steps and ranks limit what is written; events belong
+to them by their start."""
+_TABLES: Final = ("events", "collectives", "steps", "metrics")
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui export``."""
+    result = args.Parser(
+        prog=PROG, usage=usage_of("export"), description=_DESCRIPTION, epilog=_EPILOG
+    )
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument("--to", choices=tuple(_WRITERS), required=True, help="format")
+    result.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="perfetto: a new file, compressed where it ends in .gz, default NAME.pftrace.gz; "
+        "perfetto-manifest: default perfetto_manifest.json; "
+        "parquet, csv: a folder, default NAME-parquet or NAME-csv",
+    )
+    result.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        choices=_TABLES,
+        help="parquet, csv: write only this table; may be repeated; default: all",
+    )
+    result.add_argument(
+        "--device-only",
+        action="store_true",
+        help="perfetto: leave out the events of hosts",
+    )
+    args.add_capture(result)
+    args.add_selection(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui export`` with its arguments and return the exit status."""
+    options = parser().parse_args(arguments)
+    selection = args.selection_of(options)
+    try:
+        loaded = load_job(LoadOptions.of(options.trace, options))
+    except (TraceError, OSError) as error:
+        print_message(str(error))
+        return exit_codes.INPUT
+    from ccltui.metrics.unavailable import Refusal  # noqa: PLC0415
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
+    from ccltui.metrics.view.provenance import require_traces  # noqa: PLC0415
+
+    for failure in loaded.job.failures:
+        print_message(failure.error)
+    if not loaded.complete:
+        return exit_codes.INTERRUPTED
+    view = View(loaded.job, selection)
+    try:
+        require_traces(view)
+    except Refusal as refusal:
+        print_message("; ".join(reason.message for reason in refusal.reasons))
+        return exit_codes.REFUSED if loaded.job.ranks else exit_codes.INPUT
+    if options.iteration is None and options.capture is None:
+        print_captures(loaded.job)
+    try:
+        _WRITERS[options.to](view, options)
+    except (OSError, ValueError, ImportError) as error:
+        print_message(f"cannot export: {error}")
+        return exit_codes.INPUT
+    return exit_codes.INPUT if any(one.is_lost for one in loaded.job.failures) else exit_codes.OK
+
+
+def _name_of(options: argparse.Namespace) -> str:
+    name: str = Path(options.trace).resolve().name.split(".")[0]
+    return name or "job"
+
+
+def _perfetto(view: View, options: argparse.Namespace) -> None:
+    from ccltui.export.perfetto_trace import (  # noqa: PLC0415
+        ALL_GROUPS,
+        DEVICE_GROUPS,
+        perfetto_trace,
+    )
+
+    path = Path(options.output or f"{_name_of(options)}.pftrace.gz")
+    groups = DEVICE_GROUPS if options.device_only else ALL_GROUPS
+    pieces = perfetto_trace(view, groups, progress=_print_progress)
+    with streamed(path) as file:
+        if path.suffix == ".gz":
+            from isal import igzip  # noqa: PLC0415
+
+            with igzip.IGzipFile(  # type: ignore[no-untyped-call]
+                fileobj=file, mode="wb", compresslevel=1
+            ) as packed:
+                for piece in pieces:
+                    packed.write(piece)  # type: ignore[no-untyped-call]
+        else:
+            for piece in pieces:
+                file.write(piece)
+    print_message(f"wrote {path} ({len(view.ranks)} of {_world(view)} ranks)")
+
+
+def _manifest(view: View, options: argparse.Namespace) -> None:
+    from ccltui.export.perfetto_manifest import manifest  # noqa: PLC0415
+
+    document = manifest(view)
+    if options.output == "-":
+        write_report(document, None)
+        return
+    path = Path(options.output or "perfetto_manifest.json")
+    with streamed(path) as file:
+        file.write(document)
+    print_message(
+        f"wrote {path}: trace_processor util merge -o merged.tar --manifest {path} FILES packs it"
+    )
+
+
+def _tables(view: View, options: argparse.Namespace) -> None:
+    from ccltui.export.table_files import write_tables  # noqa: PLC0415
+
+    folder = Path(options.output or f"{_name_of(options)}-{options.to}")
+    folder.mkdir(exist_ok=True)
+    names = options.table or _TABLES
+    write_tables(view, names, folder, options.to, done=_print_table(folder, options.to))
+
+
+def _print_table(folder: Path, suffix: str) -> Callable[[str, int], None]:
+    def written(name: str, rows: int) -> None:
+        print_message(f"wrote {folder / name}.{suffix}: {rows} rows")
+
+    return written
+
+
+def _print_progress(done: int, total: int) -> None:
+    """Show on a terminal how many ranks are written."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        end = "\r" if done < total else "\n"
+        print(f"ccltui: {done} of {total} ranks written", end=end, file=sys.stderr, flush=True)
+
+
+def _world(view: View) -> int:
+    return max(view.world_size or 0, len(view.job.ranks))
+
+
+_WRITERS: Final[Mapping[str, Callable[[View, argparse.Namespace], None]]] = {
+    "perfetto": _perfetto,
+    "perfetto-manifest": _manifest,
+    "parquet": _tables,
+    "csv": _tables,
+}

@@ -1,0 +1,1 @@
+"""Write a job for other tools: Perfetto traces, Parquet and csv tables."""

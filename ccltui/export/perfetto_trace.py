@@ -1,0 +1,218 @@
+"""Write the ranks of a view as one Perfetto trace on the corrected clock.
+
+Every rank is a process with a track for each stream and thread. Beside them the collectives of the
+rank are slices with lag, wait and latest rank, joined by flows to the same collective on other
+ranks; delays that a rank caused are instants. Lags are counters of each communicator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.export import perfetto_packets as packets
+from ccltui.export.slice_nesting import layers, places
+from ccltui.metrics.collectives.matched_calls import GroupCalls, matched_calls
+from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
+from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+DEVICE_GROUPS: Final[tuple[Group, ...]] = ("gpu", "gpu_annotations")
+ALL_GROUPS: Final[tuple[Group, ...]] = tuple(group for group in GROUPS if group != "gpu_sync")
+
+_TRACKS_OF_RANK: Final = 1 << 21
+_FIRST_COLLECTIVES: Final = 1 << 20
+"""Tracks of a rank from here on are of collectives, `_LAYERS` for each communicator."""
+_LAYERS: Final = 64
+_JOB_SEQUENCE: Final = 1
+_MAX_RANKS: Final = 1 << 14
+_CATEGORIES: Final[dict[int, str]] = dict(enumerate(GROUPS, 1))
+"""Interned categories: the groups of events."""
+
+
+def perfetto_trace(
+    view: View,
+    groups: Sequence[Group] = ALL_GROUPS,
+    *,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Iterator[bytes]:
+    """Yield the trace in pieces of at most one track of one rank.
+
+    Args:
+        view: the job; its window, steps and ranks select the events by their start.
+        groups: groups of events to write.
+        progress: called with the numbers of ranks that are written and of all.
+    """
+    places_of = {rank.label: place for place, rank in enumerate(view.ranks)}
+    if len(places_of) > _MAX_RANKS:
+        raise ValueError(f"{len(places_of)} ranks: a trace has at most {_MAX_RANKS}")
+    for rank in view.ranks:
+        yield from _rank(view, rank, places_of[rank.label], groups)
+        progress(places_of[rank.label] + 1, len(places_of))
+    yield packets.interned(_JOB_SEQUENCE, {})
+    for number, group in enumerate(matched_calls(view)):
+        yield from _collectives(group, number, places_of)
+
+
+def _process_of(place: int) -> int:
+    return (place + 1) * _TRACKS_OF_RANK
+
+
+def _rank(view: View, rank: RankView, place: int, groups: Sequence[Group]) -> Iterator[bytes]:
+    trace, process, sequence = rank.trace, _process_of(place), place + 2
+    host = f" ({trace.host})" if trace.host else ""
+    yield packets.process(process, place + 1, f"rank {rank.label}{host}")
+    found = {group: _selected(rank, trace.group(group)) for group in groups}
+    used = [np.unique(events.name) for events in found.values() if len(events)]
+    names = {
+        int(name) + 2: trace.text(int(name)) if name >= 0 else "unnamed"
+        for name in (np.unique(np.concatenate(used)) if used else ())
+    }
+    yield packets.interned(sequence, names, _CATEGORIES)
+    next_track = process + 1
+    for group, events in found.items():
+        for number in np.unique(events.track).tolist():
+            some = events.take(events.track == number)
+            start = view.on_job_clock(rank.label, some.start_ns) - view.origin_ns
+            end = np.maximum(view.on_job_clock(rank.label, some.end_ns) - view.origin_ns, start)
+            order = np.lexsort((-end, start))  # a clock that drifts may change the order of ties
+            start, end, some = (
+                np.maximum(start[order], 0),
+                np.maximum(end[order], 0),
+                some.take(order),
+            )
+            for layer, rows in enumerate(layers(start, end)):
+                title = _title(trace, number, group) + (f" ({layer + 1})" if layer else "")
+                rank_of_track = _ORDER[group] * 100 + layer
+                yield packets.track(next_track, title, process, rank_of_track)
+                yield packets.slices(
+                    start[rows],
+                    end[rows],
+                    some.name[rows] + 2,
+                    GROUPS.index(group) + 1,
+                    track=next_track,
+                    sequence=sequence,
+                    order=places(start[rows], end[rows]),
+                ).tobytes()
+                next_track += 1
+
+
+_ORDER: Final[dict[Group, int]] = {
+    "gpu": 2,
+    "gpu_annotations": 3,
+    "gpu_sync": 4,
+    "annotations": 5,
+    "cpu_ops": 6,
+    "runtime": 7,
+    "python": 8,
+    "other": 9,
+}
+"""Order of the tracks of a rank; collectives come first."""
+
+
+def _selected(rank: RankView, events: Events) -> Events:
+    if not len(events):
+        return events
+    inside = rank.contains(events.start_ns)
+    return events if inside.all() else events.take(inside)
+
+
+def _title(trace: RankTrace, number: int, group: Group) -> str:
+    if number < 0:
+        return group
+    track = trace.tracks[number]
+    if track.kind == "stream":
+        device = f"device {track.device} " if track.device >= 0 else ""
+        name = f"{device}stream {track.stream if track.stream >= 0 else track.tid}"
+    else:
+        name = track.label or f"thread {track.tid}"
+    return name if group in ("gpu", "cpu_ops") else f"{name}: {group}"
+
+
+def _collectives(group: GroupCalls, number: int, places_of: dict[str, int]) -> Iterator[bytes]:
+    """Yield slices of the calls of a communicator, their flows and delays, and its lag."""
+    tracks = {
+        member: _process_of(places_of[group.labels[member]]) + _FIRST_COLLECTIVES + number * _LAYERS
+        for member in np.unique(group.member).tolist()
+    }
+    for member, first_track in tracks.items():
+        process = _process_of(places_of[group.labels[member]])
+        yield from _calls(group, number, member, first_track, process)
+    lag_track = number + 1
+    title = f"lag of {group.communicator}"
+    yield packets.track(lag_track, title, 0, number, counter_unit="ns")
+    first = np.unique(group.instance, return_index=True)[1]
+    for row in first[np.argsort(group.start_ns[first], kind="stable")].tolist():
+        if group.lag_ns[row] >= 0:
+            yield packets.event(
+                max(int(group.start_ns[row]), 0),
+                packets.COUNTER,
+                lag_track,
+                _JOB_SEQUENCE,
+                counter=int(group.lag_ns[row]),
+            )
+
+
+def _calls(
+    group: GroupCalls, number: int, member: int, first_track: int, process: int
+) -> Iterator[bytes]:
+    """Yield the calls of one member; those that overlap are on tracks of their own."""
+    ends = group.start_ns + group.dur_ns
+    rows = np.flatnonzero(group.member == member)
+    rows = rows[np.lexsort((-ends[rows], group.start_ns[rows]))]
+    for layer, kept in enumerate(layers(group.start_ns[rows], ends[rows])):
+        some, track = rows[kept], first_track + min(layer, _LAYERS - 1)
+        title = f"collectives of {group.communicator}" + (f" ({layer + 1})" if layer else "")
+        yield packets.track(track, title, process, number % 100)
+        begin, end = places(group.start_ns[some], ends[some])
+        parts = [b""] * (2 * len(some))
+        for place, row in enumerate(some.tolist()):
+            parts[begin[place]] = _begin(group, row, number, track)
+            parts[end[place]] = packets.event(
+                max(int(ends[row]), 0), packets.SLICE_END, track, _JOB_SEQUENCE
+            )
+        yield b"".join(parts)
+
+
+def _begin(group: GroupCalls, row: int, number: int, track: int) -> bytes:
+    last = group.last_of(row)
+    instance = int(group.instance[row])
+    is_late = last == group.labels[int(group.member[row])]
+    begin = packets.event(
+        max(int(group.start_ns[row]), 0),
+        packets.SLICE_BEGIN,
+        track,
+        _JOB_SEQUENCE,
+        name=group.type_of(row),
+        annotations={
+            "instance": instance,
+            "dimension": group.dimension_of(row),
+            "bytes": _known(group.message_bytes[row]),
+            "step": _known(group.step[row]),
+            "lag_ns": _known(group.lag_ns[row]),
+            "late_ns": _known(group.late_ns[row]),
+            "wait_ns": _known(group.wait_ns[row]),
+            "latest_rank": last,
+            "match_confidence": CONFIDENCES[int(group.confidence[row])],
+        },
+        flow=(number + 1) << 32 | instance,
+    )
+    if not is_late:
+        return begin
+    marker = packets.event(
+        max(int(group.start_ns[row]), 0),
+        packets.INSTANT,
+        track,
+        _JOB_SEQUENCE,
+        name=f"latest by {int(group.lag_ns[row]) / 1e3:.1f} us",
+    )
+    return marker + begin
+
+
+def _known(value: np.integer) -> int | None:
+    return None if value < 0 else int(value)

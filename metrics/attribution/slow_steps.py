@@ -1,0 +1,243 @@
+"""Single slow steps of a job: what each costs beyond the median step, who or what, and how sure.
+
+A step is slow where its time is an outlier above the median and the excess is material. A rank is
+named where the waiting behind it is beyond that of the other steps (`step_roots`); else the part
+of the device's time that grew most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.arrays.intervals import Intervals
+from ccltui.metrics.arrays.statistics import mean, median, milliseconds, ratio
+from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS, duration
+from ccltui.metrics.collectives.causes.host_work import HostWork
+from ccltui.metrics.collectives.causes.root_rule import (
+    HIGH_ROOT_SHARE,
+    MEDIUM_ROOT_SHARE,
+    Named,
+)
+from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
+from ccltui.metrics.collectives.reports.step_roots import (
+    StepRoot,
+    beyond_usual,
+    reliable_step_roots,
+)
+from ccltui.metrics.device.step_parts import PARTS, StepParts, step_parts
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.exposed_waits import materiality_pct
+from ccltui.metrics.view.match_quality import confidence_limit
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+MIN_STEPS: Final = 3
+OUTLIER: Final = 3.5
+"""Deviations from the median that make a step an outlier (Iglewicz and Hoaglin 1993)."""
+_MAD_TO_STD: Final = 1.4826
+_MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equally long
+MOST_LISTED: Final = 5
+LEAST_SHARE: Final = 0.25
+"""Share of the excess from which on the part that grew most is named."""
+BETWEEN: Final = "between steps"
+"""Part of a step's time: from the last device work of the step before to its own first."""
+_NAMES: Final = {
+    "compute": "more computation",
+    "exposed": "more exposed communication",
+    "overlapped": "more computation beside communication",
+    "copy": "more copies",
+    "idle": "more idle time",
+    BETWEEN: "more idle time before its first kernel",
+}
+
+
+class SlowStep(Struct, frozen=True):
+    """One slow step; times in ns.
+
+    Attributes:
+        step: id of the step.
+        time_ns: its time (`StepParts.time_ns`), and ``over_ns`` what of it is beyond the median.
+        over_ns: see ``time_ns``.
+        label: the rank that made the others wait longer than in other steps, None for nobody.
+        cause: why that rank was late; without a rank the part that grew most.
+        wait_ns: exposed waiting behind the rank beyond that of the median step; 0 without a rank.
+        confidence: "low", "medium" or "high".
+        why: sentence on the cause, without the step.
+        rank: the rank on which it is seen.
+        place: matched group and instance of the worst wait, None without a rank.
+    """
+
+    step: int
+    time_ns: int
+    over_ns: int
+    label: str | None
+    cause: str
+    wait_ns: int
+    confidence: str
+    why: str
+    rank: str
+    place: tuple[int, int] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The finding in one sentence, without a full stop."""
+        whole, over = duration(self.time_ns), duration(self.over_ns)
+        return f"step {self.step} takes {whole}, {over} beyond the median step: {self.why}"
+
+
+def robust_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Return the median and an estimate of the standard deviation that outliers do not change."""
+    middle = median(values) or 0.0
+    distances = [abs(value - middle) for value in values]
+    spread, average = median(distances) or 0.0, mean(distances) or 0.0
+    return middle, _MAD_TO_STD * spread or _MEAN_AD_TO_STD * average
+
+
+def slow_steps(view: View) -> list[SlowStep]:
+    """Return the slow steps of a view, the largest excess first.
+
+    Raises:
+        Refusal: the materiality is no positive number.
+    """
+    return view.remember(slow_steps, lambda: _slow_steps(view))
+
+
+def _slow_steps(view: View) -> list[SlowStep]:
+    parts = step_parts(view)
+    times = parts.time_ns.tolist()
+    if len(times) < MIN_STEPS:
+        return []
+    middle, deviation = robust_deviation(times)
+    least = max(OUTLIER * deviation, middle * materiality_pct(view) / 100)
+    slow = [row for row, time in enumerate(times) if time - middle > least]
+    slow.sort(key=lambda row: -times[row])
+    if not slow:
+        return []
+    try:
+        roots = reliable_step_roots(view)
+    except Refusal:
+        roots = {}
+    return [
+        _slow_step(view, parts, row, round(times[row] - middle), roots)
+        for row in slow[:MOST_LISTED]
+    ]
+
+
+def _slow_step(
+    view: View, parts: StepParts, row: int, over_ns: int, roots: dict[int, StepRoot]
+) -> SlowStep:
+    step, time = parts.steps[row], int(parts.time_ns[row])
+    named = beyond_usual(roots, step, confidence_limit(view)).named
+    # Who causes less waiting than one rank would do in the excess is not what made it slow.
+    if named is not None and named.wait_ns >= over_ns:
+        place = roots[step].place_of(named.label)
+        return SlowStep(
+            step,
+            time,
+            over_ns,
+            label=named.label,
+            cause=named.cause,
+            wait_ns=named.wait_ns,
+            confidence=CONFIDENCES[named.confidence],
+            why=_why_named(view, named, place),
+            rank=named.label,
+            place=place,
+        )
+    cause, why, confidence, rank = _grown(view, parts, row, over_ns)
+    return SlowStep(step, time, over_ns, None, cause, 0, confidence, why, rank)
+
+
+def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
+    waited = f"rank {named.label} keeps the others waiting, {duration(named.wait_ns)} in sum"
+    found = None if place is None else describe(view, *place)
+    if found is None or found.why is None or found.last != named.label:
+        return f"{waited} ({named.cause.replace('_', ' ')})"
+    return f"{waited}: {found.why.removeprefix(f'rank {named.label}: ')}"
+
+
+def _grown(view: View, parts: StepParts, row: int, over_ns: int) -> tuple[str, str, str, str]:
+    """Part that grew most against the median step, in words, how sure, and the rank to look at."""
+    usual = parts.middle
+    base = row if usual is None else usual
+    own, other = parts.mean_ns(row), parts.mean_ns(base)
+    changes = dict(zip(PARTS, (a - b for a, b in zip(own, other, strict=True)), strict=True))
+    between = parts.between_ns(row), parts.between_ns(base)
+    if between[0] is not None and between[1] is not None:
+        changes[BETWEEN] = between[0] - between[1]
+    cause = max(changes, key=lambda name: changes[name])
+    share = changes[cause] / max(over_ns, 1)
+    sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
+    column = int(parts.length_ns[row].argmax())
+    rank = parts.labels[column]
+    if share < LEAST_SHARE:
+        text = "the times of the devices in it differ too little from the median step to tell why"
+        return "unknown", text, CONFIDENCES[0], rank
+    grown = f"{duration(changes[cause])} {_NAMES[cause]}, mean over ranks"
+    text = f"no rank keeps the others waiting longer than usual; {grown}"
+    if cause in ("idle", BETWEEN):
+        text += _host_in(view, rank, parts.steps[row], parts.steps[base])
+    return cause, text, CONFIDENCES[sure], rank
+
+
+def _host_in(view: View, label: str, step: int, base: int) -> str:
+    """What the host of a rank does in most of the idle time beyond another step, "" if unknown."""
+    rank = next(one for one in view.ranks if one.label == label)
+    own, usual = _idle(rank, step), _idle(rank, base)
+    more = own.total_ns - usual.total_ns
+    spent = {
+        cause: (own & times).total_ns - (usual & times).total_ns
+        for cause, times in HostWork(rank.trace).disjoint.items()
+    }
+    if more <= 0 or not spent:
+        return ""
+    cause = max(spent, key=lambda one: spent[one])
+    if spent[cause] < MEDIUM_ROOT_SHARE * more or cause not in HOST_WORDS:
+        return ""
+    return f", while the host {HOST_WORDS[cause]}"
+
+
+def _idle(rank: RankView, step: int) -> Intervals:
+    """Idle time of a device from the end of the step before to the end of a step."""
+    work = rank.facts.work
+    ids = [one.id for one in work.steps]
+    if step not in ids:
+        return Intervals.empty()
+    at = ids.index(step)
+    begin = int(work.start_ns[at])
+    if at and ids[at - 1] == step - 1 and work.end_ns[at - 1]:
+        begin = min(begin, int(work.end_ns[at - 1]))
+    return rank.facts.device_work.gaps(begin, int(work.end_ns[at]))
+
+
+def slow_step_rows(view: View) -> list[dict[str, Any]]:
+    """Return the slow steps in their JSON form, the largest excess first."""
+    middle = float(np.median(step_parts(view).time_ns)) if slow_steps(view) else 0.0
+    return [
+        {
+            "step": one.step,
+            "step_ms": milliseconds(one.time_ns),
+            "over_ms": milliseconds(one.over_ns),
+            "over_ratio": ratio(one.over_ns, middle),
+            "rank": one.label,
+            "cause": one.cause,
+            "wait_ms": milliseconds(one.wait_ns) if one.label is not None else None,
+            "confidence": one.confidence,
+            "sentence": one.sentence,
+            "evidence": {
+                "rank": one.rank,
+                "step": one.step,
+                **(
+                    {}
+                    if one.place is None
+                    else {"group_number": one.place[0], "index": one.place[1]}
+                ),
+            },
+        }
+        for one in slow_steps(view)
+    ]

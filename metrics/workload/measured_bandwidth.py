@@ -1,0 +1,111 @@
+"""Bandwidth of the selected collectives whose size is known, group by group.
+
+The time of a collective is the shortest duration over its ranks: the last to arrive does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.model.bandwidth import matched_bandwidth
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.view.collective_selection import Part, parts_of
+from ccltui.metrics.view.instances import implied_size
+from ccltui.parsers.columns import MISSING
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.array_types import I64
+
+_SEND: Final = TYPES.index("Send")
+_RECV: Final = TYPES.index("Recv")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Collectives of one group, arrays of one length; sizes in bytes, times in ns.
+
+    Attributes:
+        group: index of the group, -1 where none is named.
+        kind: index of the type of each collective.
+        message: bytes of the message.
+        wire: bytes that one rank sends; as the message where the type has no factor.
+        time: shortest duration over the ranks.
+        whole: whether the time is that over all ranks of the group that are here, not of one alone.
+        across_hosts: whether the group spans several hosts, None where they are not known.
+    """
+
+    group: int
+    kind: I64
+    message: I64
+    wire: I64
+    time: I64
+    whole: bool
+    across_hosts: bool | None
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def measured_bandwidths(view: View) -> Sequence[Measured]:
+    """Return the matched collectives of every group, and calls of ranks that match nothing.
+
+    Those without any collective of known size are left out.
+    """
+    return view.remember(measured_bandwidths, lambda: [one for one in _measured(view) if len(one)])
+
+
+def _measured(view: View) -> Iterator[Measured]:
+    inputs = {item.label: item.calls for item in view.match_inputs}
+    parts = parts_of(view)
+    for part in parts:
+        yield _of_part(view, part, inputs)
+    matched = {max(part.arrived.match.group, MISSING) for part in parts}
+    for rank in view.ranks:
+        calls = rank.selected_calls
+        alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
+        for group in distinct_values(calls.group[alone]).tolist():
+            yield _of_rank(calls.take(alone & (calls.group == group)), group)
+
+
+def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> Measured:
+    rows = part.arrived.match.rows[part.usable][:, part.columns]
+    columns = [inputs[label].message_bytes[rows[:, i]] for i, label in enumerate(part.labels)]
+    size = np.stack(columns, axis=1)
+    dur = part.arrived.dur_ns[part.usable][:, part.columns]
+    kind = np.asarray(part.arrived.match.kind[part.usable], np.int64)
+    hosts = {rank.trace.host for rank in view.ranks if rank.label in part.labels}
+    across = None if "" in hosts else len(hosts) > 1
+    match = part.arrived.match
+    count = view.groups[match.group].size if match.group >= 0 else implied_size(view, match)
+    found = matched_bandwidth(kind, size, dur, np.full(len(kind), count))
+    known = ~np.isnan(found.algbw_gbps) & ~np.isnan(found.busbw_gbps) & (found.message_bytes > 0)
+    wire = np.rint(found.busbw_gbps[known] * found.time_ns[known]).astype(np.int64)
+    return Measured(
+        group=match.group,
+        kind=kind[known],
+        message=found.message_bytes[known],
+        wire=wire,
+        time=found.time_ns[known],
+        whole=size.shape[1] > 1,
+        across_hosts=across,
+    )
+
+
+def _of_rank(calls: Calls, group: int) -> Measured:
+    known = calls.take((calls.message_bytes > 0) & (calls.wire_bytes >= 0) & (calls.dur_ns > 0))
+    return Measured(
+        group=group,
+        kind=np.asarray(known.kind, np.int64),
+        message=known.message_bytes,
+        wire=known.wire_bytes,
+        time=known.dur_ns,
+        whole=False,
+        across_hosts=None,
+    )

@@ -1,0 +1,129 @@
+"""step_waterfall: the difference of two steps or ranks divided completely, idle time included."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
+from full_jobs import view_of
+from worked import cpu_only, two_steps
+
+from ccltui.metrics.compare.step_diff import Side
+from ccltui.metrics.compare.step_waterfall import BETWEEN, OTHER_GROUPS, step_waterfall
+from ccltui.metrics.device.step_parts import step_parts
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import RankTrace
+
+
+def test_two_steps_by_hand() -> None:
+    found = step_waterfall(View(job(two_steps())), Side("0", 1), Side("0", 2))
+
+    # device windows [10,80) and [100,160): exposed [50,80) and [150,160); before the second 20 are
+    # idle, and nothing is recorded before the first: the times begin with the first work
+    assert found.total_ns == (70_000, 60_000)
+    assert found.difference_ns == -10_000
+    assert found.changes_ns == [
+        (("compute", "compute"), 10_000),
+        (("communication", "unknown"), -20_000),
+    ]
+    assert not found.spans_steps
+
+
+def test_the_time_between_steps_counts_where_it_is_known_of_both() -> None:
+    marks = [step(number, 100 * number, 100) for number in range(4)]
+    starts = (5, 110, 260, 330)  # the third step begins 60 after its marker
+    trace = rank_trace(
+        0,
+        annotations=marks,
+        runtime=[launch(i, 100 * i + 1) for i in range(4)],
+        gpu=[Event("gemm", at, 20, correlation=i) for i, at in enumerate(starts)],
+    )
+    view = View(job(trace))
+
+    found = step_waterfall(view, Side("0", 1), Side("0", 2))
+    assert found.spans_steps
+    assert found.one[BETWEEN] == 85_000  # [25, 110)
+    assert found.other[BETWEEN] == 130_000  # [130, 260)
+    assert found.changes_ns == [(BETWEEN, 45_000)]
+    assert found.total_ns == (105_000, 150_000)  # from end to end of the device work
+    first = step_waterfall(view, Side("0", 0), Side("0", 2))
+    assert BETWEEN not in first.one
+    assert BETWEEN not in first.other
+
+
+def drawn(rng: random.Random, rank: int) -> RankTrace:
+    """Four steps of work at random times on three streams, launched at random times before."""
+    gpu: list[Event] = []
+    runtime: list[Event] = []
+    for number in range(4):
+        for _ in range(rng.randrange(1, 12)):
+            at = 1000 * number + rng.randrange(900)
+            row = len(gpu) + 1
+            dur = rng.randrange(1, 300)
+            kind = rng.randrange(3)
+            if kind == 0:
+                event = kernel("gemm", at, dur, correlation=row)
+            elif kind == 1:
+                event = replace(copy(at, dur, 8), correlation=row)
+            else:
+                one = allreduce(at, dur, Coll("allreduce", 8, 8), 20)
+                event = replace(one, correlation=row)
+            gpu.append(event)
+            runtime.append(launch(row, 1000 * number + rng.randrange(50)))
+    return rank_trace(
+        rank,
+        gpu=sorted(gpu, key=lambda event: event.start_us),
+        runtime=sorted(runtime, key=lambda event: event.start_us),
+        annotations=[step(number, 1000 * number, 1000) for number in range(4)],
+        groups=[world(2)],
+        world_size=2,
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_parts_add_up_to_the_whole_difference(seed: int) -> None:
+    rng = random.Random(seed)
+    view = View(job(drawn(rng, 0), drawn(rng, 1)))
+    sides = [Side(label, number) for label in "01" for number in range(4)]
+    parts = step_parts(view)
+
+    for one, other in itertools.permutations(rng.sample(sides, 4), 2):
+        found = step_waterfall(view, one, other)
+        assert sum(change for _, change in found.changes_ns) == found.difference_ns
+        for side, mine in ((one, found.one), (other, found.other)):
+            column, row = int(side.label), parts.steps.index(side.step or 0)
+            whole = parts.period_ns if found.spans_steps else parts.length_ns
+            assert sum(mine.values()) == whole[row, column]
+            assert OTHER_GROUPS not in mine
+            assert all(ns >= 0 for part, ns in mine.items() if part != BETWEEN)
+
+
+@pytest.mark.parametrize("name", ["training", "pipelined"])
+def test_two_ranks_over_all_their_time(name: str) -> None:
+    view = view_of(name)
+    found = step_waterfall(view, Side("0"), Side("3"))
+
+    windows = [next(r.window_ns for r in view.ranks if r.label == label) for label in "03"]
+    assert list(found.total_ns) == windows
+    assert sum(change for _, change in found.changes_ns) == windows[1] - windows[0]
+
+
+def test_collectives_of_groups_that_are_not_selected_are_a_part_of_their_own() -> None:
+    view = View(view_of("training").job, ViewOptions(group="ep"))
+    found = step_waterfall(view, Side("0", 0), Side("3", 0))
+
+    assert found.one[OTHER_GROUPS] > 0
+    assert sum(change for _, change in found.changes_ns) == found.difference_ns
+
+
+def test_what_it_needs() -> None:
+    with pytest.raises(KeyError, match="rank 1 has no device work in step 2"):
+        step_waterfall(View(job(two_steps(), cpu_only(1))), Side("0", 1), Side("1", 2))
+    with pytest.raises(Refusal):
+        step_waterfall(View(job(two_steps())), Side("0", 7), Side("0", 2))
+    with pytest.raises(Refusal):
+        step_waterfall(View(job(cpu_only())), Side("0"), Side("0"))

@@ -1,0 +1,127 @@
+"""The Python interface gives what the commands print, and starts as lightly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ccltui
+from ccltui.demo import Spec, write_job
+from ccltui.metrics.registry import UnknownMetricError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("api") / "job"
+    write_job(path, Spec(tp=2, steps=3, layers=2, gpus_per_node=2))
+    return path
+
+
+@pytest.fixture(scope="module")
+def job(directory: Path) -> ccltui.Job:
+    return ccltui.open(directory)
+
+
+def test_metrics_and_explanation_equal_those_of_the_commands(
+    job: ccltui.Job, directory: Path
+) -> None:
+    command = [sys.executable, "-m", "ccltui"]
+    arguments = (str(directory), "--metric", "straggler_lag", "--format", "json")
+    printed = subprocess.run([*command, *arguments], capture_output=True, check=True, cwd=ROOT)
+    explained = subprocess.run(
+        [*command, "explain", str(directory), "--format", "json"],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+
+    (result,) = json.loads(printed.stdout)["results"]
+    assert job.metric("straggler_lag").value == result["value"]
+    assert job.explain().to_json() == explained.stdout
+    assert job.explain().headline in json.loads(explained.stdout)["headline"]
+    assert str(job.explain()).startswith("# ")
+
+
+def test_kernels_of_a_rank_are_numpy_arrays(job: ccltui.Job) -> None:
+    kernels = job.ranks[1].kernels
+
+    assert {values.dtype.kind for values in (kernels["start_ns"], kernels["dur_ns"])} == {"i"}
+    assert len(kernels["name"]) == kernels.num_rows > 0
+    assert set(kernels["rank"]) == {"1"}
+    assert (kernels["stream"] >= 0).all()
+    with pytest.raises(KeyError):
+        kernels["nothing"]
+
+
+def test_a_window_steps_and_ranks_restrict_everything(job: ccltui.Job) -> None:
+    first, *_, last = sorted(set(job.steps["step"].tolist()))[:2]
+    part = job.select(ranks=[0, 2], steps=(first, last))
+
+    assert [rank.label for rank in part.ranks] == ["0", "2"]
+    assert part.steps["step"].tolist() == [first, last, first, last]
+    assert job.select(ranks=[0], steps=(777, 778)).steps["step"].dtype == np.int64
+    early = job.window(0, 5_000_000).ranks[0].kernels["start_ns"]
+    assert early.max() < 5_000_000
+    assert len(early) < job.ranks[0].kernels.num_rows
+
+
+def test_other_libraries_get_nulls_where_nothing_is_recorded(job: ccltui.Job) -> None:
+    pytest.importorskip("pyarrow")
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    operators = job.ranks[0].events("cpu_ops")
+
+    assert operators.to_arrow().num_rows == operators.num_rows
+    assert operators.to_polars()["stream"].null_count() == operators.num_rows
+    frame = operators.to_pandas()
+    assert frame["stream"].isna().all()
+    assert frame["start_ns"].dtype == pandas.Int64Dtype()
+    assert np.array_equal(frame["start_ns"].to_numpy(np.int64), operators["start_ns"])
+    assert job.collectives.to_polars().filter(polars.col("lag_ns") > 0).height
+
+
+def test_errors_name_what_is_wrong(job: ccltui.Job, tmp_path: Path) -> None:
+    with pytest.raises(UnknownMetricError, match="straggler_lag"):
+        job.metric("stragler_lag")
+    with pytest.raises(ValueError, match="cpu_ops"):
+        job.ranks[0].events("nothing")  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ccltui.nothing  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match=r"no such|does not exist"):
+        ccltui.open(tmp_path / "absent")
+
+
+def test_a_script_without_a_main_check_reads_with_workers(directory: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import ccltui\n"
+        f"print(ccltui.open({str(directory)!r}, jobs=2).metric('coll_call_num').value)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout.count("\n") == 1
+
+
+def test_the_package_imports_no_numpy() -> None:
+    code = "import sys, ccltui; print('numpy' in sys.modules, ccltui.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", ccltui.__version__]
+
+
+def test_the_example_of_the_page_runs(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("polars")
+    page = (ROOT / "docs" / "python.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+
+    exec(code.replace("/scratch/run-0421", str(directory)), {})
+
+    assert len(capsys.readouterr().out.splitlines()) >= 4

@@ -1,0 +1,125 @@
+"""The Parallelism pane in a running explorer: rows, folds, order, and the way to a collective."""
+
+from __future__ import annotations
+
+import pytest
+from explorers import Settle, Start, pane, pane_text, press, shows
+from fakes import FakeLoad, Plan
+from textual.pilot import Pilot
+
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View
+from ccltui.tui.app import Explorer
+from ccltui.tui.moves import dimension_rows
+from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
+from ccltui.tui.state.own.pane_names import ALIGNMENT, PARALLELISM
+from ccltui.tui.state.pane import pane_named
+from ccltui.tui.state.queries import is_waiting
+
+
+async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
+    """Type, and wait for the answers."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for key in keys:
+        await press(pilot, key)
+        while is_waiting(app.scene):
+            await pilot.pause(0.01)
+    await pilot.pause()
+    return app
+
+
+async def test_the_rows_are_those_of_the_metric(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "%")
+
+        assert pane(app) == PARALLELISM
+        job = app.scene.session.job
+        assert job is not None
+        details = find("parallelism").run(View(job)).details
+        listed = dimension_rows.rows(app.scene)
+        assert [row for row in listed if row["group"] is None] == details["dimensions"]
+        assert len(listed) == 1  # the only group has the numbers of its dimension: folded
+        await typed(pilot, "space")
+        assert dimension_rows.rows(app.scene)[1:] == details["groups"]
+        assert f"{details['hidden_ratio']:.1%} of the time in collectives is hidden" in pane_text(
+            app
+        )
+        records = list(pane_named(PARALLELISM).records(app.scene))
+        assert [(row["dim"], row["calls"]) for row in records] == [
+            (row["dim"], row["calls"]) for row in (*details["dimensions"], *details["groups"])
+        ]
+
+
+async def test_groups_are_folded_and_unfolded(start: Start, settle: Settle) -> None:
+    app = start(FakeLoad(Plan(ranks=64)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "%")
+        before = dimension_rows.rows(app.scene)
+        await typed(pilot, "space")
+        after = dimension_rows.rows(app.scene)
+
+        assert len(after) != len(before)
+        await typed(pilot, "j", "space")  # from a group or the next dimension back
+        row = dimension_rows.chosen(app.scene)
+        assert row is not None
+        assert row["group"] is None
+
+
+async def test_rows_are_sorted_and_reversed(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "%", "o")
+        dims = [row for row in dimension_rows.rows(app.scene) if row["group"] is None]
+
+        assert DIMENSIONS_STATE.of(app.scene.state).sort is Sort.CALLS
+        assert shows(app, "▼calls")
+        calls = [row["calls"] for row in dims]
+        assert calls == sorted(calls, reverse=True)
+
+        await typed(pilot, "O")
+
+        again = [row for row in dimension_rows.rows(app.scene) if row["group"] is None]
+        assert [row["calls"] for row in again] == sorted(calls)
+
+
+async def test_enter_opens_the_worst_collective(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "%")
+        row = next(row for row in dimension_rows.rows(app.scene) if row["worst"])
+        worst = row["worst"]
+        while dimension_rows.chosen(app.scene) != row:
+            await typed(pilot, "j")
+        await typed(pilot, "enter")
+
+        scene = app.scene
+        assert scene.state.pane == ALIGNMENT
+        assert scene.state.selection.rank == worst["rank"]
+        communicator, k = scene.communicator, scene.state.selection.k
+        assert communicator is not None
+        assert k is not None
+        assert (communicator.number, int(communicator.row[k])) == (
+            worst["group_number"],
+            worst["index"],
+        )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_every_column_and_its_reason(
+    start: Start, settle: Settle, size: tuple[int, int]
+) -> None:
+    app = start(FakeLoad(Plan(ranks=1)))
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await typed(pilot, "%")
+
+        heading = pane_text(app).splitlines()[1]
+        assert heading.split() == ["dimension", *[one.value for one in list(Sort)[1:]], "worst"]
+        assert "--" in pane_text(app)
+        assert size[0] < 200 or shows(app, "wait, skew, worst: ")
