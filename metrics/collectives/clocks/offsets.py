@@ -45,8 +45,14 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
     The lowest index of every component is 0, as are nodes without a group.
     """
     right = np.zeros(count)
-    for one in observations:
-        right[one.members] += one.weight * (one.values - one.values.mean())
+    pairs = _pairs(observations)
+    if pairs is not None:
+        values = np.stack([one.values for one in observations])
+        weight = np.array([one.weight for one in observations])[:, np.newaxis]
+        np.add.at(right, pairs, weight * (values - values.mean(axis=1, keepdims=True)))
+    else:
+        for one in observations:
+            right[one.members] += one.weight * (one.values - one.values.mean())
     matrix, free = _normal_equations(observations, count)
     result = np.zeros(count)
     if len(free):
@@ -66,9 +72,26 @@ def standard_errors(observations: Sequence[Observation], count: int) -> F64:
 def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[F64, I64]:
     """Return the matrix over the indices that are not the lowest of their component, and these."""
     laplacian = np.zeros((count, count))
-    for one in observations:
-        size = len(one.members)
-        laplacian[np.ix_(one.members, one.members)] += one.weight * (np.eye(size) - 1 / size)
-    roots = components([one.members for one in observations], count)
+    pairs = _pairs(observations)
+    if pairs is not None:
+        half = 0.5 * np.array([one.weight for one in observations])
+        ones, others = pairs.T
+        rows = np.stack([ones, ones, others, others], axis=1)
+        columns = np.stack([ones, others, ones, others], axis=1)
+        np.add.at(laplacian, (rows, columns), np.stack([half, -half, -half, half], axis=1))
+        links: Sequence[I64] = list(np.unique(pairs, axis=0))
+    else:
+        for one in observations:
+            size = len(one.members)
+            laplacian[np.ix_(one.members, one.members)] += one.weight * (np.eye(size) - 1 / size)
+        links = [one.members for one in observations]
+    roots = components(links, count)
     free = np.flatnonzero(roots != np.arange(count))
     return laplacian[np.ix_(free, free)], free
+
+
+def _pairs(observations: Sequence[Observation]) -> I64 | None:
+    """Return the members [n, 2] where all observations are of two, which are added at once."""
+    if not observations or any(len(one.members) != 2 for one in observations):
+        return None
+    return np.stack([one.members for one in observations])

@@ -71,10 +71,11 @@ def linked(
         joined = [key for key in links if best[key[0]][1:] == key == best[key[1]][1:]]
         if not joined:
             return known
+        apart = [pair for pair in pairs if known[pair.one][0] != known[pair.other][0]]
         for key in joined:
             _, pair, option = links[key]
             _join(known, pair, option.ahead)
-        _update_scores(hosts, pairs, known, scores)
+        _update_scores(hosts, apart, known, scores)
 
 
 def _links(
@@ -197,7 +198,11 @@ def _update_scores(
     known: Sequence[tuple[int, ClockDifference]],
     scores: list[PartnerScores],
 ) -> None:
-    """Update the scores with partners on all hosts that are linked so far."""
+    """Update the scores with partners on the hosts that are linked now.
+
+    ``pairs`` were apart before: the clock difference of two hosts does not change once they are
+    linked, and neither does their evidence.
+    """
     for pair in pairs:
         if known[pair.one][0] == known[pair.other][0]:
             found = _evidence_between(hosts, pair, known)

@@ -72,8 +72,10 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
     values = solve(observations, count)
     if not observations:
         return values
+    members = np.stack([one.members for one in observations])
+    seen = np.stack([one.values for one in observations])
     for _ in range(REWEIGHTINGS):
-        rest = np.array([np.ptp(one.values - values[one.members]) for one in observations])
+        rest = np.ptp(seen - values[members], axis=1)
         usual = max(float(median_along(rest)), 1.0)
         share = 1 / (1 + (rest / usual) ** 2)
         weighed = [
