@@ -13,7 +13,13 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
-from ccltui.metrics.collectives.implied.regular_groups import regular_groups
+from ccltui.metrics.collectives.implied.regular_groups import (
+    ALIKE,
+    APART,
+    CHANCE,
+    RESOLUTION_NS,
+    regular_groups,
+)
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import USUAL
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
@@ -24,20 +30,12 @@ from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
-RESOLUTION_NS: Final = 1_000
-"""Least usual distance of ends, the resolution of times over all ranks."""
 CLOCKS_NS: Final = 20_000
 """Largest error of the clock difference of two hosts that is removed from distances of ends."""
 SAMPLES: Final = 256
 """Number of calls of a stream that are compared, evenly spread."""
 FAR: Final = 8
 """A call whose nearest like call ends this many times the median further away may be missing."""
-ALIKE: Final = 1.4
-"""Ends of a further member may be this many times as far apart as those of known members."""
-CHANCE: Final = 2.0
-"""Added to that ratio, divided by the square root of the number of calls: sampling error."""
-APART: Final = 1.5
-"""Streams of different communicators end at least this many times further apart."""
 _NEVER: Final = np.inf
 _SENDRECV: Final = TYPES.index("SendRecv")
 
@@ -131,7 +129,7 @@ def _found(
         ranks,
         max([world_size or 0, *(rank + 1 for rank in ranks)]),
         distance,
-        lambda count: APART * (ALIKE + CHANCE / np.sqrt(count)) * usual,
+        usual,
     )
     known = {index for group in regular for index in group}
     left = [index for index in range(len(queues)) if index not in known]

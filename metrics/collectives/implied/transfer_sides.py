@@ -142,6 +142,8 @@ def _directions(
     calls: Sequence[Calls], rows: Sequence[I64], waited: Sequence[Bool]
 ) -> tuple[Bool, Bool] | None:
     """Return which calls of either side are receives; None where it is not told."""
+    if len(rows[0]) == len(rows[1]):  # both may wait for something else too
+        waited = [waited[0] & ~waited[1], waited[1] & ~waited[0]]
     one, other = (int(mine.sum()) for mine in waited)
     if max(one, other) >= FEWEST and max(one, other) >= ONE_SIDED * (one + other):
         whole = [np.full(len(mine), one > other) for mine in rows]

@@ -68,8 +68,8 @@ class GroupMatch:
     ``rows`` is int64 [n, m]: the row in that member's `Calls`, -1 where it has no such call.
     ``level`` is 1 to 4, ``confidence`` LOW, MEDIUM or HIGH, ``step`` the step id or -1.
     ``agrees`` marks instances of one type, dtype and size; ``overlap`` those whose last start is
-    not after the first end on one clock (1 yes, 0 no, -1 not all members present). ``in_step`` marks
-    instances that are LOW only because their members, which end together, may be several
+    not after the first end on one clock (1 yes, 0 no, -1 not all members present). ``in_step``
+    marks those that are LOW only because their members, which end together, may be several
     communicators: these advance alike, as if they were one.
     """
 
