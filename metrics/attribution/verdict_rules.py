@@ -56,18 +56,25 @@ class Rules:
         costs = self._candidates()
         share = ladder.loss_ratio
         agreement = self._agreement(costs)
-        if share < self.context.materiality:
-            return self._immaterial(share)
-        if ladder.shares.min() < -MAX_NEGATIVE:
+        # What shortens the step hides what prolongs it: their sum may be small.
+        shorter = -float(ladder.differences.mean(axis=1).min()) / float(ladder.rungs[6].mean())
+        if shorter > max(self.context.materiality, MAX_NEGATIVE * share):
             why = (
                 "giving differences back one after another makes steps shorter: the replay does "
                 "not follow the schedule of this job"
             )
             return replace(self._inconclusive(why, agreement), also=self._costs_alone(why))
+        if share < self.context.materiality:
+            return self._immaterial(f"all differences together cost {max(share, 0):.2%} of a step")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
         order = np.argsort(-of_loss)
         # Delays that all hosts have alike win where they dominate; they never count against others.
         common = ladder.common_host_ns / ladder.loss_ns
+        if share * max(common, 1 - common) < self.context.materiality:
+            return self._immaterial(
+                f"what all hosts have in common costs {share * common:.2%} of a step and all else "
+                f"{share * (1 - common):.2%}"
+            )
         if share * (1 - common) < self.context.materiality or (
             common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
         ):
@@ -211,16 +218,14 @@ class Rules:
             level = 0
         return LEVELS[level]
 
-    def _immaterial(self, share: float) -> Verdict:
+    def _immaterial(self, costs: str) -> Verdict:
         waits = self._missing_waits()
         if waits is not None:
             return self._inconclusive(waits)
-        why = (
-            f"all differences together cost {max(share, 0):.2%} of a step, less than "
-            f"{self.context.materiality:.2g} of it"
-        )
+        why = f"{costs}, less than {self.context.materiality:.2g} of it"
         level = LEVELS[0] if self.ladder.job.num_steps < 2 or self.context.left_out else LEVELS[1]
-        if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not self.context.missing:
+        capped = self.context.missing or self.context.names_only
+        if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
