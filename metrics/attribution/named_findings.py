@@ -138,8 +138,11 @@ class Namer:
         for one in found:
             self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
         first = found[0] if found else None
-        other = found[1].gain if len(found) > 1 else 0.0
-        if first and first.gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
+        # What all hosts have in common counts for and against nobody.
+        whole = 1 - self.ladder.common_host_ns / self.ladder.loss_ns
+        gain = first.gain / whole if first else 0.0
+        other = found[1].gain / whole if len(found) > 1 else 0.0
+        if first and gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
             steps = ", ".join(str(step) for step in (first.steps or ())[:8])
             why = (
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
@@ -148,7 +151,6 @@ class Namer:
             return Finding("occasional_worker", why, first, self._saves(first.gain))
         if is_work:
             return self._uneven(cap=1)
-        gain = first.gain if first else 0.0
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
         even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
