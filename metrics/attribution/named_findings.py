@@ -22,6 +22,8 @@ MAX_JITTER_CV: Final = 0.02
 """Scatter of whole steps below which no lengths of sequences are behind it."""
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
 MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
+SAME_FACTOR: Final = 0.7
+"""Slow stages of one host exceed the others by at least this share of what the slowest does."""
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
 FEW: Final = 0.03
@@ -68,12 +70,41 @@ class Namer:
     def _stage(self, share: float) -> Finding:
         one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")
         if one is None:
-            return Finding("", "stages differ, and no single one of them explains it")
+            node = self._node_of_stages(share)
+            return node or Finding("", "stages differ, and no single one of them explains it")
         why = f"stage {one.stage} computes {_times(one.factor)} the time of the other stages"
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is one rank, so that a slow device would look the same"
         return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
+
+    def _node_of_stages(self, share: float) -> Finding | None:
+        """Several stages that are slow by one factor, and are all that one host has."""
+        # One slow stage of two gains little alone: the other keeps the pipeline waiting.
+        excess = [(one.factor or 1.0) - 1 for one in self.gains.stages]
+        least = SAME_FACTOR * max(excess, default=0.0)
+        slow = [
+            one for one, more in zip(self.gains.stages, excess, strict=True) if more >= least > 0
+        ]
+        if len(slow) < 2:
+            return None
+        ranks = sorted(rank for one in slow for rank in one.ranks)
+        hosts = self.ladder.job.hosts
+        named = {hosts[rank] for rank in ranks}
+        members = [r for r in np.unique(self.ladder.job.table.rank).tolist() if hosts[r] in named]
+        if len(named) != 1 or "" in named or members != ranks or len(set(hosts)) < 2:
+            return None
+        one = self.gains.stages_alike(ranks)
+        host = named.pop()
+        self.shown[f"host {host}"] = one.gain
+        if one.gain < OWN_SHARE * share:
+            return None
+        why = (
+            f"all {len(ranks)} ranks of host {host} compute {_times(one.factor)} the time of the "
+            "others; they are whole stages, so that more work would look the same"
+        )
+        suspect = replace(one, host=host)
+        return Finding("slow_node", why, suspect, self._saves(one.gain), cap=1)
 
     def _worker(self, share: float) -> Finding:
         experts = self._experts()

@@ -117,7 +117,7 @@ class JobFacts:
         named, groups = implied.applied(inputs, self._table.groups)
         from ccltui.metrics.collectives.implied.transfer_sides import with_sides  # noqa: PLC0415 - rarely needed
 
-        told = with_sides(named, groups, self.ranks.__getitem__)
+        told = with_sides(named, groups, streams, self.ranks.__getitem__)
         return tuple(told), with_dimensions(groups, self.degrees, self.world_size)
 
     def _with_foreign_groups(

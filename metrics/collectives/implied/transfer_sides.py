@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.calls import Calls
@@ -36,6 +37,7 @@ _SENDRECV: Final = TYPES.index("SendRecv")
 def with_sides(
     inputs: Sequence[MatchInput],
     groups: Sequence[CommGroup],
+    streams: Mapping[str, I64],
     facts_of: Callable[[str], RankFacts],
 ) -> list[MatchInput]:
     """Return the calls with transfers of inferred pairs of ranks as sends and receives.
@@ -43,6 +45,7 @@ def with_sides(
     Args:
         inputs: The calls of each rank, with inferred groups.
         groups: All communicators that the calls index.
+        streams: Stream of each call, by label.
         facts_of: Returns what depends on one trace, by label.
     """
     waits: dict[int, Bool] = {}
@@ -61,7 +64,11 @@ def with_sides(
             untold.append(pair)
         else:
             told[pair] = found
-    told |= {pair: found for pair in untold if (found := _opposite(pair, told, untold))}
+    roles = _roles(inputs, streams, told)
+    for pair in untold:
+        found = _by_role(inputs, streams, pair, roles) or _opposite(pair, told, untold)
+        if found is not None:
+            told[pair] = found
     kinds = [item.calls.kind.copy() for item in inputs]
     for pair, found in told.items():
         for index, mine, receives in zip(pair.sides, pair.rows, found, strict=True):
@@ -91,6 +98,37 @@ def _pairs(inputs: Sequence[MatchInput], groups: Sequence[CommGroup]) -> list[_P
         if all(map(len, rows)):
             found.append(_Pair((one, other), (rows[0], rows[1])))
     return found
+
+
+def _roles(
+    inputs: Sequence[MatchInput],
+    streams: Mapping[str, I64],
+    told: Mapping[_Pair, tuple[Bool, Bool]],
+) -> dict[int, set[bool]]:
+    """Return by stream whether its transfers are receives: ranks number their streams alike."""
+    found: dict[int, set[bool]] = {}
+    for pair, sides in told.items():
+        for index, rows, receives in zip(pair.sides, pair.rows, sides, strict=True):
+            for stream in distinct_values(streams[inputs[index].label][rows]).tolist():
+                found.setdefault(stream, set()).update(distinct_values(receives).tolist())
+    return found
+
+
+def _by_role(
+    inputs: Sequence[MatchInput],
+    streams: Mapping[str, I64],
+    pair: _Pair,
+    roles: Mapping[int, set[bool]],
+) -> tuple[Bool, Bool] | None:
+    """Return the direction of a pair whose streams have one role each with other ranks."""
+    sides = []
+    for index, rows in zip(pair.sides, pair.rows, strict=True):
+        own = streams[inputs[index].label][rows]
+        role = roles.get(int(own[0]), set())
+        if (own != own[0]).any() or len(role) != 1:
+            return None
+        sides.append(np.full(len(rows), next(iter(role))))
+    return (sides[0], sides[1]) if sides[0][0] != sides[1][0] else None
 
 
 def _opposite(
