@@ -120,17 +120,14 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
-            saves = self.gains.saved_ns(one.ranks)
-            if saves < OWN_SHARE * self._saves(share):
-                return Finding("", f"{why}, and gaps of its host would take most of that time")
-            return Finding("slow_worker", why, one, saves)
+            return self._unless_hosts_take_it("slow_worker", why, one, share)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
                 why = f"ranks {names} compute {_times(few.factor)} as long as their like"
-                return Finding("slow_worker", why, few, self.gains.saved_ns(few.ranks))
+                return self._unless_hosts_take_it("slow_worker", why, few, share)
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
 
@@ -153,7 +150,15 @@ class Namer:
             return None
         times = _times(one.factor)
         why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
-        return Finding("slow_node", why, replace(one, host=host), self.gains.saved_ns(one.ranks))
+        return self._unless_hosts_take_it("slow_node", why, replace(one, host=host), share)
+
+    def _unless_hosts_take_it(self, verdict: str, why: str, one: Suspect, share: float) -> Finding:
+        """Return the finding on slow ranks, none where repairing them would save little."""
+        saves = self.gains.saved_ns(one.ranks)
+        if saves < OWN_SHARE * self._saves(share):
+            whose = "its host" if len(one.ranks) == 1 else "their hosts"
+            return Finding("", f"{why}, and gaps of {whose} would take most of that time")
+        return Finding(verdict, why, one, saves)
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures

@@ -190,6 +190,12 @@ class Rules:
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
                 "ranks do the same work is not known"
             )
+        parts = len(job.together)
+        if self.context.names_only and parts > 1:
+            return (
+                f"no file names a communicator, and those that are told apart leave {parts} sets "
+                "of ranks that never wait for each other: some are not told"
+            )
         places = ladder.targets.place[np.unique(job.table.rank)]
         if job.stages.count < 2 and np.bincount(places).max() < 2:
             return "no two ranks run the same program, and there is no pipeline"
@@ -284,8 +290,11 @@ class Rules:
         if self.context.missing:
             ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
             asked.append(f"the trace of rank {ranks}")
-        if job.table.unlinked > MAX_UNLINKED or (
-            _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
+        apart = self.context.names_only and len(job.together) > 1
+        if (
+            apart
+            or job.table.unlinked > MAX_UNLINKED
+            or _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
         ):
             asked.append(
                 "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes"
