@@ -115,18 +115,16 @@ def test_transfers_between_stages_are_pairs_of_a_sender_and_a_receiver() -> None
 def of_a_mesh(
     calls: int, *, apart_us: float, of: int = 8
 ) -> tuple[list[MatchInput], dict[str, I64]]:
-    """Even and odd ranks as two communicators, which end a few calls ``apart_us`` apart."""
+    """Even and odd ranks of a host as two communicators, which end ``apart_us`` apart or less."""
     rng = np.random.default_rng(17)
     begins = np.cumsum(rng.uniform(9_000, 12_000, calls))
-    ends = np.stack([begins, begins + rng.choice([-1, 1], calls) * apart_us])
+    ends = np.stack([begins, begins + rng.uniform(0.5, 1, calls) * apart_us])
+    held = rng.uniform(40, 90, (of // 2, calls))  # two neighbours advance together
     inputs, streams = [], {}
     for rank in range(of):
-        noise = rng.uniform(0, 3, calls)
-        rows = [
-            Call(end - 40 - 50 * rng.random(), end + more, group=-1)
-            for end, more in zip(ends[rank % 2].tolist(), noise.tolist(), strict=True)
-        ]
-        inputs.append(member(rank, rows))
+        times = zip(ends[rank % 2], held[rank // 2], rng.uniform(0, 3, calls), strict=True)
+        rows = [Call(end - early, end + more, group=-1) for end, early, more in times]
+        inputs.append(member(rank, rows, host="node-0"))
         streams[str(rank)] = np.full(calls, 20)
     return inputs, streams
 
