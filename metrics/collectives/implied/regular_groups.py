@@ -75,7 +75,8 @@ def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I
     """Return the group of each rank in the division with the largest groups that fits.
 
     None of its ends may be further apart than ``limit``, and ``alike`` times those of the division
-    that fits best.
+    that fits best. None where ranks of different groups end as close together: the groups are not
+    told apart.
     """
     found: list[tuple[float, I64]] = []
     for number in _divisions(ranks, size):
@@ -86,7 +87,11 @@ def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I
             found.append((apart, number))
     least = min((apart for apart, _ in found), default=0.0)
     most = alike * max(least, RESOLUTION_NS)
-    return next((number for apart, number in found if apart <= most), None)
+    chosen = next((number for apart, number in found if apart <= most), None)
+    if chosen is None:
+        return None
+    across = distance[chosen[:, np.newaxis] != chosen]
+    return None if (across <= most).any() else chosen
 
 
 def _divisions(ranks: I64, size: int) -> Iterator[I64]:
