@@ -187,7 +187,7 @@ def _directions(
         whole = [np.full(len(mine), one > other) for mine in rows]
         return whole[0], ~whole[1]
     places = [_places(mine, here) for mine, here in zip(calls, rows, strict=True)]
-    if not np.array_equal(*places) or (places[0] < 0).any():
+    if not np.array_equal(places[0], places[1]) or (places[0] < 0).any():
         return None
     more = np.bincount(places[0], waited[0].astype(np.float64) - waited[1])
     all_told = np.bincount(places[0], waited[0] != waited[1])
