@@ -239,11 +239,12 @@ class Namer:
             return Finding("", "transfers are slow, and no single pair or group explains it")
         missing = self.context.missing_of(one)
         if missing:
-            ranks = ", ".join(str(rank) for rank in missing[:8])
-            return Finding(
-                "",
-                f"a group waits together, and rank {ranks} of it is not recorded: it may be late",
+            absent = tuple(str(rank) for rank in missing[:8])
+            why = (
+                f"a group waits together, and rank {', '.join(absent)} of it is not recorded: it "
+                "may be late"
             )
+            return Finding("", why, saves_ns=self._saves(one.gain), absent=absent)
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
         return Finding("slow_link", why, one, self._saves(one.gain))
 

@@ -227,7 +227,7 @@ class Rules:
     def _immaterial(self, costs: str) -> Verdict:
         waits = self._missing_waits()
         if waits is not None:
-            return self._inconclusive(waits)
+            return replace(self._inconclusive(waits.why), also=[("communication", waits)])
         why = f"{costs}, less than {self.context.materiality:.2g} of it"
         level = LEVELS[0] if self.ladder.job.num_steps < 2 or self.context.left_out else LEVELS[1]
         capped = self.context.missing or self.context.names_only
@@ -236,8 +236,8 @@ class Rules:
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
 
-    def _missing_waits(self) -> str | None:
-        """Why nobody can be cleared while ranks of the groups are not recorded."""
+    def _missing_waits(self) -> Finding | None:
+        """Ranks without a file, where nobody can be cleared: the others may wait for them."""
         if not self.context.missing:
             return None
         ladder = self.ladder
@@ -245,11 +245,13 @@ class Rules:
         share = float((1 - free / ladder.rungs[5]).mean())
         if share < self.context.materiality:
             return None
-        ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
-        return (
+        absent = tuple(str(rank) for rank in list(self.context.missing)[:8])
+        why = (
             f"the recorded ranks spend {share:.1%} of the step in collectives together, and rank "
-            f"{ranks} is not recorded: the others may wait for it"
+            f"{', '.join(absent)} is not recorded: the others may wait for it"
         )
+        at_most = float((ladder.rungs[5] - free).mean())
+        return Finding("", why, saves_ns=at_most, absent=absent)
 
     def _inconclusive(self, why: str, agreement: float | None = None) -> Verdict:
         return Verdict(

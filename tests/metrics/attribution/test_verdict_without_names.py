@@ -143,3 +143,20 @@ def test_a_window_that_begins_late_adds_nothing_to_its_first_step(
 
     assert found["verdict"] == "slow_worker", found["why"]
     assert found["culprit"]["ranks"] == ["2"]
+
+
+def test_a_rank_without_a_file_is_a_candidate_where_the_others_wait_together(
+    tmp_path: Path,
+) -> None:
+    spec = replace(
+        BASE, family="dp", dp=4, level="full", damage=(Damage("missing", 2),), faults=slow(2)
+    )
+    found = verdict_of(spec, tmp_path).details
+
+    assert found["verdict"] == "inconclusive"
+    assert found["culprit"] is None
+    (candidate,) = [one for one in found["also"] if one["culprit"]]
+    assert candidate["culprit"]["ranks"] == ["2"]
+    assert candidate["culprit"]["recorded"] is False
+    assert "rank 2 is not recorded" in candidate["why"]
+    assert candidate["saves_ms"] > 0
