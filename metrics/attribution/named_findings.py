@@ -184,7 +184,9 @@ class Namer:
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
                 f"usual in step {steps}"
             )
-            return Finding("occasional_worker", why, first, self._saves(first.gain))
+            # What happened in one step only may have been chance.
+            cap = 2 if len(first.steps or ()) > 1 else 1
+            return Finding("occasional_worker", why, first, self._saves(first.gain), cap=cap)
         if is_work:
             return self._uneven(cap=1)
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB

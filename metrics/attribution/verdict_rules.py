@@ -230,7 +230,9 @@ class Rules:
             return replace(self._inconclusive(waits.why), also=[("communication", waits)])
         why = f"{costs}, less than {self.context.materiality:.2g} of it"
         level = LEVELS[0] if self.ladder.job.num_steps < 2 or self.context.left_out else LEVELS[1]
-        capped = self.context.missing or self.context.names_only
+        # Parts that are each below it may be one that is above.
+        near = self.ladder.loss_ratio >= self.context.materiality
+        capped = self.context.missing or self.context.names_only or near
         if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
         evidence = self._evidence()

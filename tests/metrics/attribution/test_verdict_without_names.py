@@ -160,3 +160,17 @@ def test_a_rank_without_a_file_is_a_candidate_where_the_others_wait_together(
     assert candidate["culprit"]["recorded"] is False
     assert "rank 2 is not recorded" in candidate["why"]
     assert candidate["saves_ms"] > 0
+
+
+@pytest.mark.parametrize(("steps", "most"), [((3,), "medium"), ((1, 3), "high")])
+def test_a_worker_that_was_slow_in_one_step_only_is_never_sure(
+    steps: tuple[int, ...], most: str, tmp_path: Path
+) -> None:
+    fault = Fault("occasional_worker", (3,), 2.3, steps=steps)
+    found = verdict_of(
+        replace(BASE, family="dp", dp=4, level="full", faults=(fault,)), tmp_path
+    ).details
+
+    assert found["verdict"] == "occasional_worker", found["why"]
+    assert found["culprit"]["ranks"] == ["3"]
+    assert found["confidence"] == most
