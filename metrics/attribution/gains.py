@@ -275,13 +275,21 @@ class Gains:
     @cached_property
     def _group_of_ranks(self) -> I64:
         """Group of each instance: the first of the groups of the same ranks, which share links."""
-        group = self.ladder.job.table.group
+        table = self.ladder.job.table
+        groups, example = np.unique(table.group, return_index=True)  # all have the same members
+        of_example = np.full(len(table.group) + 1, -1)
+        of_example[example] = np.arange(len(groups))
+        calls = np.flatnonzero(of_example[table.instance] >= 0)
+        place, rank = of_example[table.instance[calls]], table.rank[table.line[calls]]
+        ranks: list[list[int]] = [[] for _ in groups]
+        for one, member in zip(place.tolist(), rank.tolist(), strict=True):
+            ranks[one].append(member)
         first: dict[tuple[int, ...], int] = {}
-        same = {
-            one: first.setdefault(self._members(group == one), one)
-            for one in np.unique(group[group >= 0]).tolist()
-        }
-        return np.array([same.get(one, one) for one in group.tolist()], np.int64)
+        same = [
+            first.setdefault(tuple(sorted(members)), int(group)) if group >= 0 else -1
+            for group, members in zip(groups, ranks, strict=True)
+        ]
+        return np.array(same, np.int64)[np.searchsorted(groups, table.group)]
 
     def _members(self, mine: Bool) -> tuple[int, ...]:
         table = self.ladder.job.table
