@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.demo.planted import JobSpec, write_planted
+from ccltui.demo.planted import JobSpec, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Damage, Fault
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
@@ -174,3 +174,11 @@ def test_a_worker_that_was_slow_in_one_step_only_is_never_sure(
     assert found["verdict"] == "occasional_worker", found["why"]
     assert found["culprit"]["ranks"] == ["3"]
     assert found["confidence"] == most
+
+
+def test_passes_of_different_sizes_are_no_long_sequences(tmp_path: Path) -> None:
+    # ragged windows of a sharded job: its first pass of each step has fewer kernels than the others
+    found = verdict_of(random_spec(67270), tmp_path).details
+
+    assert found["verdict"] != "uneven_microbatches"
+    assert abs(found["evidence"]["r_FB"]) < 0.9
