@@ -181,4 +181,3 @@ def test_passes_of_different_sizes_are_no_long_sequences(tmp_path: Path) -> None
     found = verdict_of(random_spec(67270), tmp_path).details
 
     assert found["verdict"] != "uneven_microbatches"
-    assert abs(found["evidence"]["r_FB"]) < 0.9
