@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo.planted import JobSpec, random_spec, write_planted
-from ccltui.demo.planted.job_spec import Damage, Fault
+from ccltui.demo.planted.job_spec import Damage, Fault, Level
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -128,7 +128,7 @@ def test_hosts_that_all_hold_their_devices_up_do_not_hide_a_slow_step(tmp_path: 
 
 @pytest.mark.parametrize("level", ["full", "names", "no_host"])
 def test_a_window_that_begins_late_adds_nothing_to_its_first_step(
-    level: str, tmp_path: Path
+    level: Level, tmp_path: Path
 ) -> None:
     spec = replace(
         BASE,
