@@ -211,7 +211,12 @@ def _candidates(results: Results) -> list[Finding]:
         saves, culprit = other.get("saves_ms"), other.get("culprit")
         cost = "" if saves is None else f", {saves:.4g} ms a step"
         text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
-        place = _place_of(results, culprit) if culprit else None
+        is_here = bool(culprit) and culprit.get("recorded", True)
+        if culprit and not is_here:
+            most = "" if saves is None else f", at most {saves:.4g} ms a step"
+            who = ", ".join(culprit["ranks"][:4])
+            text = f"Also possible: the others wait for rank {who}, which is not recorded{most}."
+        place = _place_of(results, culprit) if is_here else None
         found.append(Finding(text, "verdict", f"also.{number}", saves, evidence=place))
     return found
 

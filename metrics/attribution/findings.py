@@ -16,6 +16,7 @@ class Finding:
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
     ``saves_ns`` is what setting it back saves, ``cap`` the highest confidence that it may have.
+    ``absent`` are ranks without a file that the others may wait for.
     """
 
     verdict: str
@@ -24,6 +25,7 @@ class Finding:
     saves_ns: float | None = None
     cap: int = 2
     hosts_cause: str | None = None
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

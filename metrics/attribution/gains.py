@@ -15,7 +15,7 @@ import numpy as np
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.attribution.unit_targets import STANDARD_ERRORS
-from ccltui.parsers.array_types import F64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 MAX_SUSPECTS: Final = 6
 """So many of those with most excess are set back, one at a time."""
@@ -54,6 +54,9 @@ class Gains:
     @cached_property
     def stages(self) -> list[Suspect]:
         """Every stage, with the work that it has beyond the others shared out over all of them."""
+        return _ordered(self._stages())
+
+    def _stages(self) -> list[Suspect]:
         job, targets = self.ladder.job, self.ladder.targets
         place = targets.place[job.worker]
         found = []
@@ -69,7 +72,25 @@ class Gains:
             ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
             factor = _ratio(targets.stage[mine].sum(), others[mine].sum())
             found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
-        return _ordered(found)
+        return found
+
+    def stages_alike(self, ranks: Sequence[int]) -> Suspect:
+        """Return the gain of all stages of some ranks at the mean of the other stages."""
+        job, targets = self.ladder.job, self.ladder.targets
+        mine = np.isin(job.worker, list(ranks))
+        target = targets.stage.copy()
+        for kind in np.unique(targets.kind):
+            alike = targets.kind == kind
+            place = targets.place[job.worker]
+            others = [
+                targets.stage[alike & ~mine & (place == one)][0]
+                for one in np.unique(place[alike & ~mine])
+            ]
+            if others:
+                target[alike & mine] = float(np.median(others))
+        ends = job.replay.ends(job.segments(target), targets.transfer)
+        factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
+        return Suspect(self._gain(1, ends), factor, ranks=tuple(ranks))
 
     def _part(self, stage: int, others: F64) -> F64:
         """What each unit takes over of the work of a stage that exceeds that of the others."""
@@ -228,7 +249,7 @@ class Gains:
         if not len(own):
             return []
         pair = np.sort(table.pair, axis=1)
-        key = np.stack([table.group, pair[:, 0], pair[:, 1]])
+        key = np.stack([self._group_of_ranks, pair[:, 0], pair[:, 1]])
         keys, number = np.unique(key, axis=1, return_inverse=True)
         number = number.reshape(-1)
         excess = np.bincount(number, weights=own - targets.transfer)
@@ -250,6 +271,25 @@ class Gains:
                 )
             )
         return _ordered(found)
+
+    @cached_property
+    def _group_of_ranks(self) -> I64:
+        """Group of each instance: the first of the groups of the same ranks, which share links."""
+        table = self.ladder.job.table
+        groups, example = np.unique(table.group, return_index=True)  # all have the same members
+        of_example = np.full(len(table.group) + 1, -1)
+        of_example[example] = np.arange(len(groups))
+        calls = np.flatnonzero(of_example[table.instance] >= 0)
+        place, rank = of_example[table.instance[calls]], table.rank[table.line[calls]]
+        ranks: list[list[int]] = [[] for _ in groups]
+        for one, member in zip(place.tolist(), rank.tolist(), strict=True):
+            ranks[one].append(member)
+        first: dict[tuple[int, ...], int] = {}
+        same = [
+            first.setdefault(tuple(sorted(members)), int(group)) if group >= 0 else -1
+            for group, members in zip(groups, ranks, strict=True)
+        ]
+        return np.array(same, np.int64)[np.searchsorted(groups, table.group)]
 
     def _members(self, mine: Bool) -> tuple[int, ...]:
         table = self.ladder.job.table

@@ -119,6 +119,9 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
 def culprit_of(ladder: Ladder, finding: Finding) -> dict[str, Any] | None:
     """Return who is to blame, None where nobody is."""
     one = finding.suspect
+    if one is None and finding.absent:
+        keys = ("stage", "group", "pair", "host", "steps", "factor")
+        return {"ranks": list(finding.absent), **dict.fromkeys(keys), "recorded": False}
     if one is None:
         return None
     labels = ladder.job.labels
@@ -130,4 +133,5 @@ def culprit_of(ladder: Ladder, finding: Finding) -> dict[str, Any] | None:
         "host": one.host,
         "steps": None if one.steps is None else list(one.steps),
         "factor": one.factor,
+        "recorded": True,
     }

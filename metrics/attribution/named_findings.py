@@ -22,6 +22,8 @@ MAX_JITTER_CV: Final = 0.02
 """Scatter of whole steps below which no lengths of sequences are behind it."""
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
 MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
+SAME_FACTOR: Final = 0.7
+"""Slow stages of one host exceed the others by at least this share of what the slowest does."""
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
 FEW: Final = 0.03
@@ -68,12 +70,41 @@ class Namer:
     def _stage(self, share: float) -> Finding:
         one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")
         if one is None:
-            return Finding("", "stages differ, and no single one of them explains it")
+            node = self._node_of_stages(share)
+            return node or Finding("", "stages differ, and no single one of them explains it")
         why = f"stage {one.stage} computes {_times(one.factor)} the time of the other stages"
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is one rank, so that a slow device would look the same"
         return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
+
+    def _node_of_stages(self, share: float) -> Finding | None:
+        """Several stages that are slow by one factor, and are all that one host has."""
+        # One slow stage of two gains little alone: the other keeps the pipeline waiting.
+        excess = [(one.factor or 1.0) - 1 for one in self.gains.stages]
+        least = SAME_FACTOR * max(excess, default=0.0)
+        slow = [
+            one for one, more in zip(self.gains.stages, excess, strict=True) if more >= least > 0
+        ]
+        if len(slow) < 2:
+            return None
+        ranks = sorted(rank for one in slow for rank in one.ranks)
+        hosts = self.ladder.job.hosts
+        named = {hosts[rank] for rank in ranks}
+        members = [r for r in np.unique(self.ladder.job.table.rank).tolist() if hosts[r] in named]
+        if len(named) != 1 or "" in named or members != ranks or len(set(hosts)) < 2:
+            return None
+        one = self.gains.stages_alike(ranks)
+        host = named.pop()
+        self.shown[f"host {host}"] = one.gain
+        if one.gain < OWN_SHARE * share:
+            return None
+        why = (
+            f"all {len(ranks)} ranks of host {host} compute {_times(one.factor)} the time of the "
+            "others; they are whole stages, so that more work would look the same"
+        )
+        suspect = replace(one, host=host)
+        return Finding("slow_node", why, suspect, self._saves(one.gain), cap=1)
 
     def _worker(self, share: float) -> Finding:
         experts = self._experts()
@@ -89,17 +120,14 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
-            saves = self.gains.saved_ns(one.ranks)
-            if saves < OWN_SHARE * self._saves(share):
-                return Finding("", f"{why}, and gaps of its host would take most of that time")
-            return Finding("slow_worker", why, one, saves)
+            return self._unless_hosts_take_it("slow_worker", why, one, share)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
                 why = f"ranks {names} compute {_times(few.factor)} as long as their like"
-                return Finding("slow_worker", why, few, self.gains.saved_ns(few.ranks))
+                return self._unless_hosts_take_it("slow_worker", why, few, share)
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
 
@@ -122,7 +150,15 @@ class Namer:
             return None
         times = _times(one.factor)
         why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
-        return Finding("slow_node", why, replace(one, host=host), self.gains.saved_ns(one.ranks))
+        return self._unless_hosts_take_it("slow_node", why, replace(one, host=host), share)
+
+    def _unless_hosts_take_it(self, verdict: str, why: str, one: Suspect, share: float) -> Finding:
+        """Return the finding on slow ranks, none where repairing them would save little."""
+        saves = self.gains.saved_ns(one.ranks)
+        if saves < OWN_SHARE * self._saves(share):
+            whose = "its host" if len(one.ranks) == 1 else "their hosts"
+            return Finding("", f"{why}, and gaps of {whose} would take most of that time")
+        return Finding(verdict, why, one, saves)
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -138,17 +174,21 @@ class Namer:
         for one in found:
             self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
         first = found[0] if found else None
-        other = found[1].gain if len(found) > 1 else 0.0
-        if first and first.gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
+        # What all hosts have in common counts for and against nobody.
+        whole = 1 - self.ladder.common_host_ns / self.ladder.loss_ns
+        gain = first.gain / whole if first else 0.0
+        other = found[1].gain / whole if len(found) > 1 else 0.0
+        if first and gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
             steps = ", ".join(str(step) for step in (first.steps or ())[:8])
             why = (
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
                 f"usual in step {steps}"
             )
-            return Finding("occasional_worker", why, first, self._saves(first.gain))
+            # What happened in one step only may have been chance.
+            cap = 2 if len(first.steps or ()) > 1 else 1
+            return Finding("occasional_worker", why, first, self._saves(first.gain), cap=cap)
         if is_work:
             return self._uneven(cap=1)
-        gain = first.gain if first else 0.0
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
         even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
@@ -201,11 +241,12 @@ class Namer:
             return Finding("", "transfers are slow, and no single pair or group explains it")
         missing = self.context.missing_of(one)
         if missing:
-            ranks = ", ".join(str(rank) for rank in missing[:8])
-            return Finding(
-                "",
-                f"a group waits together, and rank {ranks} of it is not recorded: it may be late",
+            absent = tuple(str(rank) for rank in missing[:8])
+            why = (
+                f"a group waits together, and rank {', '.join(absent)} of it is not recorded: it "
+                "may be late"
             )
+            return Finding("", why, saves_ns=self._saves(one.gain), absent=absent)
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
         return Finding("slow_link", why, one, self._saves(one.gain))
 

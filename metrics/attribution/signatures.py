@@ -40,10 +40,23 @@ class Signatures:
             mine = units.type == kind
             table = np.full((*shape, int(units.number[mine].max()) + 1), np.nan)
             place = self.job.worker[mine], self.job.step[mine], units.number[mine]
-            table[place] = self.job.unit_ns[mine]
+            table[place] = self._relative_ns[mine]
             found.append(table)
         least = min(one.shape[2] for one in found)
         return found[0][:, :, :least], found[1][:, :, :least]
+
+    @cached_property
+    def _relative_ns(self) -> F64:
+        """Time of each unit over what is typical of it on all lines of its program, times the mean.
+
+        A pass that always has more kernels than the others has no longer sequences for that.
+        """
+        own, typical = self.job.unit_ns, self.job.profile_ns
+        known = typical > 0
+        mean = np.bincount(self.job.units.type[known], typical[known], minlength=WHOLE + 2)
+        count = np.bincount(self.job.units.type[known], minlength=WHOLE + 2)
+        usual = (mean / np.maximum(count, 1))[self.job.units.type]
+        return np.where(known, own * usual / np.where(known, typical, 1), own)
 
     @property
     def num_micro_batches(self) -> int:

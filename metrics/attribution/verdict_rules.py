@@ -56,18 +56,25 @@ class Rules:
         costs = self._candidates()
         share = ladder.loss_ratio
         agreement = self._agreement(costs)
-        if share < self.context.materiality:
-            return self._immaterial(share)
-        if ladder.shares.min() < -MAX_NEGATIVE:
+        # What shortens the step hides what prolongs it: their sum may be small.
+        shorter = -float(ladder.differences.mean(axis=1).min()) / float(ladder.rungs[6].mean())
+        if shorter > max(self.context.materiality, MAX_NEGATIVE * share):
             why = (
                 "giving differences back one after another makes steps shorter: the replay does "
                 "not follow the schedule of this job"
             )
             return replace(self._inconclusive(why, agreement), also=self._costs_alone(why))
+        if share < self.context.materiality:
+            return self._immaterial(f"all differences together cost {max(share, 0):.2%} of a step")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
         order = np.argsort(-of_loss)
         # Delays that all hosts have alike win where they dominate; they never count against others.
         common = ladder.common_host_ns / ladder.loss_ns
+        if share * max(common, 1 - common) < self.context.materiality:
+            return self._immaterial(
+                f"what all hosts have in common costs {share * common:.2%} of a step and all else "
+                f"{share * (1 - common):.2%}"
+            )
         if share * (1 - common) < self.context.materiality or (
             common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
         ):
@@ -183,6 +190,12 @@ class Rules:
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
                 "ranks do the same work is not known"
             )
+        parts = len(job.together)
+        if self.context.names_only and parts > 1:
+            return (
+                f"no file names a communicator, and those that are told apart leave {parts} sets "
+                "of ranks that never wait for each other: some are not told"
+            )
         places = ladder.targets.place[np.unique(job.table.rank)]
         if job.stages.count < 2 and np.bincount(places).max() < 2:
             return "no two ranks run the same program, and there is no pipeline"
@@ -211,22 +224,22 @@ class Rules:
             level = 0
         return LEVELS[level]
 
-    def _immaterial(self, share: float) -> Verdict:
+    def _immaterial(self, costs: str) -> Verdict:
         waits = self._missing_waits()
         if waits is not None:
-            return self._inconclusive(waits)
-        why = (
-            f"all differences together cost {max(share, 0):.2%} of a step, less than "
-            f"{self.context.materiality:.2g} of it"
-        )
+            return replace(self._inconclusive(waits.why), also=[("communication", waits)])
+        why = f"{costs}, less than {self.context.materiality:.2g} of it"
         level = LEVELS[0] if self.ladder.job.num_steps < 2 or self.context.left_out else LEVELS[1]
-        if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not self.context.missing:
+        # Parts that are each below it may be one that is above.
+        near = self.ladder.loss_ratio >= self.context.materiality
+        capped = self.context.missing or self.context.names_only or near
+        if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
 
-    def _missing_waits(self) -> str | None:
-        """Why nobody can be cleared while ranks of the groups are not recorded."""
+    def _missing_waits(self) -> Finding | None:
+        """Ranks without a file, where nobody can be cleared: the others may wait for them."""
         if not self.context.missing:
             return None
         ladder = self.ladder
@@ -234,11 +247,13 @@ class Rules:
         share = float((1 - free / ladder.rungs[5]).mean())
         if share < self.context.materiality:
             return None
-        ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
-        return (
+        absent = tuple(str(rank) for rank in list(self.context.missing)[:8])
+        why = (
             f"the recorded ranks spend {share:.1%} of the step in collectives together, and rank "
-            f"{ranks} is not recorded: the others may wait for it"
+            f"{', '.join(absent)} is not recorded: the others may wait for it"
         )
+        at_most = float((ladder.rungs[5] - free).mean())
+        return Finding("", why, saves_ns=at_most, absent=absent)
 
     def _inconclusive(self, why: str, agreement: float | None = None) -> Verdict:
         return Verdict(
@@ -279,8 +294,11 @@ class Rules:
         if self.context.missing:
             ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
             asked.append(f"the trace of rank {ranks}")
-        if job.table.unlinked > MAX_UNLINKED or (
-            _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
+        apart = self.context.names_only and len(job.together) > 1
+        if (
+            apart
+            or job.table.unlinked > MAX_UNLINKED
+            or _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
         ):
             asked.append(
                 "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes"

@@ -191,6 +191,8 @@ def step_of_work(
     Work with a launch record belongs to the step whose marker covers the launch. Other work is
     assigned by its start: the device part of a step begins with the first work that the step is
     known to have launched (with the marker, for the first step), and ends where the next begins.
+    Where only what each stream ran first has no launch record, it was launched before the recording
+    began and belongs to no step.
 
     Args:
         trace: the columns of the rank.
@@ -207,7 +209,7 @@ def step_of_work(
         return StepWork((), index, uncorrelated, nothing, nothing)
     index = covering(steps, launched).astype(np.int32)
     start, end = _extents(gpu, index, len(steps))
-    if uncorrelated.any():
+    if uncorrelated.any() and not _is_backlog(gpu, uncorrelated):
         index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
         start, end = _extents(gpu, index, len(steps))
     return StepWork(steps, index, uncorrelated, start, end)
@@ -219,6 +221,20 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     ends = np.array([step.end_ns for step in steps], np.int64)
     index = np.searchsorted(starts, times_ns, side="right") - 1
     return np.where((index >= 0) & (times_ns < ends.take(index)), index, OUTSIDE)
+
+
+def _is_backlog(gpu: Events, uncorrelated: Bool) -> bool:
+    """Whether on each stream work without a launch record comes before all work with one.
+
+    A stream runs its work in the order of the launches.
+    """
+    track = np.maximum(gpu.track, 0)
+    count = int(track.max(initial=0)) + 1
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, track[~uncorrelated], gpu.start_ns[~uncorrelated])
+    without = track[uncorrelated]
+    known = first[without] < np.iinfo(np.int64).max
+    return bool(known.all() and (gpu.start_ns[uncorrelated] < first[without]).all())
 
 
 def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:

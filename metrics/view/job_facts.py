@@ -115,7 +115,10 @@ class JobFacts:
         if implied is None:
             return inputs, self._stated_groups
         named, groups = implied.applied(inputs, self._table.groups)
-        return tuple(named), with_dimensions(groups, self.degrees, self.world_size)
+        from ccltui.metrics.collectives.implied.transfer_sides import with_sides  # noqa: PLC0415 - rarely needed
+
+        told = with_sides(named, groups, streams, self.ranks.__getitem__)
+        return tuple(told), with_dimensions(groups, self.degrees, self.world_size)
 
     def _with_foreign_groups(
         self, inputs: tuple[MatchInput, ...]

@@ -16,7 +16,7 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import row_all, stable_order, unique_inverse
 from ccltui.metrics.attribution.lines.stage_order import Stages
 from ccltui.metrics.attribution.lines.step_lines import StepLines
-from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, Matches, MatchInput
+from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
 from ccltui.parsers.array_types import I8, I64, Bool
 
@@ -192,10 +192,11 @@ class _Instances:
             members = np.stack(
                 [self.found[i][rows[:, column]] for column, i in enumerate(inputs)], axis=1
             )
-            sure = match.confidence[match.usable] > LOW
+            # Communicators in step, taken for one, keep their members waiting as one does.
+            sure = ((match.confidence > LOW) | match.in_step)[match.usable]
             kept = self._in_one_step(members)
             self.is_low[members[kept & ~sure].ravel()] = True
-            kept &= sure | (match.confidence[match.usable] >= MEDIUM)
+            kept &= sure
             # Without sizes, calls at one place in their program are of one size.
             size = calls.message_bytes[rows[:, 0]]
             size = np.where(size >= 0, size, -2 - self.ordinal[members[:, 0]])

@@ -137,7 +137,7 @@ class JobLines:
         return np.where(following, np.concatenate(([0], ends[:-1])), begins)
 
     @cached_property
-    def _together(self) -> list[I64]:
+    def together(self) -> list[I64]:
         """Ranks that collectives and transfers connect to each other."""
         table = self.table
         linked = np.flatnonzero(table.instance >= 0)
@@ -167,7 +167,7 @@ class JobLines:
         if not self.has_clock:
             first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
             found = np.zeros(self.num_steps)
-            for ranks in self._together:
+            for ranks in self.together:
                 mine = np.isin(self.table.rank, ranks)
                 for i in range(self.num_steps):
                     typical = np.max if first[i] else np.median

@@ -209,7 +209,10 @@ def _turn(counts: _LabelCounts, piece: _Piece, sizes: PassSizes, forward_share: 
 
 
 def labelled_units(labels: I8) -> list[Unit]:
-    """Return the units of a line without a pipeline: runs of labels, or the whole step as one."""
+    """Return the units of a line without a pipeline: runs of labels, or the whole step as one.
+
+    A line may begin with the optimizer, where steps were found by the period of calls.
+    """
     size = len(labels)
     whole = [Unit(0, size, WHOLE, 0)] if size else []
     known = np.flatnonzero(labels)
@@ -222,8 +225,9 @@ def labelled_units(labels: I8) -> list[Unit]:
     if len(edges) > MAX_RUNS:
         return whole
     stops = [*edges[1:].tolist(), last + 1]
+    kinds = {IN_FORWARD: FORWARD_PASS, IN_BACKWARD: BACKWARD_PASS}
     parts = [
-        (begin, stop, BACKWARD_PASS if filled[begin] == IN_BACKWARD else FORWARD_PASS)
+        (begin, stop, kinds.get(int(filled[begin]), BETWEEN if begin else HEAD))
         for begin, stop in zip(edges.tolist(), stops, strict=True)
     ]
     return _numbered([*parts, (last + 1, size, TAIL)])

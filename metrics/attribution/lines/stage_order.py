@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,9 @@ def _of_groups(
 def _of_transfers(inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I64]) -> I64:
     """Stages from who sends first: the first transfer to end in a step is forward.
 
-    The first to begin may be a receive of the other direction that was posted ahead.
+    The first to begin may be a receive of the other direction that was posted ahead. Where ranks
+    hold several chunks of the model, the last stage sends to the first too: the first is then the
+    one that sends before it has received.
     """
     above: dict[int, set[int]] = {}
     votes = _first_senders(inputs, pairs, steps)
@@ -91,14 +93,45 @@ def _of_transfers(inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I6
         above.setdefault(destination, set())
     stage = np.full(len(inputs), -1, np.int64)
     fed = {rank for ranks in above.values() for rank in ranks}
-    level = sorted(set(above) - fed) or sorted(above)[:1]  # a ring has no first stage
-    depth = 0
+    starts = sorted(set(above) - fed)
+    begun = _reached(above, starts)
+    if len(begun) < len(above):
+        sends = _sends_first(inputs, pairs, steps)
+        while left := sorted(set(above) - begun, key=lambda rank: (-sends[rank], rank)):
+            starts.append(left[0])
+            begun |= _reached(above, left[:1])
+    level, depth = sorted(starts), 0
     while level:
         stage[level] = depth
         following = {rank for one in level for rank in above[one]}
         level = sorted(rank for rank in following if stage[rank] < 0)
         depth += 1
     return stage
+
+
+def _reached(above: Mapping[int, Collection[int]], starts: Collection[int]) -> set[int]:
+    """Ranks that transfers lead to from some ranks, with these."""
+    found, left = set(starts), list(starts)
+    while left:
+        following = set(above[left.pop()]) - found
+        found |= following
+        left += following
+    return found
+
+
+def _sends_first(inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I64]) -> I64:
+    """Steps of each input in which its first transfer to end is a send."""
+    found = np.zeros(len(inputs), np.int64)
+    for index, item in enumerate(inputs):
+        sent = pairs.send_row[pairs.sender == index]
+        received = pairs.recv_row[pairs.receiver == index]
+        row = np.concatenate([sent, received])
+        is_send = np.arange(len(row)) < len(sent)
+        step = steps[index][row]
+        order = np.lexsort((item.calls.end_ns[row], step))
+        first = order[np.flatnonzero(np.diff(step[order], prepend=-2))]
+        found[index] = int(is_send[first].sum())
+    return found
 
 
 def _first_senders(

@@ -14,7 +14,7 @@ import numpy as np
 
 from ccltui.metrics.collectives.matching.p2p import SEND
 from ccltui.metrics.model.calls import Calls, streams_of
-from ccltui.metrics.model.classify import COMM
+from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.model.rank_steps import launch_rows, launch_times
 from ccltui.parsers.array_types import I64, Bool
@@ -22,9 +22,9 @@ from ccltui.parsers.array_types import I64, Bool
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-MAIN_STREAM_SHARE: Final = 0.9
-"""Share of the work in one stream from which that stream alone is the line of the program; copies
-and preparations on side streams then begin at any position."""
+MAIN_STREAM_SHARE: Final = 0.8
+"""Share of the kernel time in one stream from which that stream alone is the line of the program;
+copies and preparations on side streams then begin at any position."""
 SOON_NS: Final = 30_000
 """A kernel that begins this soon after a call ended, on an idle device, waited for it."""
 LONG_GAP_NS: Final = 50_000
@@ -149,15 +149,20 @@ def step_lines(
 
 
 def _line_rows(facts: RankFacts) -> I64:
-    """Rows of ``gpu`` on the line: the work of the main stream, or all work where none is main."""
+    """Rows of ``gpu`` on the line: the work of the main stream, or all work where none is main.
+
+    Copies on other streams are no reason to take all: a copy engine works beside the kernels.
+    """
     gpu = facts.trace.group("gpu")
     rows = np.flatnonzero(facts.classes != COMM)
     if not len(rows):
         return rows
     track = np.maximum(gpu.track.take(rows), 0)
-    weight = np.bincount(track, weights=gpu.dur_ns.take(rows))
+    of_kernels = np.where(facts.classes.take(rows) == MEM, 0, gpu.dur_ns.take(rows))
+    weight = np.bincount(track, weights=of_kernels)
     main = int(weight.argmax())
-    return rows[track == main] if weight[main] >= MAIN_STREAM_SHARE * weight.sum() else rows
+    is_main = weight[main] > 0 and weight[main] >= MAIN_STREAM_SHARE * weight.sum()
+    return rows[track == main] if is_main else rows
 
 
 def _divided(

@@ -173,7 +173,7 @@ def _samples(
     index_of = {item.label: index for index, item in enumerate(part)}
     samples = []
     for match, rows in chosen:
-        some = replace(match, rows=match.rows[evenly(np.flatnonzero(rows))])
+        some = match.where(evenly(np.flatnonzero(rows)))
         end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
         members = np.array([index_of[label] for label in match.labels], np.int64)
         samples.append(_Sample(members, end_deviation(end), end[:, 0], np.zeros(len(end))))

@@ -13,6 +13,13 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.collectives.implied.regular_groups import (
+    ALIKE,
+    APART,
+    CHANCE,
+    RESOLUTION_NS,
+    regular_groups,
+)
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import USUAL
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
@@ -23,20 +30,12 @@ from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
-RESOLUTION_NS: Final = 1_000
-"""Least usual distance of ends, the resolution of times over all ranks."""
 CLOCKS_NS: Final = 20_000
 """Largest error of the clock difference of two hosts that is removed from distances of ends."""
 SAMPLES: Final = 256
 """Number of calls of a stream that are compared, evenly spread."""
 FAR: Final = 8
 """A call whose nearest like call ends this many times the median further away may be missing."""
-ALIKE: Final = 1.4
-"""Ends of a further member may be this many times as far apart as those of known members."""
-CHANCE: Final = 2.0
-"""Added to that ratio, divided by the square root of the number of calls: sampling error."""
-APART: Final = 1.5
-"""Streams of different communicators end at least this many times further apart."""
 _NEVER: Final = np.inf
 _SENDRECV: Final = TYPES.index("SendRecv")
 
@@ -99,7 +98,7 @@ def implied_groups(
     """
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
-    found = _components(queues, _distances(queues, clocks))
+    found = _found(queues, _distances(queues, clocks), inputs, world_size)
     members = [part for one in found for part in _transfers(one)]
     is_single = len(members) == 1 and _is_of_all(members[0], queues, len(taking_part(inputs)))
     if is_single and not also_single:
@@ -114,6 +113,28 @@ def implied_groups(
         ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
         groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING, whole))
     return Implied(tuple(groups), index) if groups else None
+
+
+def _found(
+    queues: Sequence[Queue],
+    distance: F64,
+    inputs: Sequence[MatchInput],
+    world_size: int | None,
+) -> list[list[Queue]]:
+    """Return groups of streams: those of divisions of all ranks, then any others."""
+    ranks = [inputs[queue.owner].rank or 0 for queue in queues]
+    usual = max(_usual(distance), RESOLUTION_NS)
+    regular = regular_groups(
+        queues,
+        ranks,
+        max([world_size or 0, *(rank + 1 for rank in ranks)]),
+        distance,
+        usual,
+    )
+    known = {index for group in regular for index in group}
+    left = [index for index in range(len(queues)) if index not in known]
+    found = [[queues[index] for index in group] for group in regular if len(group) > 1]
+    return found + _components([queues[i] for i in left], distance[np.ix_(left, left)], usual)
 
 
 def _is_of_all(part: Sequence[Queue], queues: Sequence[Queue], num_ranks: int) -> bool:
@@ -151,7 +172,10 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
         chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
         nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
-        inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
+        # The ends of one call differ a little, also those of the first and the last.
+        inside = (time[chosen, np.newaxis] >= first - ONE_CLOCK_NS) & (
+            time[chosen, np.newaxis] <= last + ONE_CLOCK_NS
+        )
         number = inside.sum(axis=0)
         near = (inside & np.isfinite(nearest)).sum(axis=0)
         usual = (number >= FEWEST) & (near >= USUAL * number) & (base == base[index])
@@ -223,34 +247,36 @@ def _nearest_of_all(
     return nearest
 
 
-def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
+def _components(queues: Sequence[Queue], distance: F64, usual: float) -> list[list[Queue]]:
     """Group streams that end together, the closest joined first, one per rank.
 
-    A stream whose ends are at most the limit apart joins the members. A stream up to ``APART``
-    times further apart makes the communicator ambiguous, as does a second stream of one rank:
-    ambiguous groups are dropped.
+    A stream whose ends are at most the limit apart joins the members. Up to ``APART`` times further
+    apart it may be of their communicator or of another that advances in step with it: all such
+    streams are one group. A second stream of one rank in it tells that it is none.
     """
     part = list(range(len(queues)))
     members = {one: [one] for one in part}
     reach = dict.fromkeys(part, 0.0)
     ambiguous: set[int] = set()
+    near: list[tuple[int, int]] = []
     ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
     apart = distance[ones, others]
     number = np.array([len(queue.rows) for queue in queues], np.int64)
     alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
-    usual = max(_usual(distance), RESOLUTION_NS)
     for edge in np.argsort(apart, kind="stable").tolist():
-        pair_of = part[int(ones[edge])], part[int(others[edge])]
-        one, other = pair_of
+        pair = int(ones[edge]), int(others[edge])
+        one, other = part[pair[0]], part[pair[1]]
         if one == other:
             continue
         limit = float(alike[edge]) * max(reach[one], reach[other], usual)
         owners = {queues[i].owner for i in members[one]}
-        clash = bool(owners & {queues[i].owner for i in members[other]})
         if apart[edge] > APART * limit:
             continue
-        if clash or apart[edge] > limit:
-            ambiguous.update(pair_of)
+        if owners & {queues[i].owner for i in members[other]}:
+            ambiguous.update((one, other))
+            continue
+        if apart[edge] > limit:
+            near.append(pair)
             continue
         for i in members[other]:
             part[i] = one
@@ -258,11 +284,36 @@ def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
         reach[one] = max(float(apart[edge]), reach[one], reach[other])
         if other in ambiguous:
             ambiguous.add(one)
+    for one, other in _in_step(members, part, near):
+        ambiguous = {one if root == other else root for root in ambiguous}
+        members[one] += members.pop(other)
     return [
         [queues[i] for i in sorted(here, key=lambda i: queues[i].owner)]
         for root, here in members.items()
-        if len(here) > 1 and root not in ambiguous
+        if len(here) > 1
+        and root not in ambiguous
+        and len({queues[i].owner for i in here}) == len(here)
     ]
+
+
+def _in_step(
+    members: Mapping[int, Sequence[int]], part: Sequence[int], near: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return pairs of groups to join, the second to the first, that streams ``near`` connect."""
+    root = {one: one for one in members}
+
+    def top(one: int) -> int:
+        while root[one] != one:
+            one = root[one]
+        return one
+
+    joined = []
+    for here, there in near:
+        one, other = top(part[here]), top(part[there])
+        if one != other:
+            root[other] = one
+            joined.append((one, other))
+    return joined
 
 
 def _transfers(part: list[Queue]) -> list[list[Queue]]:

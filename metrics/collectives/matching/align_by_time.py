@@ -50,8 +50,13 @@ class ClockDifference:
 
 
 def difference_between(ahead: ClockDifference, other: ClockDifference) -> ClockDifference:
-    """Return how far one clock is ahead of another, given how far both are ahead of a third."""
-    offset = ahead.offset_ns - float(other.of(np.array([ahead.at_ns], np.int64))[0])
+    """Return how far one clock is ahead of another, given how far both are ahead of a third.
+
+    Each lead is stated at times of its own clock: clocks that are half a second apart drift by tens
+    of microseconds in that time.
+    """
+    then = ahead.at_ns - round(ahead.offset_ns) + round(other.offset_ns)
+    offset = ahead.offset_ns - float(other.of(np.array([then], np.int64))[0])
     return ClockDifference(offset, ahead.rate - other.rate, ahead.at_ns)
 
 

@@ -68,7 +68,9 @@ class GroupMatch:
     ``rows`` is int64 [n, m]: the row in that member's `Calls`, -1 where it has no such call.
     ``level`` is 1 to 4, ``confidence`` LOW, MEDIUM or HIGH, ``step`` the step id or -1.
     ``agrees`` marks instances of one type, dtype and size; ``overlap`` those whose last start is
-    not after the first end on one clock (1 yes, 0 no, -1 not all members present).
+    not after the first end on one clock (1 yes, 0 no, -1 not all members present). ``in_step``
+    marks those that are LOW only because their members, which end together, may be several
+    communicators: these advance alike, as if they were one.
     """
 
     group: int
@@ -80,6 +82,7 @@ class GroupMatch:
     step: I64
     agrees: Bool
     overlap: I8
+    in_step: Bool
     missing: tuple[int, ...] = ()  # ranks of the group without a call in any file
     until: I64 | None = None  # as rows, the last kernel, where a collective has several
     whole: bool = True  # False: the group may have members without a file
@@ -100,7 +103,7 @@ class GroupMatch:
 
     def where(self, here: slice | Bool | I64) -> GroupMatch:
         """Select instances by mask, slice or index."""
-        names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
+        names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap", "in_step")
         until = None if self.until is None else self.until[here]
         return replace(self, until=until, **{name: getattr(self, name)[here] for name in names})
 
@@ -288,6 +291,7 @@ def _match_group(
         step=verdict.step[order],
         agrees=verdict.agrees[order],
         overlap=verdict.overlap[order],
+        in_step=verdict.in_step[order],
         missing=tuple(rank for rank in group.ranks if rank not in present) if group else (),
         until=rows_of(line.last) if line.has_pieces else None,
         whole=whole,

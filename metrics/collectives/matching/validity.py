@@ -61,6 +61,7 @@ class Verdict(Struct, frozen=True):
     agrees: Bool
     overlap: I8
     confidence: I8
+    in_step: Bool
     first_start_ns: I64  # earliest start of the members, on the median clock of the group
 
 
@@ -68,7 +69,8 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
     """Test each line for agreement and overlap.
 
     ``stated``: the group's ranks are known. ``several``: they may be more than one communicator;
-    every line is then LOW unless all members once waited for one of them alone.
+    every line is then LOW unless all members once waited for one of them alone. Lines that are LOW
+    for that alone are ``in_step``.
     """
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
@@ -85,7 +87,9 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
         for one in distinct_values(kind):
             if _has_gaps(line.positions[kind == one]):
                 confidence[kind == one] = LOW
+    in_step = np.zeros(len(kind), np.bool_)
     if several and not test.waited_for_one():
+        in_step = (confidence > LOW) & (overlap == 1)
         confidence[:] = LOW
     return Verdict(
         kind=kind.astype(np.int8),
@@ -93,6 +97,7 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
         agrees=agrees,
         overlap=overlap,
         confidence=confidence,
+        in_step=in_step,
         first_start_ns=_first_start(members, line.positions, offsets),
     )
 

@@ -34,6 +34,19 @@ def test_runs_of_labels_are_passes_and_the_rest_is_the_tail() -> None:
     ]
 
 
+def test_a_line_that_begins_with_the_optimizer_has_no_pass_there() -> None:
+    # steps that are told by the period of calls begin behind the norm of the gradients
+    units = labelled_units(np.array([3, 3, 1, 1, 2, 2, 1, 2], np.int8))
+
+    assert [(one.first, one.stop, one.type, one.number) for one in units] == [
+        (0, 2, HEAD, 0),
+        (2, 4, FORWARD_PASS, 0),
+        (4, 6, BACKWARD_PASS, 0),
+        (6, 7, FORWARD_PASS, 1),
+        (7, 8, BACKWARD_PASS, 1),
+    ]
+
+
 def test_without_labels_a_step_is_one_unit() -> None:
     (unit,) = labelled_units(np.zeros(5, np.int8))
 

@@ -169,3 +169,19 @@ def test_calls_that_do_not_add_up_are_not_joined(elements: list[list[int]]) -> N
 
     assert keep.all()
     assert not joined.any()
+
+
+def test_the_difference_of_two_clocks_that_drift_far_apart() -> None:
+    # Both against a third: half a second ahead with 60 ppm, and a quarter behind with -40 ppm.
+    def local(third_ns: float, offset_ns: float, rate: float) -> int:
+        return round(third_ns + offset_ns + rate * third_ns)
+
+    leads = {}
+    for offset, rate in ((500e6, 60e-6), (-250e6, -40e-6)):
+        at = local(2e9, offset, rate)
+        leads[offset] = ClockDifference(at - 2e9, rate, at)
+    between = difference_between(leads[500e6], leads[-250e6])
+
+    for third_ns in (0.0, 2e9, 5e9):
+        own, other = local(third_ns, 500e6, 60e-6), local(third_ns, -250e6, -40e-6)
+        assert int(between.of(np.array([own]))[0]) == pytest.approx(own - other, abs=200)

@@ -112,6 +112,43 @@ def test_transfers_between_stages_are_pairs_of_a_sender_and_a_receiver() -> None
     assert {group.ranks for group in found.groups} == {(0, 2), (1, 3)}
 
 
+def of_a_mesh(
+    calls: int, *, apart_us: float, of: int = 8
+) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Even and odd ranks of a host as two communicators, which end ``apart_us`` apart or less."""
+    rng = np.random.default_rng(17)
+    begins = np.cumsum(rng.uniform(9_000, 12_000, calls))
+    ends = np.stack([begins, begins + rng.uniform(0.5, 1, calls) * apart_us])
+    held = rng.uniform(40, 90, (of // 2, calls))  # two neighbours advance together
+    inputs, streams = [], {}
+    for rank in range(of):
+        times = zip(ends[rank % 2], held[rank // 2], rng.uniform(0, 3, calls), strict=True)
+        rows = [Call(end - early, end + more, group=-1) for end, early, more in times]
+        inputs.append(member(rank, rows, host="node-0"))
+        streams[str(rank)] = np.full(calls, 20)
+    return inputs, streams
+
+
+def test_a_call_in_each_of_few_steps_tells_the_division_of_a_mesh() -> None:
+    found = implied_groups(*of_a_mesh(4, apart_us=60.0))
+
+    assert found is not None
+    assert {group.ranks for group in found.groups} == {(0, 2, 4, 6), (1, 3, 5, 7)}
+
+
+def test_divisions_that_end_together_are_one_group_in_step() -> None:
+    inputs, streams = of_a_mesh(4, apart_us=2.0)
+    found = implied_groups(inputs, streams, also_single=True)
+    assert found is not None
+    named, groups = found.applied(inputs, [])
+
+    (match,) = match_and_clock(named, groups)[0].groups
+
+    assert match.labels == tuple("01234567")
+    assert set(match.confidence.tolist()) == {LOW}  # one communicator, or two that advance alike
+    assert match.in_step.all()
+
+
 def at_once(
     late_us: float = 0.0, *, world: bool = False, wait: bool = True
 ) -> tuple[list[MatchInput], dict[str, I64]]:

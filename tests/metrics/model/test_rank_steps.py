@@ -150,6 +150,22 @@ def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
     assert work_of(trace) == [OUTSIDE, 1, 1, 1, 2, 2, OUTSIDE]
 
 
+def test_what_a_stream_ran_before_its_first_recorded_launch_is_of_no_step() -> None:
+    # The recording began after these were launched; the device is still behind.
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        runtime=[launch(11, 10), launch(12, 110)],
+        gpu=[
+            kernel("of an earlier step", 20, 50),
+            kernel("too", 80, 60),
+            kernel("known of step 1", 150, 50, correlation=11),
+            kernel("known of step 2", 210, 50, correlation=12),
+        ],
+    )
+
+    assert work_of(trace) == [OUTSIDE, OUTSIDE, 1, 2]
+
+
 def test_without_any_launch_record_the_markers_decide() -> None:
     trace = rank_trace(
         annotations=[step(1, 0, 100), step(2, 100, 100)],
