@@ -12,6 +12,7 @@ from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.savings import Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
 OWN_SHARE: Final = 0.6
@@ -34,6 +35,7 @@ class Namer:
     def __init__(self, ladder: Ladder, context: Context, signatures: Signatures) -> None:
         self.ladder, self.context, self.signatures = ladder, context, signatures
         self.gains = Gains(ladder)
+        self.savings = Savings(ladder)
         self.shown: dict[str, float] = {}
 
     def named(self, name: str, share: float) -> Finding:
@@ -73,14 +75,15 @@ class Namer:
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is one rank, so that a slow device would look the same"
-        return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
+        saves = self.savings.stage(int(one.stage or 0))
+        return Finding("heavy_stage", why, one, saves, cap=1 if alone else 2)
 
     def _worker(self, share: float) -> Finding:
         experts = self._experts()
         if experts:
             most = self.gains.workers(self._slow_ranks())
             self.shown["ranks with most tokens"] = most.gain
-            return Finding("uneven_experts", experts, most, self._saves(most.gain))
+            return Finding("uneven_experts", experts, most, self.savings.experts())
         node = self._node(share)
         if node is not None:
             return node
@@ -92,14 +95,14 @@ class Namer:
             saves = self.gains.saved_ns(one.ranks)
             if saves < OWN_SHARE * self._saves(share):
                 return Finding("", f"{why}, and gaps of its host would take most of that time")
-            return Finding("slow_worker", why, one, saves)
+            return Finding("slow_worker", why, one, self.savings.workers(one.ranks))
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
                 why = f"ranks {names} compute {_times(few.factor)} as long as their like"
-                return Finding("slow_worker", why, few, self.gains.saved_ns(few.ranks))
+                return Finding("slow_worker", why, few, self.savings.workers(few.ranks))
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
 
@@ -122,7 +125,7 @@ class Namer:
             return None
         times = _times(one.factor)
         why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
-        return Finding("slow_node", why, replace(one, host=host), self.gains.saved_ns(one.ranks))
+        return Finding("slow_node", why, replace(one, host=host), self.savings.workers(slow))
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -132,8 +135,7 @@ class Namer:
             return self._uneven(cap=2)
         experts = self._experts()
         if experts:
-            saves = float((self.ladder.differences[2] + self.ladder.differences[3]).mean())
-            return Finding("uneven_experts", experts, None, saves)
+            return Finding("uneven_experts", experts, None, self.savings.experts())
         found = self.gains.occasional
         for one in found:
             self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
@@ -145,7 +147,9 @@ class Namer:
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
                 f"usual in step {steps}"
             )
-            return Finding("occasional_worker", why, first, self._saves(first.gain))
+            rank = first.ranks[0]
+            saves = self.savings.in_steps(rank, self.gains.hits[rank])
+            return Finding("occasional_worker", why, first, saves)
         if is_work:
             return self._uneven(cap=1)
         gain = first.gain if first else 0.0
@@ -187,7 +191,7 @@ class Namer:
 
     def _uneven(self, cap: int) -> Finding:
         signs = self.signatures
-        saves = self.gains.balanced_ns
+        saves = self.savings.balanced()
         why = (
             f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
             f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"
@@ -207,7 +211,7 @@ class Namer:
                 f"a group waits together, and rank {ranks} of it is not recorded: it may be late",
             )
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
-        return Finding("slow_link", why, one, self._saves(one.gain))
+        return Finding("slow_link", why, one, self.savings.transfers(self.gains.instances_of(one)))
 
     def _link_label(self, one: Suspect) -> str:
         labels = self._labels(one.ranks)
@@ -220,12 +224,12 @@ class Namer:
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
-            return self._idling(whose, self._saves(one.gain), one)
-        return self._idling("the devices of several ranks idle", self._saves(share), None)
+            return self._idling(whose, self.savings.hosts(one.ranks), one)
+        return self._idling("the devices of several ranks idle", self.savings.hosts(), None)
 
-    def all_hosts(self, saves_ns: float) -> Finding:
+    def all_hosts(self) -> Finding:
         """Return the finding on host delays that all ranks have alike."""
-        return self._idling("the devices of all ranks idle", saves_ns, None)
+        return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
 
     def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
         causes = self.context.idle_causes(one.ranks if one else None)

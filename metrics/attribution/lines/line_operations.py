@@ -51,8 +51,9 @@ class Operations:
     an empty one. ``profile_ns`` is the typical compute time of the same segment on all lines of the
     program, ``compute_ns`` its own, ``host_ns`` the idle time in it that no call explains.
     ``delay_ns`` and ``gap_ns`` are by call, for the replay with host delays: from the post, and
-    from the end of the call before on its stream. ``early`` counts operations that began before
-    what they depend on had ended, by more than ``tolerance`` ns, of ``checked``.
+    from the end of the call before on its stream. ``begun_ns`` is the idle time at the begin of
+    each line, 0 of a first step. ``early`` counts operations that began before what they depend on
+    had ended, by more than ``tolerance`` ns, of ``checked``.
     """
 
     first: I64
@@ -64,6 +65,7 @@ class Operations:
     host_ns: F64
     delay_ns: I64
     gap_ns: I64
+    begun_ns: I64
     early: int
     checked: int
 
@@ -135,9 +137,28 @@ def line_operations(
         own, table, (first, kind, at, call), tolerance_ns
     )
     operations = Operations(
-        first, kind, call, unit, compute, profile, host, delay, gap, early, checked
+        first,
+        kind,
+        call,
+        unit,
+        compute,
+        profile,
+        host,
+        delay,
+        gap,
+        _begun(own, table),
+        early,
+        checked,
     )
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
+
+
+def _begun(own: LineTimes, table: CallTable) -> I64:
+    """Time from the origin of each line to its first kernel or call."""
+    count = table.num_lines
+    _, found, _, _ = own.along(np.arange(count), np.zeros(count, np.int64))
+    np.minimum.at(found, table.line, table.start_ns)
+    return np.where(found < np.iinfo(np.int64).max, np.maximum(found, 0), 0)
 
 
 def _host_times(
@@ -170,11 +191,30 @@ def _host_times(
     late = begun - reached[posts]
     delay[call[posts]] = np.where(queued, 0, np.maximum(late, 0))
     gap[call[posts]] = np.where(queued, np.maximum(begun - ended, 0), 0)
+    delay = _own_delays(delay, table, tolerance_ns)
     resumed = start[waits]
     held = resumed < np.iinfo(np.int64).max
     early = int((late < -tolerance_ns).sum())
     early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
     return host, delay, gap, early, len(posts) + int(held.sum())
+
+
+def _own_delays(delay: I64, table: CallTable, tolerance_ns: int) -> I64:
+    """Delays of calls without what they wait for each other outside of the call.
+
+    Copies to other ranks begin when all are ready: no member is longer than the others then, and
+    only the least delay of them is one of the host.
+    """
+    linked = np.flatnonzero(table.instance >= 0)
+    instance = table.instance[linked]
+    count = len(table.transfer_ns)
+    longest, least = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
+    np.maximum.at(longest, instance, table.dur_ns[linked])
+    np.minimum.at(least, instance, delay[linked])
+    together = longest - table.transfer_ns <= tolerance_ns
+    found = delay.copy()
+    found[linked] = np.where(together[instance], least[instance], delay[linked])
+    return found
 
 
 def _templates(
