@@ -15,7 +15,7 @@ import numpy as np
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.attribution.unit_targets import STANDARD_ERRORS
-from ccltui.parsers.array_types import F64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 MAX_SUSPECTS: Final = 6
 """So many of those with most excess are set back, one at a time."""
@@ -211,7 +211,7 @@ class Gains:
         if not len(own):
             return []
         pair = np.sort(table.pair, axis=1)
-        key = np.stack([table.group, pair[:, 0], pair[:, 1]])
+        key = np.stack([self._same_ranks, pair[:, 0], pair[:, 1]])
         keys, number = np.unique(key, axis=1, return_inverse=True)
         number = number.reshape(-1)
         excess = np.bincount(number, weights=own - targets.transfer)
@@ -234,11 +234,22 @@ class Gains:
             )
         return _ordered(found)
 
+    @cached_property
+    def _same_ranks(self) -> I64:
+        """First group of the same ranks as that of each instance: they have the same links."""
+        table = self.ladder.job.table
+        found = table.group.copy()
+        first: dict[tuple[int, ...], int] = {}
+        for group in np.unique(found[found >= 0]).tolist():
+            mine = table.group == group
+            found[mine] = first.setdefault(self._members(mine), group)
+        return found
+
     def instances_of(self, link: Suspect) -> Bool:
         """Mask of the instances of a pair or group."""
         table = self.ladder.job.table
         if link.pair is None:
-            return np.asarray((table.group == link.group) & (table.pair[:, 0] < 0))
+            return np.asarray((self._same_ranks == link.group) & (table.pair[:, 0] < 0))
         pair = np.sort(table.pair, axis=1)
         return np.asarray((pair == np.array(link.pair)).all(axis=1))
 

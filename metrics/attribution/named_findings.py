@@ -83,7 +83,7 @@ class Namer:
         if experts:
             most = self.gains.workers(self._slow_ranks())
             self.shown["ranks with most tokens"] = most.gain
-            return Finding("uneven_experts", experts, most, self.savings.experts())
+            return Finding("uneven_experts", experts, most, self.savings.experts(most.ranks))
         node = self._node(share)
         if node is not None:
             return node

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
+from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.parsers.array_types import F64, I64, Bool
 
@@ -97,22 +97,30 @@ class Savings:
         target = np.where(main, mean * (1 + self._unshared(mean)), targets.own)
         return self._saved(np.maximum(target, 0.0))
 
-    def experts(self) -> float:
+    def experts(self, ranks: Sequence[int] = ()) -> float:
         """The same number of tokens for all ranks: equal work and equal exchanges.
 
-        Every rank takes the mean time of its kind over the ranks of its place, with its own
-        variation; an exchange takes as much less as its largest share exceeds the mean.
+        Between two calls of a step the ranks of a program take the mean of them: ``ranks``
+        (indices), or all where there are none, exactly, the others with their own variation. An
+        exchange takes as much less as its largest share exceeds the mean.
         """
-        job, targets = self.ladder.job, self.ladder.targets
-        table, own = job.table, targets.own
-        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
-        wide = int(targets.kind.max(initial=0)) + 1
-        of_place = targets.place[job.worker] * wide + targets.kind
-        of_rank = job.worker * wide + targets.kind
-        ratio = _over(_means(own, of_place), _means(own, of_rank))
+        job, table, operations = self.ladder.job, self.ladder.job.table, self.ladder.job.operations
+        held = np.flatnonzero(operations.unit >= 0)
+        line = job.units.line[operations.unit[held]]
+        place = held - operations.first[line]
+        program = job.units.program[operations.unit[held]]
+        name = np.stack([program, table.step[line], place])
+        _, number = np.unique(name, axis=1, return_inverse=True)
+        number = number.reshape(-1)
+        own = operations.compute_ns[held]
+        target = mean = _means(own, number)
+        if len(ranks):
+            mine = np.isin(table.rank[line], list(ranks))
+            target = np.where(mine, mean, own + mean - _medians(own, number))
+        segments = operations.compute_ns.copy()
+        segments[held] = np.maximum(target, 0.0)
         uneven = np.where(table.group >= 0, table.uneven, 1.0)
-        transfer = self.ladder.recorded_transfer / uneven
-        return self._saved(own * np.where(main, ratio, 1.0), transfer)
+        return self._drop(segments, self.ladder.recorded_transfer / uneven)
 
     def _unshared(self, mean: F64) -> F64:
         """Deviation of each pass from its mean that the other direction does not share.
@@ -150,13 +158,14 @@ class Savings:
     def _before_first(self, ranks: Sequence[int] | None) -> F64:
         """Wait for the host before the first work of each step that none precedes, float64 ns.
 
-        Nothing of it is recorded: it is taken to be what every other step waits at least.
+        Nothing of it is recorded: it is taken to be what every other step waits at least. On a
+        common clock ranks are known to begin later than others.
         """
         job = self.ladder.job
         steps = job.table.step_ids
         known = np.diff(steps, prepend=steps[0] - 2) == 1
         found = np.zeros(len(steps))
-        if not known.any():
+        if not known.any() or (ranks is not None and job.has_clock):
             return found
         begun = np.full((len(job.labels), len(steps)), np.nan)
         begun[job.table.rank, job.table.step] = job.operations.begun_ns
@@ -175,14 +184,18 @@ class Savings:
         self, unit_ns: F64, transfer_ns: F64 | None = None, *, healed: Sequence[int] = ()
     ) -> float:
         """Drop of the step time with other times of units and transfers."""
+        operations = self.ladder.job.operations
+        scale = np.append(_over(unit_ns, self.ladder.targets.own), 1.0)
+        host = self.ladder.host.after_healing_ns(healed) if len(healed) else None
+        return self._drop(operations.compute_ns * scale[operations.unit], transfer_ns, host)
+
+    def _drop(
+        self, segment_ns: F64, transfer_ns: F64 | None = None, host_ns: F64 | None = None
+    ) -> float:
+        """Drop of the step time with other times of segments, transfers and host delays."""
         ladder, job = self.ladder, self.ladder.job
-        operations = job.operations
-        scale = np.append(_over(unit_ns, ladder.targets.own), 1.0)
-        host = operations.host_ns
-        if len(healed):
-            host = ladder.host.after_healing_ns(healed)
         ends = job.replay.ends(
-            operations.compute_ns * scale[operations.unit] + host,
+            segment_ns + (job.operations.host_ns if host_ns is None else host_ns),
             ladder.recorded_transfer if transfer_ns is None else transfer_ns,
             begin_ns=job.begin_ns,
             delayed=np.ones(len(job.table.line), np.bool_),
