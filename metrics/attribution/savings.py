@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.metrics.attribution.recorded_replay import RecordedReplay
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
@@ -193,14 +195,12 @@ class Savings:
         self, segment_ns: F64, transfer_ns: F64 | None = None, host_ns: F64 | None = None
     ) -> float:
         """Drop of the step time with other times of segments, transfers and host delays."""
-        ladder, job = self.ladder, self.ladder.job
-        ends = job.replay.ends(
-            segment_ns + (job.operations.host_ns if host_ns is None else host_ns),
-            ladder.recorded_transfer if transfer_ns is None else transfer_ns,
-            begin_ns=job.begin_ns,
-            delayed=np.ones(len(job.table.line), np.bool_),
-        )
-        return max(float((ladder.delayed - ends).mean()), 0.0)
+        ends = self._replay.ends(segment_ns, transfer_ns, host_ns)
+        return max(float((self.ladder.delayed - ends).mean()), 0.0)
+
+    @cached_property
+    def _replay(self) -> RecordedReplay:
+        return RecordedReplay(self.ladder)
 
 
 def _over(one: F64, other: F64) -> F64:

@@ -62,6 +62,7 @@ MAX_UNLINKED: Final = 0.1
         "replay_error_pct",
         "unlinked_share",
         "alone",
+        "saved_ms_bounds",
         *SLOWDOWN_KEYS,
     ),
     headline="slowdown",
@@ -78,7 +79,7 @@ def what_if_no_straggler(view: View) -> Result:
         if ladder is not None and posts_ahead(ladder.job):
             return _by_passes(view, ladder, warnings)
         try:
-            return _answered(view, WhatIf(view), warnings)
+            return _answered(view, WhatIf(view), ladder, warnings)
         except Refusal as refusal:
             if ladder is None or refusal.reasons[0].code != "not_physical":
                 raise
@@ -96,8 +97,13 @@ def _valid_ladder(view: View) -> Ladder | None:
         return None
 
 
-def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
-    """The same from passes of the same number in the same step, compared inside a stage."""
+def _by_passes(
+    view: View,
+    ladder: Ladder,
+    warnings: Sequence[str],
+    bounds: tuple[float, float] | None = None,
+) -> Result:
+    """The same from the positions of programs; ``bounds`` of what is saved where replays differ."""
     found, job = WithinProgram(ladder), ladder.job
     was, even = found.recorded, found.even
     if _is_longer(was, even):
@@ -125,6 +131,15 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
         Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
         for n, why in job.out.items()
     ]
+    told = None
+    if bounds is not None:
+        told = [milliseconds(one) for one in bounds]
+        text = (
+            f"two replays of the job contradict each other: {told[0]:.3g} to {told[1]:.3g} ms of a "
+            "step are saved; the value is that of the replay by the positions of the program"
+        )
+        reasons.append(Reason("not_physical", text))
+    details["saved_ms_bounds"] = told
     return answer(
         what_if_no_straggler,
         view,
@@ -132,7 +147,8 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
         source="kernel",
         basis={
             "step": "from the end of the step before; of a first step from its first work",
-            "ideal": "every pass takes the lower median of the ranks of its stage in the same step",
+            "ideal": "between two calls every rank takes the lower median of those that run its "
+            "program in the same step; one that runs it alone, of the passes of its stage",
             "replay": "collectives end as long after the last arrival as their shortest call took",
             "not_replayed": "the host: where it is ahead of the device, it stays so",
         },
@@ -141,7 +157,9 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
     )
 
 
-def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
+def _answered(
+    view: View, what_if: WhatIf, ladder: Ladder | None, warnings: Sequence[str]
+) -> Result:
     measured = what_if.measured
     chosen = _chosen_steps(view, measured)
     error = _replay_error(measured, what_if.unchanged)
@@ -158,6 +176,11 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
     ideal = what_if.even().length_ns[chosen]
     if _is_longer(was, ideal):
         raise refuse("not_physical", _why_not_physical(was, ideal))
+    taken = np.array(measured.measured)[chosen]
+    if ladder is not None:
+        bounds = WithinProgram(ladder).bounds(taken, float((was - ideal).mean()))
+        if bounds is not None:
+            return _by_passes(view, ladder, warnings, bounds)
     alone = _alone(what_if)
     without = {
         label: _saved(was, what_if.without(label).length_ns[chosen])
@@ -175,6 +198,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         "replay_error_pct": 100 * error / mean,
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
+        "saved_ms_bounds": None,
     }
     attributed, notes = _attributed(view)
     details |= attributed
