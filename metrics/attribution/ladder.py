@@ -14,6 +14,7 @@ The differences add up to the loss, T6 - T0. One of them may be slightly negativ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -42,9 +43,20 @@ MAX_BASE: Final = 1.005
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs of a job; times are float64 ns by step."""
+    """The rungs of a job; times are float64 ns by step.
+
+    ``host_needs`` returns how long the hosts need at least for each step; None: not known.
+    """
 
     job: JobLines
+    host_needs: Callable[[], F64] | None = None
+
+    @cached_property
+    def host_need_ns(self) -> F64:
+        """How long the hosts need at least for each step, never longer than it took."""
+        if self.host_needs is None:
+            return np.zeros(self.job.num_steps)
+        return np.minimum(self.host_needs(), self.delayed)
 
     @cached_property
     def targets(self) -> Targets:

@@ -47,7 +47,14 @@ class RecordedReplay:
         transfer_ns: F64 | None = None,
         host_ns: F64 | None = None,
     ) -> F64:
-        """Return the steps with other times of segments, transfers and host delays."""
+        """Return the steps with other times of segments, transfers and host delays.
+
+        None takes less than its hosts need to launch it.
+        """
+        ends = self._device_ends(compute_ns, transfer_ns, host_ns)
+        return np.maximum(ends, self.ladder.host_need_ns)
+
+    def _device_ends(self, compute_ns: F64, transfer_ns: F64 | None, host_ns: F64 | None) -> F64:
         job = self.ladder.job
         segments = compute_ns + (job.operations.host_ns if host_ns is None else host_ns)
         transfer = self.ladder.recorded_transfer if transfer_ns is None else transfer_ns

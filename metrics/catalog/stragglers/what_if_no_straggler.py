@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
@@ -131,7 +132,8 @@ def _by_passes(
         Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
         for n, why in job.out.items()
     ]
-    told = None
+    told = bounds_of_hosts(ladder.host_need_ns, was, even)
+    reasons += host_bound(told)
     if bounds is not None:
         told = [milliseconds(one) for one in bounds]
         text = (
@@ -150,7 +152,7 @@ def _by_passes(
             "ideal": "between two calls every rank takes the lower median of those that run its "
             "program in the same step; one that runs it alone, of the passes of its stage",
             "replay": "collectives end as long after the last arrival as their shortest call took",
-            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "not_replayed": "the host: a step takes at least the time that its launches take",
         },
         reasons=reasons,
         warnings=[*warnings, *notes, *_refused(without, per_step)],
@@ -173,17 +175,18 @@ def _answered(
     if not what_if.segments:
         raise refuse("not_applicable", "no two ranks run the same program")
     was = what_if.unchanged.length_ns[chosen]
-    ideal = what_if.even().length_ns[chosen]
+    taken = np.array(measured.measured)[chosen]
+    need = needs_of_steps(ladder, taken, was)
+    ideal = np.maximum(what_if.even().length_ns[chosen], need)
     if _is_longer(was, ideal):
         raise refuse("not_physical", _why_not_physical(was, ideal))
-    taken = np.array(measured.measured)[chosen]
     if ladder is not None:
         bounds = WithinProgram(ladder).bounds(taken, float((was - ideal).mean()))
         if bounds is not None:
             return _by_passes(view, ladder, warnings, bounds)
     alone = _alone(what_if)
     without = {
-        label: _saved(was, what_if.without(label).length_ns[chosen])
+        label: _saved(was, np.maximum(what_if.without(label).length_ns[chosen], need))
         for label in _suspects(view, what_if)
     }
     steps = np.array(measured.measured)[chosen].tolist()
@@ -198,7 +201,7 @@ def _answered(
         "replay_error_pct": 100 * error / mean,
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
-        "saved_ms_bounds": None,
+        "saved_ms_bounds": bounds_of_hosts(need, was, ideal),
     }
     attributed, notes = _attributed(view)
     details |= attributed
@@ -220,11 +223,11 @@ def _answered(
             "ideal": "between two calls every rank takes the median of those that run its program, "
             "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
-            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "not_replayed": "the host: a step takes at least the time that its launches take",
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
-        reasons=_reasons(view, what_if),
+        reasons=[*_reasons(view, what_if), *host_bound(details["saved_ms_bounds"])],
         warnings=warnings,
     )
 
