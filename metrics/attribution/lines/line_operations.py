@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ccltui.metrics.attribution.lines.call_delays import begun, own_delays
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.attribution.lines.line_times import LineTimes
 from ccltui.metrics.attribution.lines.pass_units import (
@@ -146,19 +147,11 @@ def line_operations(
         host,
         delay,
         gap,
-        _begun(own, table),
+        begun(own, table),
         early,
         checked,
     )
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
-
-
-def _begun(own: LineTimes, table: CallTable) -> I64:
-    """Time from the origin of each line to its first kernel or call."""
-    count = table.num_lines
-    _, found, _, _ = own.along(np.arange(count), np.zeros(count, np.int64))
-    np.minimum.at(found, table.line, table.start_ns)
-    return np.where(found < np.iinfo(np.int64).max, np.maximum(found, 0), 0)
 
 
 def _host_times(
@@ -180,41 +173,23 @@ def _host_times(
     at_first = np.maximum(start[last] - reached[last], 0)
     host[inner] = at_first + idle[inner] - through[last]
     opening = first[:-1][(at[first[:-1]] > 0)]  # first operations behind kernels of their line
-    _, begun, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
-    host[opening] = np.maximum(begun, 0) + idle[opening] - counted
+    _, opened, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
+    host[opening] = np.maximum(opened, 0) + idle[opening] - counted
     posts = np.flatnonzero(kind == POST)
-    begun = table.start_ns[call[posts]]
+    started = table.start_ns[call[posts]]
     behind = table.behind[call[posts]]
     ended = (table.start_ns + table.dur_ns)[behind]
-    queued = (behind >= 0) & (begun - ended <= QUEUED_NS)
+    queued = (behind >= 0) & (started - ended <= QUEUED_NS)
     delay, gap = np.zeros(len(table.line), np.int64), np.zeros(len(table.line), np.int64)
-    late = begun - reached[posts]
+    late = started - reached[posts]
     delay[call[posts]] = np.where(queued, 0, np.maximum(late, 0))
-    gap[call[posts]] = np.where(queued, np.maximum(begun - ended, 0), 0)
-    delay = _own_delays(delay, table, tolerance_ns)
+    gap[call[posts]] = np.where(queued, np.maximum(started - ended, 0), 0)
+    delay = own_delays(delay, table, tolerance_ns)
     resumed = start[waits]
     held = resumed < np.iinfo(np.int64).max
     early = int((late < -tolerance_ns).sum())
     early += int((resumed[held] < ends[waits][held] - tolerance_ns).sum())
     return host, delay, gap, early, len(posts) + int(held.sum())
-
-
-def _own_delays(delay: I64, table: CallTable, tolerance_ns: int) -> I64:
-    """Delays of calls without what they wait for each other outside of the call.
-
-    Copies to other ranks begin when all are ready: no member is longer than the others then, and
-    only the least delay of them is one of the host.
-    """
-    linked = np.flatnonzero(table.instance >= 0)
-    instance = table.instance[linked]
-    count = len(table.transfer_ns)
-    longest, least = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
-    np.maximum.at(longest, instance, table.dur_ns[linked])
-    np.minimum.at(least, instance, delay[linked])
-    together = longest - table.transfer_ns <= tolerance_ns
-    found = delay.copy()
-    found[linked] = np.where(together[instance], least[instance], delay[linked])
-    return found
 
 
 def _templates(
