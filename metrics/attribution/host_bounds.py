@@ -19,7 +19,9 @@ expected to wait for their launches: passes differ by that much in how many laun
 
 
 def needs_of_steps(ladder: Ladder | None, steps: I64, was_ns: F64) -> F64:
-    """Return how long the hosts need for some steps, 0 where not known; at most as long as it was.
+    """Return how long the typical host needs for some steps, 0 where not known.
+
+    Without stragglers no host is later than the typical one either.
 
     Args:
         ladder: the replays of the job, None where they do not describe it.
@@ -30,7 +32,7 @@ def needs_of_steps(ladder: Ladder | None, steps: I64, was_ns: F64) -> F64:
     if ladder is not None:
         place = {int(one): i for i, one in enumerate(ladder.job.table.step_ids)}
         here = [place.get(int(one), -1) for one in steps]
-        found = np.append(ladder.host_need_ns, 0.0)[here]
+        found = np.append(ladder.typical_need_ns, 0.0)[here]
     return np.asarray(np.minimum(found, was_ns))
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from ccltui.metrics.attribution.host_delays import HostDelays
 from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64
 
@@ -52,11 +53,22 @@ class Ladder:
     host_needs: Callable[[], F64] | None = None
 
     @cached_property
-    def host_need_ns(self) -> F64:
-        """How long the hosts need at least for each step, never longer than it took."""
+    def _needs(self) -> F64:
         if self.host_needs is None:
-            return np.zeros(self.job.num_steps)
-        return np.minimum(self.host_needs(), self.delayed)
+            return np.zeros((1, self.job.num_steps))
+        return np.minimum(np.nan_to_num(self.host_needs()), self.delayed)
+
+    @cached_property
+    def host_need_ns(self) -> F64:
+        """How long the slowest host needs at least for each step, never longer than it took."""
+        return np.asarray(self._needs.max(axis=0))
+
+    @cached_property
+    def typical_need_ns(self) -> F64:
+        """The same of the typical host, the lower median over the ranks."""
+        ranks, steps = self._needs.shape
+        step = np.repeat(np.arange(steps), ranks)
+        return lower_medians(self._needs.T.ravel(), step, steps)
 
     @cached_property
     def targets(self) -> Targets:

@@ -83,7 +83,7 @@ class Savings:
         size = int(table.alike.max(initial=-1)) + 1
         had = np.bincount(alike, weights=own[mine], minlength=size)
         should = np.bincount(alike, weights=usual[mine], minlength=size)
-        ratio = _over(should, had)[table.alike]
+        ratio = _over(should.astype(np.float64), had.astype(np.float64))[table.alike]
         return self._saved(self.ladder.targets.own, np.where(mine, own * ratio, own))
 
     def balanced(self) -> float:
