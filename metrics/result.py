@@ -28,6 +28,7 @@ Code = Literal[
     "ambiguous_batch_scope",
     "card_conflict",
     "not_applicable",
+    "host_bound",  # hosts would hold the devices up: the value is a bound
     "not_physical",  # a model gives an impossible value, so it does not describe this job
     "unknown_peak",
     "no_side_file",

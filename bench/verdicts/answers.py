@@ -40,6 +40,7 @@ class Answer:
         confidence: "high", "medium", "low", or "" where the metric states none.
         material: Whether the waiting or loss that is ascribed to them exceeds 1 % of rank time.
         saved_ms: Time per step that mending it saves.
+        step_ms: Mean step that the saved time is a part of.
         slowdown: S, of ``what_if_no_straggler``.
         num_ranks: Ranks that the result covers, where it states them.
         num_steps: Steps that it is a mean over, where it states them.
@@ -54,6 +55,7 @@ class Answer:
     confidence: str = ""
     material: bool = True
     saved_ms: float | None = None
+    step_ms: float | None = None
     slowdown: float | None = None
     num_ranks: int | None = None
     num_steps: int | None = None
@@ -107,6 +109,7 @@ def _verdict(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
         "cause": _stated_cause(details) if details.get("verdict") == "host" else "",
         "confidence": details.get("confidence") or "",
         "saved_ms": details.get("saves_ms"),
+        "step_ms": (details.get("ladder_ms") or [None])[-1],
     }
 
 
@@ -173,7 +176,11 @@ def _lag(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
 
 
 def _what_if(details: Mapping[str, Any], _: PlantedTruth) -> dict[str, Any]:
-    return {"saved_ms": details.get("saved_ms"), "slowdown": details.get("slowdown")}
+    return {
+        "saved_ms": details.get("saved_ms"),
+        "step_ms": details.get("step_time_ms"),
+        "slowdown": details.get("slowdown"),
+    }
 
 
 def _fix(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:

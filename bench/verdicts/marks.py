@@ -185,8 +185,12 @@ def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> boo
 def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) -> float | None:
     """Relative error of the saved time, of jobs with one fault that costs enough.
 
-    Without step markers there is one window. A metric may leave steps out, of which none has a
-    fault of single steps: the mean over fewer steps is then larger.
+    Without step markers there is one window, unless calls that recur divide it: shares of the time
+    are compared. A metric may leave steps out, of which none has a fault of single steps: the mean
+    over fewer steps is then larger. Hosts that hold up all ranks are set back altogether: nothing
+    divides what was planted from what they always cost. Without any straggler nothing varies
+    between ranks either, and ranks that are a whole stage have no other of their stage to be
+    compared with.
     """
     faults = [fault for fault in truth.faults if fault.cause != "decoy"]
     if answer.saved_ms is None or len(faults) != 1:
@@ -197,13 +201,20 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
     cost_ms = fault.cost_ms
+    if fault.verdict == "host" and not fault.ranks:
+        cost_ms += truth.host_ms
+    if name != "verdict":
+        if "heavy_stage" in fault.also_right:
+            return None
+        cost_ms += truth.jitter_ms
     if name == "verdict" and answer.verdict != fault.verdict:
         # What cannot be told from a heavy stage may be shared out instead.
         if answer.verdict != "heavy_stage" or not fault.shared_ms:
             return None
         cost_ms = fault.shared_ms
-    unmarked = spec.level == "no_host"  # without steps the saved time is that of the window
-    if answer.num_steps and (unmarked or fault.steps is not None):
+    if spec.level == "no_host" and answer.step_ms:
+        return (answer.saved_ms / answer.step_ms) / (cost_ms / truth.step_ms) - 1
+    if answer.num_steps and fault.steps is not None:
         cost_ms *= truth.steps / answer.num_steps
     return (answer.saved_ms - cost_ms) / cost_ms
 

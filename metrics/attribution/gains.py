@@ -177,23 +177,6 @@ class Gains:
         return found
 
     @cached_property
-    def balanced_ns(self) -> float:
-        """What the step saves if every pass takes the mean of its kind and place, mean over steps.
-
-        Balancing micro-batches moves work and removes none: the mean, and not the typical pass, is
-        what remains.
-        """
-        job, targets = self.ladder.job, self.ladder.targets
-        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS))
-        place = targets.place[job.worker]
-        key = place * (int(targets.kind.max(initial=0)) + 1) + targets.kind
-        count = np.maximum(np.bincount(key), 1)
-        mean = (np.bincount(key, weights=targets.own) / count)[key]
-        target = np.where(main, mean, targets.own)
-        ends = job.replay.ends(job.segments(target), targets.transfer)
-        return float((self.ladder.rungs[4] - ends).mean())
-
-    @cached_property
     def hits(self) -> Bool:
         """Steps in which the mean pass of a rank exceeds its centre, bool [ranks, steps]."""
         job, targets = self.ladder.job, self.ladder.targets
@@ -290,6 +273,14 @@ class Gains:
             for group, members in zip(groups, ranks, strict=True)
         ]
         return np.array(same, np.int64)[np.searchsorted(groups, table.group)]
+
+    def instances_of(self, link: Suspect) -> Bool:
+        """Mask of the instances of a pair or group."""
+        table = self.ladder.job.table
+        if link.pair is None:
+            return np.asarray((self._group_of_ranks == link.group) & (table.pair[:, 0] < 0))
+        pair = np.sort(table.pair, axis=1)
+        return np.asarray((pair == np.array(link.pair)).all(axis=1))
 
     def _members(self, mine: Bool) -> tuple[int, ...]:
         table = self.ladder.job.table

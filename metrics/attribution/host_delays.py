@@ -72,6 +72,12 @@ class HostDelays:
         part = np.where(np.isin(self.job.table.rank, list(healed)), self._levelled, self.kept)
         return np.asarray(operations.host_ns * np.repeat(part, np.diff(operations.first)))
 
+    def after_healing_ns(self, ranks: Sequence[int]) -> F64:
+        """Idle time before each operation, float64 ns: of some ranks as long as is typical."""
+        operations = self.job.operations
+        part = np.where(np.isin(self.job.table.rank, list(ranks)), self._levelled, 1.0)
+        return np.asarray(operations.host_ns * np.repeat(part, np.diff(operations.first)))
+
     @cached_property
     def excess_ns(self) -> F64:
         """Idle time of each rank beyond the typical one, float64 ns by rank."""

@@ -10,6 +10,7 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
+from ccltui.metrics.attribution.host_needs import host_needs
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
@@ -31,8 +32,13 @@ def ladder_of(view: View) -> Ladder:
         Refusal: the job has no lines that can be compared.
         DeadlockError: by its replays, where the ranks wait for each other.
     """
-    found: Ladder = view.remember(ladder_of, lambda: Ladder(job_lines(view)))
+    found: Ladder = view.remember(ladder_of, lambda: _ladder(view))
     return found
+
+
+def _ladder(view: View) -> Ladder:
+    job = job_lines(view)
+    return Ladder(job, lambda: host_needs(view, job))
 
 
 def verdict_of(view: View) -> tuple[Ladder, Verdict]:
@@ -98,6 +104,7 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
         "saves_ms": None if finding.saves_ns is None else milliseconds(finding.saves_ns),
         "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
         "ladder_ms": [milliseconds(float(step)) for step in steps],
+        "hosts_launch_ms": milliseconds(float(ladder.host_need_ns.mean())) or None,
         "agreement": verdict.agreement,
         "also": [
             {

@@ -14,6 +14,7 @@ The differences add up to the loss, T6 - T0. One of them may be slightly negativ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -22,6 +23,7 @@ import numpy as np
 
 from ccltui.metrics.attribution.host_delays import HostDelays
 from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64
 
@@ -42,9 +44,31 @@ MAX_BASE: Final = 1.005
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs of a job; times are float64 ns by step."""
+    """The rungs of a job; times are float64 ns by step.
+
+    ``host_needs`` returns how long the hosts need at least for each step; None: not known.
+    """
 
     job: JobLines
+    host_needs: Callable[[], F64] | None = None
+
+    @cached_property
+    def _needs(self) -> F64:
+        if self.host_needs is None:
+            return np.zeros((1, self.job.num_steps))
+        return np.minimum(np.nan_to_num(self.host_needs()), self.delayed)
+
+    @cached_property
+    def host_need_ns(self) -> F64:
+        """How long the slowest host needs at least for each step, never longer than it took."""
+        return np.asarray(self._needs.max(axis=0))
+
+    @cached_property
+    def typical_need_ns(self) -> F64:
+        """The same of the typical host, the lower median over the ranks."""
+        ranks, steps = self._needs.shape
+        step = np.repeat(np.arange(steps), ranks)
+        return lower_medians(self._needs.T.ravel(), step, steps)
 
     @cached_property
     def targets(self) -> Targets:

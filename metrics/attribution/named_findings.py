@@ -12,6 +12,7 @@ from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.savings import Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
 OWN_SHARE: Final = 0.6
@@ -36,6 +37,7 @@ class Namer:
     def __init__(self, ladder: Ladder, context: Context, signatures: Signatures) -> None:
         self.ladder, self.context, self.signatures = ladder, context, signatures
         self.gains = Gains(ladder)
+        self.savings = Savings(ladder)
         self.shown: dict[str, float] = {}
 
     def named(self, name: str, share: float) -> Finding:
@@ -76,7 +78,8 @@ class Namer:
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is one rank, so that a slow device would look the same"
-        return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
+        saves = self.savings.stage(int(one.stage or 0))
+        return Finding("heavy_stage", why, one, saves, cap=1 if alone else 2)
 
     def _node_of_stages(self, share: float) -> Finding | None:
         """Several stages that are slow by one factor, and are all that one host has."""
@@ -111,7 +114,7 @@ class Namer:
         if experts:
             most = self.gains.workers(self._slow_ranks())
             self.shown["ranks with most tokens"] = most.gain
-            return Finding("uneven_experts", experts, most, self._saves(most.gain))
+            return Finding("uneven_experts", experts, most, self.savings.experts(most.ranks))
         node = self._node(share)
         if node is not None:
             return node
@@ -158,7 +161,7 @@ class Namer:
         if saves < OWN_SHARE * self._saves(share):
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
             return Finding("", f"{why}, and gaps of {whose} would take most of that time")
-        return Finding(verdict, why, one, saves)
+        return Finding(verdict, why, one, self.savings.workers(one.ranks))
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -168,8 +171,7 @@ class Namer:
             return self._uneven(cap=2)
         experts = self._experts()
         if experts:
-            saves = float((self.ladder.differences[2] + self.ladder.differences[3]).mean())
-            return Finding("uneven_experts", experts, None, saves)
+            return Finding("uneven_experts", experts, None, self.savings.experts())
         found = self.gains.occasional
         for one in found:
             self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
@@ -186,7 +188,9 @@ class Namer:
             )
             # What happened in one step only may have been chance.
             cap = 2 if len(first.steps or ()) > 1 else 1
-            return Finding("occasional_worker", why, first, self._saves(first.gain), cap=cap)
+            rank = first.ranks[0]
+            saves = self.savings.in_steps(rank, self.gains.hits[rank])
+            return Finding("occasional_worker", why, first, saves, cap=cap)
         if is_work:
             return self._uneven(cap=1)
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
@@ -227,7 +231,7 @@ class Namer:
 
     def _uneven(self, cap: int) -> Finding:
         signs = self.signatures
-        saves = self.gains.balanced_ns
+        saves = self.savings.balanced()
         why = (
             f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
             f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"
@@ -248,7 +252,7 @@ class Namer:
             )
             return Finding("", why, saves_ns=self._saves(one.gain), absent=absent)
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
-        return Finding("slow_link", why, one, self._saves(one.gain))
+        return Finding("slow_link", why, one, self.savings.transfers(self.gains.instances_of(one)))
 
     def _link_label(self, one: Suspect) -> str:
         labels = self._labels(one.ranks)
@@ -261,12 +265,12 @@ class Namer:
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
-            return self._idling(whose, self._saves(one.gain), one)
-        return self._idling("the devices of several ranks idle", self._saves(share), None)
+            return self._idling(whose, self.savings.hosts(one.ranks), one)
+        return self._idling("the devices of several ranks idle", self.savings.hosts(), None)
 
-    def all_hosts(self, saves_ns: float) -> Finding:
+    def all_hosts(self) -> Finding:
         """Return the finding on host delays that all ranks have alike."""
-        return self._idling("the devices of all ranks idle", saves_ns, None)
+        return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
 
     def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
         causes = self.context.idle_causes(one.ranks if one else None)

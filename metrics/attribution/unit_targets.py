@@ -145,12 +145,18 @@ class Targets:
 
     @cached_property
     def transfer(self) -> F64:
-        """Lower median of the transfer times of instances that are alike, by instance."""
+        """Lower median of the transfer times of instances that are alike, by instance.
+
+        Of times per byte, where the sizes are known: of exchanges they may differ a little.
+        """
         table = self.job.table
         own = table.transfer_ns.astype(np.float64)
         if not len(own):
             return own
-        return lower_medians(own, table.alike, int(table.alike.max()) + 1)[table.alike]
+        size = np.where(table.bytes > 0, table.bytes, 1).astype(np.float64)
+        count = int(table.alike.max()) + 1
+        found: F64 = lower_medians(own / size, table.alike, count)[table.alike] * size
+        return found
 
 
 def _pooled(error: F64, group: I64) -> F64:

@@ -125,7 +125,7 @@ class Rules:
                 found.append((name, finding))
         common = self.ladder.common_host_ns
         if with_common and common >= ALSO * self.ladder.loss_ns:
-            found.append(("host", self.namer.all_hosts(common)))
+            found.append(("host", self.namer.all_hosts()))
         return sorted(found, key=lambda item: -(item[1].saves_ns or 0.0))
 
     def _costs_alone(self, why: str) -> list[tuple[str, Finding]]:
@@ -144,7 +144,7 @@ class Rules:
 
     def _of_all_hosts(self, agreement: float, order: I64, of_loss: F64) -> Verdict:
         """Return the verdict on host delays that all ranks have alike: nobody is a straggler."""
-        finding = self.namer.all_hosts(self.ladder.common_host_ns)
+        finding = self.namer.all_hosts()
         share = self.ladder.common_host_ns / self.ladder.loss_ns
         second = float(max(of_loss[order[0]], 0.0))
         self.ruled_out += [

@@ -1,7 +1,8 @@
-"""Step times if no rank were slower than those of its stage in the same pass of the same step.
+"""Step times if no rank were slower than those that run its program, between the same two calls.
 
-Host delays and transfers stay as recorded. Where receives are posted ahead on streams of their own,
-how much a rank computes between two posts is no property of its program; passes are.
+Host delays and transfers stay as recorded. Positions of calls are those of the program and not when
+they were seen to begin: where receives are posted ahead on streams of their own, how much a rank
+computes between two posts differs from step to step.
 """
 
 from __future__ import annotations
@@ -17,10 +18,16 @@ from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.call_table import is_receive
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lower_median import lower_medians
-from ccltui.parsers.array_types import F64, Bool
+from ccltui.metrics.attribution.recorded_replay import RecordedReplay
+from ccltui.parsers.array_types import F64, I64, Bool
 
 AHEAD_SHARE: Final = 0.1
 """Share of the receives posted before the pass that needs them, from which passes count."""
+
+MAX_APART: Final = 0.1
+"""Share of the saved time by which two replays may differ."""
+LEAST_APART: Final = 0.005
+"""Share of a step by which they may differ: passes vary by chance as much."""
 
 
 def posts_ahead(job: JobLines) -> bool:
@@ -47,17 +54,45 @@ class WithinProgram:
         number = number.reshape(-1)
         return lower_medians(targets.own, number, int(number.max(initial=-1)) + 1)[number]
 
-    def _ends(self, changed: Bool) -> F64:
-        job, targets = self.ladder.job, self.ladder.targets
+    @cached_property
+    def _scaled_segments(self) -> F64:
+        """Time of each segment if its pass took the typical time of the stage."""
+        targets, operations = self.ladder.targets, self.ladder.job.operations
         scale = self._typical / np.where(targets.own > 0, targets.own, 1)
-        scale = np.append(np.where(changed & (targets.own > 0), scale, 1.0), 1.0)
-        operations = job.operations
-        return job.replay.ends(
-            operations.compute_ns * scale[operations.unit] + operations.host_ns,
-            self.ladder.recorded_transfer,
-            begin_ns=job.begin_ns,
-            delayed=np.ones(job.table.num_lines, np.bool_),
-        )
+        scale = np.append(np.where(targets.own > 0, scale, 1.0), 1.0)
+        return np.asarray(operations.compute_ns * scale[operations.unit])
+
+    @cached_property
+    def _typical_segments(self) -> F64:
+        """Time of each segment on the typical rank.
+
+        Lower median over the ranks of its program in the same step; of a rank that is alone with
+        its program as in `_scaled_segments`. So are all of them where that would make the job
+        longer: then the ranks divide their work differently between calls.
+        """
+        job, operations = self.ladder.job, self.ladder.job.operations
+        found = self._scaled_segments.copy()
+        held = np.flatnonzero(operations.unit >= 0)
+        line = job.units.line[operations.unit[held]]
+        program = job.units.program[operations.unit[held]]
+        key = np.stack([program, job.table.step[line], held - operations.first[line]])
+        _, number, counts = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+        number = number.reshape(-1)
+        typical = lower_medians(operations.compute_ns[held], number, len(counts))[number]
+        together = counts[number] > 1
+        found[held[together]] = typical[together]
+        longer = self._replay.ends(found).sum() > self.recorded.sum()
+        return self._scaled_segments if longer else found
+
+    def _ends(self, changed: Bool) -> F64:
+        """Return the ends of the steps with the lines in a mask at the typical times."""
+        operations = self.ladder.job.operations
+        mine = np.repeat(changed, np.diff(operations.first))
+        return self._replay.ends(np.where(mine, self._typical_segments, operations.compute_ns))
+
+    @cached_property
+    def _replay(self) -> RecordedReplay:
+        return RecordedReplay(self.ladder)
 
     @cached_property
     def recorded(self) -> F64:
@@ -67,11 +102,33 @@ class WithinProgram:
     @cached_property
     def even(self) -> F64:
         """Steps with every pass at the typical time of its like."""
-        return self._ends(np.ones(len(self._typical), np.bool_))
+        return self._ends(np.ones(self.ladder.job.table.num_lines, np.bool_))
 
     def without(self, rank: int) -> F64:
         """Return the steps with the passes of one rank (an index) at the typical time."""
-        return self._ends(self.ladder.job.worker == rank)
+        return self._ends(self.ladder.job.table.rank == rank)
+
+    def bounds(self, taken: I64, saved_ns: float) -> tuple[float, float] | None:
+        """Return what two replays say is saved, ns, if they contradict each other, else None.
+
+        The other makes all times between two posts alike, those of idle devices too: it saves as
+        much as this one, and at most what single hosts cost beyond that.
+
+        Args:
+            taken: ids of the steps.
+            saved_ns: what the other saves, mean over these steps.
+        """
+        mine = np.isin(self.ladder.job.table.step_ids, taken)
+        if not mine.any():
+            return None
+        least = float((self.recorded - self.even)[mine].mean())
+        most = least + max(float(self.ladder.uneven_host[mine].mean()), 0.0)
+        apart = max(
+            MAX_APART * max(least, saved_ns), LEAST_APART * float(self.recorded[mine].mean())
+        )
+        if least - apart <= saved_ns <= most + apart:
+            return None
+        return min(least, saved_ns), max(least, saved_ns)
 
     def suspects(self, most: int) -> Sequence[int]:
         """Ranks whose passes exceed their like the most, those first that do so most."""

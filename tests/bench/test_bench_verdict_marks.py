@@ -115,10 +115,29 @@ def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
     one_step = replace(TRUTH, faults=(replace(SLOW, steps=(12,)),))
     assert error(one_step, 25.0, num_steps=4) == pytest.approx(0.0)
     assert error(TRUTH, 20.0, num_steps=4) == pytest.approx(0.0)
-    # Without markers the window is one step.
+    # Without markers the window is one step, or calls divide it: shares of the time count.
     unmarked = replace(SPEC, level="no_host")
-    answer = verdict("slow_worker", "2", saved_ms=90.0, num_steps=1)
-    assert marked(unmarked, TRUTH, "verdict", answer).saved_error == pytest.approx(-0.1)
+    window = verdict("slow_worker", "2", saved_ms=90.0, step_ms=5 * TRUTH.step_ms, num_steps=1)
+    assert marked(unmarked, TRUTH, "verdict", window).saved_error == pytest.approx(-0.1)
+    divided = verdict("slow_worker", "2", saved_ms=18.0, step_ms=TRUTH.step_ms, num_steps=3)
+    assert marked(unmarked, TRUTH, "verdict", divided).saved_error == pytest.approx(-0.1)
+
+
+def test_hosts_of_all_ranks_are_set_back_altogether() -> None:
+    pause = replace(SLOW, verdict="host", cause="data_loading", ranks=(), cost_ms=20.0)
+    truth = replace(TRUTH, faults=(pause,), host_ms=5.0)
+    answer = verdict("host", saved_ms=25.0, num_steps=5)
+
+    assert marked(SPEC, truth, "verdict", answer).saved_error == pytest.approx(0.0)
+
+
+def test_without_any_straggler_nothing_varies_either() -> None:
+    truth = replace(TRUTH, jitter_ms=5.0)
+    answer = Answer("ok", saved_ms=25.0, slowdown=1.3, num_steps=5)
+
+    assert marked(SPEC, truth, "what_if_no_straggler", answer).saved_error == pytest.approx(0.0)
+    alone = replace(truth, faults=(replace(SLOW, also_right=("heavy_stage",)),))
+    assert marked(SPEC, alone, "what_if_no_straggler", answer).saved_error is None
 
 
 def test_the_saved_time_of_a_stage_is_that_of_sharing_its_work_out() -> None:

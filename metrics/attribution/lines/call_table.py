@@ -18,12 +18,14 @@ from ccltui.metrics.attribution.lines.stage_order import Stages
 from ccltui.metrics.attribution.lines.step_lines import StepLines
 from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
-from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.communicator_groups import CommGroup
 
 _DIRECTIONS = 4
+_ALL_TO_ALL = TYPES.index("AllToAll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,9 @@ class CallTable:
     `StepLines`), ``start_ns`` from the origin of its line, ``dur_ns``, ``behind`` and ``instance``,
     -1 for none. By instance: ``transfer_ns`` (shortest duration of its members: the last one to
     arrive waits for nobody), ``group`` (index, -1 for a transfer), ``pair`` (inputs of a transfer,
-    -1) and ``alike``, equal for instances of one operation, size and span. ``doubtful`` is the
+    -1), ``alike``, equal for instances of one operation, size and span, ``bytes`` (-1: unknown) and
+    ``uneven``, the largest share of its data on one member over the mean share, 1 where that is not
+    known. Exchanges whose sizes differ are alike within a factor of about 2. ``doubtful`` is the
     share of the time in collectives that is matched with low confidence, ``unlinked`` that in none.
     """
 
@@ -59,6 +63,8 @@ class CallTable:
     group: I64
     pair: I64
     alike: I64
+    bytes: I64
+    uneven: F64
     doubtful: float
     unlinked: float
 
@@ -134,6 +140,8 @@ def call_table(
         group=members.groups(),
         pair=members.pairs(),
         alike=members.alike(),
+        bytes=members.bytes(),
+        uneven=members.uneven(),
         doubtful=float(dur[members.is_low].sum()) / total,
         unlinked=float(dur[~part].sum()) / total,
     )
@@ -183,6 +191,8 @@ class _Instances:
         self._group: list[I64] = []
         self._pair: list[I64] = []
         self._alike: list[I64] = []
+        self._bytes: list[I64] = []
+        self._uneven: list[F64] = []
 
     def add_matches(self, matches: Matches) -> None:
         for match in matches.groups:
@@ -198,7 +208,9 @@ class _Instances:
             self.is_low[members[kept & ~sure].ravel()] = True
             kept &= sure
             # Without sizes, calls at one place in their program are of one size.
-            size = calls.message_bytes[rows[:, 0]]
+            sent = calls.message_bytes[rows[:, 0]]
+            is_exchange = (calls.kind[rows[:, 0]] == _ALL_TO_ALL) & (sent > 0)
+            size = np.where(is_exchange, np.rint(np.log2(np.maximum(sent, 1))), sent)
             size = np.where(size >= 0, size, -2 - self.ordinal[members[:, 0]])
             hosts = {self.inputs[i].host for i in inputs}
             alike = np.stack(
@@ -210,6 +222,8 @@ class _Instances:
                 ]
             )[:, kept]
             self._add(members[kept], match.group, alike, np.full((int(kept.sum()), 2), -1))
+            self._bytes.append(sent[kept])
+            self._uneven.append(self._unevenness(inputs, rows)[kept])
 
     def add_pairs(self, pairs: Pairs, stages: Stages) -> None:
         members = np.full((len(pairs), 2), -1, np.int64)
@@ -227,6 +241,23 @@ class _Instances:
         kept = self._in_one_step(members)
         sides = np.stack([pairs.sender, pairs.receiver], axis=1)
         self._add(members[kept], -1, alike[:, kept], sides[kept])
+        self._bytes.append(size[kept])
+        self._uneven.append(np.ones(int(kept.sum())))
+
+    def _unevenness(self, inputs: Sequence[int], rows: I64) -> F64:
+        """Largest share of the data of each instance on one member over the mean share."""
+        found = np.ones(len(rows))
+        for name in ("in_elems", "out_elems"):
+            count = np.stack(
+                [
+                    getattr(self.inputs[i].calls, name)[rows[:, column]]
+                    for column, i in enumerate(inputs)
+                ]
+            ).astype(np.float64)
+            known = (count > 0).all(axis=0)
+            mean = np.where(known, count.mean(axis=0), 1.0)
+            found = np.where(known, np.maximum(found, count.max(axis=0) / mean), found)
+        return found
 
     def _in_one_step(self, members: I64) -> Bool:
         step = self.step.take(members, mode="clip") if len(self.step) else members
@@ -245,6 +276,12 @@ class _Instances:
 
     def pairs(self) -> I64:
         return np.concatenate([np.empty((0, 2), np.int64), *self._pair])
+
+    def bytes(self) -> I64:
+        return np.concatenate([np.empty(0, np.int64), *self._bytes])
+
+    def uneven(self) -> F64:
+        return np.concatenate([np.empty(0), *self._uneven])
 
     def alike(self) -> I64:
         keys = np.concatenate([np.empty((4, 0), np.int64), *self._alike], axis=1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.attribution.lines.call_table import CallTable, call_table
+from ccltui.metrics.attribution.lines.chunk_transfers import told_by_passes
 from ccltui.metrics.attribution.lines.implied_steps import implied_steps
 from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
 from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
@@ -265,11 +266,14 @@ def _assembled(
     inputs, clocks = view.match_inputs, view.clocks
     steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
     stages = stages_of(inputs, view.pairs, view.groups, steps)
+    labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
+    facts = [None if item.label in out else view.facts.ranks[item.label] for item in inputs]
+    ranks = list(zip(inputs, lines, facts, strict=True))
+    stages = told_by_passes(stages, view.pairs, ranks, labels)
     table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
     tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
-    labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
     units, operations = line_operations(
         lines, table, found, stages.count, tolerance_ns=tolerance, label_of=labels
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ccltui.metrics.attribution.lines.call_delays import begun, own_delays
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.attribution.lines.host_times import host_times
 from ccltui.metrics.attribution.lines.line_times import LineTimes
@@ -52,8 +53,9 @@ class Operations:
     an empty one. ``profile_ns`` is the typical compute time of the same segment on all lines of the
     program, ``compute_ns`` its own, ``host_ns`` the idle time in it that no call explains.
     ``delay_ns`` and ``gap_ns`` are by call, for the replay with host delays: from the post, and
-    from the end of the call before on its stream. ``early`` counts operations that began before
-    what they depend on had ended, by more than ``tolerance`` ns, of ``checked``.
+    from the end of the call before on its stream. ``begun_ns`` is the idle time at the begin of
+    each line, 0 of a first step. ``early`` counts operations that began before what they depend on
+    had ended, by more than ``tolerance`` ns, of ``checked``.
     """
 
     first: I64
@@ -65,6 +67,7 @@ class Operations:
     host_ns: F64
     delay_ns: I64
     gap_ns: I64
+    begun_ns: I64
     early: int
     checked: int
 
@@ -131,8 +134,21 @@ def line_operations(
             units[row + 1, numbers] = np.array(values)
         units[0, numbers] = one.program
     line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
-    times = host_times(own, table, (first, kind, at, call), tolerance_ns)
-    operations = Operations(first, kind, call, unit, compute, profile, *times)
+    host, delay, gap, early, checked = host_times(own, table, (first, kind, at, call), tolerance_ns)
+    operations = Operations(
+        first,
+        kind,
+        call,
+        unit,
+        compute,
+        profile,
+        host,
+        own_delays(delay, table, tolerance_ns),
+        gap,
+        begun(own, table),
+        early,
+        checked,
+    )
     return UnitTable(line_of_unit, units[0], units[1], units[2]), operations
 
 

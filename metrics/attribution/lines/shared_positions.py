@@ -21,6 +21,7 @@ from ccltui.metrics.attribution.lines.silent_passes import (
 )
 from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
+from ccltui.metrics.collectives.matching.p2p import SEND
 from ccltui.parsers.array_types import I8, I64, Bool
 
 WAITED_SHARE: Final = 0.05
@@ -81,6 +82,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         at = first[:, np.newaxis] + np.arange(count)
         share = table.waited[at].mean(axis=0)
         is_recv, is_sent = receives[at[0]], sends[at[0]]
+        share = np.where(_never_hidden(table, at), 1.0, share)
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
         early = _earliest(table, at, queued, is_sent)
         late = table.resumed[at].max(axis=0)
@@ -108,6 +110,16 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         if starts is not None:
             resumed[at[:, unseen]] = starts[unseen]
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
+
+
+def _never_hidden(table: CallTable, at: I64) -> Bool:
+    """Calls of a kind during which no kernel ever ran, at any place on any line.
+
+    What follows waits for them, also where a pause of the host behind them hides that.
+    """
+    _, kind = np.unique(table.token[at[0]], return_inverse=True)
+    hidden = (table.posted[at] < table.resumed[at]).any(axis=0) | (table.kind[at[0]] == SEND)
+    return np.asarray(np.bincount(kind.reshape(-1), weights=hidden)[kind.reshape(-1)] == 0)
 
 
 def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:

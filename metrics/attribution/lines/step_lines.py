@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.collectives.matching.p2p import SEND
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -35,6 +35,8 @@ ROUNDING_NS: Final = 2_000
 files."""
 QUEUED_NS: Final = 20_000
 """A call that begins this soon after the end of the one before it on its stream was queued."""
+CHAINED_NS: Final = 5_000
+"""A call that begins this soon after the end of one on another stream waited for it."""
 _NEVER: Final = np.iinfo(np.int64).min
 
 IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
@@ -51,7 +53,7 @@ class StepLines:
     the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
     the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
     whether its launch tells its position (``launched``), its start, duration and the call before
-    it on its stream (-1 for none in the same step).
+    it on its stream, or at whose end it began (-1 for none in the same step).
     """
 
     start_ns: I64
@@ -119,6 +121,7 @@ def step_lines(
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
     behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
+    behind = _chained(behind, line, call_start, call_end, _is_transfer(calls)[kept])
     kept_by = call_end[behind]
     queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
     launched = np.zeros(len(kept), np.bool_)
@@ -282,3 +285,21 @@ def _behind(stream: I64, line: I64, call_start: I64) -> I64:
     found = np.full(len(order), -1, np.int64)
     found[order[1:]] = np.where(same[1:] & (stream[order[1:]] >= 0), order[:-1], -1)
     return found
+
+
+def _is_transfer(calls: Calls) -> Bool:
+    return np.isin(calls.kind, (SEND, RECV))
+
+
+def _chained(behind: I64, line: I64, start: I64, end: I64, is_transfer: Bool) -> I64:
+    """Calls before, also on other streams where a collective began at once behind the end of one.
+
+    Ends of transfers and begins of others often coincide in a pipeline that runs evenly.
+    """
+    queued = (behind >= 0) & (start - end[behind] <= QUEUED_NS)
+    order = np.argsort(end, kind="stable")
+    place = np.searchsorted(end[order], start + ROUNDING_NS, side="right") - 1
+    found = order[np.maximum(place, 0)] if len(order) else behind
+    follows = (place >= 0) & (start - end[found] <= CHAINED_NS) & (start[found] < start)
+    follows &= ~queued & (line[found] == line) & ~is_transfer & ~is_transfer[found]
+    return np.where(follows, found, behind)

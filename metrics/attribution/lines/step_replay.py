@@ -187,6 +187,18 @@ class StepReplay:
         found: F64 = self.many([Run(segment_ns, transfer_ns, begin_ns, delayed)])[0]
         return found
 
+    def line_ends(
+        self,
+        segment_ns: F64,
+        transfer_ns: I64 | F64,
+        *,
+        begin_ns: F64 | None = None,
+        delayed: Bool | None = None,
+    ) -> F64:
+        """Return the end of each line, float64 ns from 0; see `Run`."""
+        run = Run(segment_ns, transfer_ns, begin_ns, delayed)
+        return np.asarray(self._in_lanes([run])[0] if available() else self._alone(run))
+
     def _alone(self, run: Run) -> F64:
         """Return the end of each line of one replay without compiled code."""
         after = self._own.copy()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         "loss_ms",
         "loss_pct",
         "saves_ms",
+        "hosts_launch_ms",
         "shares",
         "ladder_ms",
         "agreement",

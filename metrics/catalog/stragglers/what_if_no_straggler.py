@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
@@ -62,6 +63,7 @@ MAX_UNLINKED: Final = 0.1
         "replay_error_pct",
         "unlinked_share",
         "alone",
+        "saved_ms_bounds",
         *SLOWDOWN_KEYS,
     ),
     headline="slowdown",
@@ -78,7 +80,7 @@ def what_if_no_straggler(view: View) -> Result:
         if ladder is not None and posts_ahead(ladder.job):
             return _by_passes(view, ladder, warnings)
         try:
-            return _answered(view, WhatIf(view), warnings)
+            return _answered(view, WhatIf(view), ladder, warnings)
         except Refusal as refusal:
             if ladder is None or refusal.reasons[0].code != "not_physical":
                 raise
@@ -96,8 +98,13 @@ def _valid_ladder(view: View) -> Ladder | None:
         return None
 
 
-def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
-    """The same from passes of the same number in the same step, compared inside a stage."""
+def _by_passes(
+    view: View,
+    ladder: Ladder,
+    warnings: Sequence[str],
+    bounds: tuple[float, float] | None = None,
+) -> Result:
+    """The same from the positions of programs; ``bounds`` of what is saved where replays differ."""
     found, job = WithinProgram(ladder), ladder.job
     was, even = found.recorded, found.even
     if _is_longer(was, even):
@@ -125,6 +132,16 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
         Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
         for n, why in job.out.items()
     ]
+    told = bounds_of_hosts(ladder.host_need_ns, was, even)
+    reasons += host_bound(told)
+    if bounds is not None:
+        told = [milliseconds(one) for one in bounds]
+        text = (
+            f"two replays of the job contradict each other: {told[0]:.3g} to {told[1]:.3g} ms of a "
+            "step are saved; the value is that of the replay by the positions of the program"
+        )
+        reasons.append(Reason("not_physical", text))
+    details["saved_ms_bounds"] = told
     return answer(
         what_if_no_straggler,
         view,
@@ -132,16 +149,19 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
         source="kernel",
         basis={
             "step": "from the end of the step before; of a first step from its first work",
-            "ideal": "every pass takes the lower median of the ranks of its stage in the same step",
+            "ideal": "between two calls every rank takes the lower median of those that run its "
+            "program in the same step; one that runs it alone, of the passes of its stage",
             "replay": "collectives end as long after the last arrival as their shortest call took",
-            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "not_replayed": "the host: a step takes at least the time that its launches take",
         },
         reasons=reasons,
         warnings=[*warnings, *notes, *_refused(without, per_step)],
     )
 
 
-def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
+def _answered(
+    view: View, what_if: WhatIf, ladder: Ladder | None, warnings: Sequence[str]
+) -> Result:
     measured = what_if.measured
     chosen = _chosen_steps(view, measured)
     error = _replay_error(measured, what_if.unchanged)
@@ -155,12 +175,18 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
     if not what_if.segments:
         raise refuse("not_applicable", "no two ranks run the same program")
     was = what_if.unchanged.length_ns[chosen]
-    ideal = what_if.even().length_ns[chosen]
+    taken = np.array(measured.measured)[chosen]
+    need = needs_of_steps(ladder, taken, was)
+    ideal = np.maximum(what_if.even().length_ns[chosen], need)
     if _is_longer(was, ideal):
         raise refuse("not_physical", _why_not_physical(was, ideal))
+    if ladder is not None:
+        bounds = WithinProgram(ladder).bounds(taken, float((was - ideal).mean()))
+        if bounds is not None:
+            return _by_passes(view, ladder, warnings, bounds)
     alone = _alone(what_if)
     without = {
-        label: _saved(was, what_if.without(label).length_ns[chosen])
+        label: _saved(was, np.maximum(what_if.without(label).length_ns[chosen], need))
         for label in _suspects(view, what_if)
     }
     steps = np.array(measured.measured)[chosen].tolist()
@@ -175,6 +201,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         "replay_error_pct": 100 * error / mean,
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
+        "saved_ms_bounds": bounds_of_hosts(need, was, ideal),
     }
     attributed, notes = _attributed(view)
     details |= attributed
@@ -196,11 +223,11 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
             "ideal": "between two calls every rank takes the median of those that run its program, "
             "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
-            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "not_replayed": "the host: a step takes at least the time that its launches take",
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
-        reasons=_reasons(view, what_if),
+        reasons=[*_reasons(view, what_if), *host_bound(details["saved_ms_bounds"])],
         warnings=warnings,
     )
 
