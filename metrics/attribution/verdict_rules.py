@@ -220,9 +220,18 @@ class Rules:
         inexact = self.ladder.mean_error > MAX_DELAYED_ERROR
         if missing or inexact or self.context.names_only:
             level = min(level, 1)
+        level = min(level, self._most_with_steps_left_out)
         if self.ladder.job.table.doubtful > MAX_UNLINKED:
             level = 0
         return LEVELS[level]
+
+    @property
+    def _most_with_steps_left_out(self) -> int:
+        """Highest level where steps cannot be compared: the slow ones may be among them."""
+        partly = len(self.ladder.job.partly)
+        if not partly:
+            return 2
+        return 1 if partly < self.ladder.job.num_steps else 0
 
     def _immaterial(self, costs: str) -> Verdict:
         waits = self._missing_waits()
@@ -235,6 +244,7 @@ class Rules:
         capped = self.context.missing or self.context.names_only or near
         if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
+        level = LEVELS[min(LEVELS.index(level), self._most_with_steps_left_out)]
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING, RankTrace
 from ccltui.parsers.communication_kernels import bare_kernel_name, communication_kernel
 
@@ -30,7 +30,8 @@ def joined_rows(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
         The rows that begin a collective, int64 [n], and durations in ns, int64 [n].
     """
     gpu = trace.group("gpu")
-    follows = _copies_of_one_call(trace, rows)
+    owner = _first_copies(trace, rows)
+    follows = owner != np.arange(len(rows))
     exchanges = _announced(trace, rows)
     if not follows.any() and not len(exchanges[0]):
         return rows, gpu.dur_ns[rows]
@@ -38,25 +39,30 @@ def joined_rows(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     keep = ~follows
     keep[second] = False
     end = gpu.start_ns[rows] + gpu.dur_ns[rows]
-    owner = np.maximum.accumulate(np.where(follows, -1, np.arange(len(rows))))
     owner[second] = first
     last = end.copy()
     np.maximum.at(last, owner, end)
     return rows[keep], (last - gpu.start_ns[rows])[keep]
 
 
-def _copies_of_one_call(trace: RankTrace, rows: I64) -> Bool:
-    """Mask of copies that continue the call of the copy before; a call is told by its number."""
+def _first_copies(trace: RankTrace, rows: I64) -> I64:
+    """Position of the copy that begins the call of each row; a call is told by its number.
+
+    Of every other row its own position. Kernels of other streams may begin between two copies of
+    one call.
+    """
     gpu, table = trace.group("gpu"), trace.collective_args
-    copies = [i for i in distinct(gpu.category[rows]) if _MEMORY in trace.text(i).lower()]
-    is_copy = any_name(trace.strings, gpu.category[rows], copies)
+    owner = np.arange(len(rows))
+    names = [i for i in distinct(gpu.category[rows]) if _MEMORY in trace.text(i).lower()]
+    is_copy = any_name(trace.strings, gpu.category[rows], names)
     if not is_copy.any() or not len(table):
-        return np.zeros(len(rows), np.bool_)
+        return owner
     args = gpu.args[rows]
     numbered = (args >= 0) & (np.append(table.seq, MISSING)[args] >= 0)
-    same = np.zeros(len(rows), np.bool_)
-    same[1:] = (args[1:] == args[:-1]) & is_copy[1:] & is_copy[:-1] & numbered[1:]
-    return same
+    copies = np.flatnonzero(is_copy & numbered)
+    begins = np.append(True, np.diff(args[copies]) != 0)[: len(copies)]
+    owner[copies] = copies[np.maximum.accumulate(np.where(begins, np.arange(len(copies)), 0))]
+    return owner
 
 
 def _announced(trace: RankTrace, rows: I64) -> tuple[I64, I64]:

@@ -13,9 +13,11 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
 from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
+    from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
 
 
@@ -78,12 +80,19 @@ def verdict(view: View) -> Result:
         reasons=[
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
-        ],
-        warnings=[
-            f"step {step} is left out: some ranks recorded only a part of its collectives"
-            for step in job.partly
-        ],
+        ]
+        + _steps_left_out(job),
     )
+
+
+def _steps_left_out(job: JobLines) -> list[Reason]:
+    if not job.partly:
+        return []
+    steps = listed([str(step) for step in job.partly])
+    text = f"steps {steps} are left out: some ranks recorded only a part of their collectives"
+    if len(job.partly) == 1:
+        text = f"step {steps} is left out: some ranks recorded only a part of its collectives"
+    return [Reason("unmatched_collectives", text)]
 
 
 def _basis(ladder: Ladder) -> dict[str, str]:

@@ -56,6 +56,23 @@ def test_copies_of_one_numbered_call_are_one_call() -> None:
     assert calls(trace) == [("AllGather", 0, 20), ("AllGather", 40, 10)]
 
 
+def test_a_kernel_of_another_stream_does_not_divide_the_copies_of_a_call() -> None:
+    gathered = [Coll("_allgather_base", 512, 1024, group_size=2, seq=k) for k in (1, 3)]
+    scattered = Coll("_reduce_scatter_base", 1024, 512, group_size=2, seq=2)
+    gpu = [
+        peer_copy(0, 10, gathered[0]),
+        kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(int)", 5, 50, 7, scattered),
+        peer_copy(12, 8, gathered[0]),
+        peer_copy(40, 10, gathered[1]),
+        peer_copy(52, 10, gathered[1]),
+    ]
+    trace = rank_trace(gpu=gpu, groups=[world(2)])
+    args = trace.group("gpu").args
+    args[2], args[4] = args[0], args[3]
+
+    assert calls(trace) == [("AllGather", 0, 20), ("ReduceScatter", 5, 50), ("AllGather", 40, 22)]
+
+
 def moe_rank(rank: int, late_us: float) -> RankTrace:
     """NCCL with metadata, and exchanges of tokens in which a rank waits for the other."""
     gpu = [kernel("gemm", 0, 100 + 300 * late_us)]
