@@ -67,7 +67,8 @@ class Namer:
         return gain * self.ladder.loss_ns
 
     def _labels(self, ranks: Sequence[int]) -> list[str]:
-        return [self.ladder.job.labels[rank] for rank in ranks]
+        """Labels of ranks, numbers in ascending order whatever the order of the files."""
+        return sorted((self.ladder.job.labels[rank] for rank in ranks), key=lambda s: (len(s), s))
 
     def _stage(self, share: float) -> Finding:
         one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")

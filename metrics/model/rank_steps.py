@@ -191,8 +191,6 @@ def step_of_work(
     Work with a launch record belongs to the step whose marker covers the launch. Other work is
     assigned by its start: the device part of a step begins with the first work that the step is
     known to have launched (with the marker, for the first step), and ends where the next begins.
-    Where only what each stream ran first has no launch record, it was launched before the recording
-    began and belongs to no step.
 
     Args:
         trace: the columns of the rank.
@@ -209,7 +207,7 @@ def step_of_work(
         return StepWork((), index, uncorrelated, nothing, nothing)
     index = covering(steps, launched).astype(np.int32)
     start, end = _extents(gpu, index, len(steps))
-    if uncorrelated.any() and not _is_backlog(gpu, uncorrelated):
+    if uncorrelated.any():
         index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
         start, end = _extents(gpu, index, len(steps))
     return StepWork(steps, index, uncorrelated, start, end)
@@ -223,10 +221,15 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     return np.where((index >= 0) & (times_ns < ends.take(index)), index, OUTSIDE)
 
 
-def _is_backlog(gpu: Events, uncorrelated: Bool) -> bool:
-    """Whether on each stream work without a launch record comes before all work with one.
+def launched_before_recording(gpu: Events, uncorrelated: Bool) -> Bool:
+    """Mask of the work that was launched before the recording began.
 
-    A stream runs its work in the order of the launches.
+    It is that without a launch record, where each stream ran it before all work with one: a stream
+    runs its work in the order of the launches. Elsewhere records are missing for other reasons.
+
+    Args:
+        gpu: device work of a rank.
+        uncorrelated: mask of its rows without a launch record.
     """
     track = np.maximum(gpu.track, 0)
     count = int(track.max(initial=0)) + 1
@@ -234,7 +237,8 @@ def _is_backlog(gpu: Events, uncorrelated: Bool) -> bool:
     np.minimum.at(first, track[~uncorrelated], gpu.start_ns[~uncorrelated])
     without = track[uncorrelated]
     known = first[without] < np.iinfo(np.int64).max
-    return bool(known.all() and (gpu.start_ns[uncorrelated] < first[without]).all())
+    is_first = known.all() and (gpu.start_ns[uncorrelated] < first[without]).all()
+    return uncorrelated if is_first else np.zeros_like(uncorrelated)
 
 
 def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:

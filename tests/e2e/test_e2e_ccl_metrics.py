@@ -98,9 +98,9 @@ def test_a_wrong_command_line_is_2(arguments: list[str], message: str) -> None:
     assert message in document["reasons"][0]["message"]
 
 
-def test_an_unknown_name_lists_the_names() -> None:
+def test_an_unknown_name_is_answered_with_the_option_that_lists_all() -> None:
     done = run(CCL_METRICS, "--trace", "x", "--metric", "nope")
-    assert "coll_call_num, throughput_tokens, iter_time" in done.stderr
+    assert "unknown metric 'nope' (--list-metrics lists all)" in done.stderr
 
 
 def test_execution_traces_alone_give_a_throughput_with_status_0(tmp_path: Path) -> None:

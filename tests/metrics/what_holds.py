@@ -130,6 +130,7 @@ SCALES: Mapping[str, Mapping[str, Kind]] = {
     },
     "run_compare": {"rows.*.n": "same", "rows.*.n_against": "same", "rows.*": "time"},
     "straggler_cause": {"per_rank.*": "time"},
+    "kernels": {"products.*.tflops": "rate", "products.*.tbps": "rate"},
     "operators": {"operators.*.tflops": "rate"},
     "throughput_tokens": {"throughput_total": "rate"},
     "trace_tflops": {"of_peak_pct": "rate", "trace_tflops": "rate", "per_rank.*": "rate"},

@@ -231,8 +231,9 @@ async def test_help_lists_the_keys_of_the_pane_and_any_key_closes_it(
         await settle(pilot)
         await press(pilot, "2", "?")
         assert shows(app, "Help: Alignment")
-        assert shows(app, "] [       next, previous worst")
         assert shows(app, "any other key closes")
+        await press(pilot, *"jjjjjjjj")
+        assert shows(app, "] [       next, previous worst")
 
         await press(pilot, "x")
         assert not shows(app, "Help: Alignment")

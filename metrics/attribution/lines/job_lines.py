@@ -214,7 +214,9 @@ def _job_lines(view: View) -> JobLines:
             raise refuse("no_step_markers", "no step that all ranks have")
         partly = _partly_recorded(lines, shared)
         partly = partly if shared - partly else set()
+        everything = {step for one in lines for step in one.steps.tolist()}
         shared -= partly
+        partly = everything - shared
         if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
             lines = _lines(view, shared, out)
     job = _assembled(view, lines, out, marked=marked)

@@ -16,7 +16,12 @@ from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.metrics.model.rank_steps import launch_rows, launch_times
+from ccltui.metrics.model.rank_steps import (
+    OUTSIDE,
+    launch_rows,
+    launch_times,
+    launched_before_recording,
+)
 from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
@@ -171,11 +176,17 @@ def _line_rows(facts: RankFacts) -> I64:
 def _divided(
     facts: RankFacts, calls: Calls, rows: I64, chosen: Collection[int] | None
 ) -> tuple[I64, I64, I64, I64]:
-    """Return step id, first and last kernel of each line, and the line of each call (-1: none)."""
+    """Return step id, first and last kernel of each line, and the line of each call (-1: none).
+
+    Work that was launched before the recording began is of an earlier step and in no line: it
+    would double the length of the first one.
+    """
     if chosen is None or not facts.work.steps:
         one = np.array([-1], np.int64)
         return one, np.array([0]), np.array([len(rows)]), np.zeros(len(calls), np.int64)
-    index = facts.work.index.take(rows)
+    work, gpu = facts.work, facts.trace.group("gpu")
+    earlier = launched_before_recording(gpu, work.uncorrelated)
+    index = np.where(earlier.take(rows), OUTSIDE, work.index.take(rows))
     edges = np.flatnonzero(np.diff(index, prepend=-2, append=-2))
     run = index[edges[:-1]] if len(index) else index
     steps, first, stop = [], [], []
@@ -191,6 +202,8 @@ def _divided(
     place = np.searchsorted(found[order], calls.step)
     known = np.append(found[order], -2)[place] == calls.step
     line = np.where(known, np.append(order, -1)[place], -1)
+    if calls.event_group == "gpu":
+        line[earlier.take(calls.row)] = -1
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
 
 

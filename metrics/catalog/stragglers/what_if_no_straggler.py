@@ -63,7 +63,7 @@ MAX_UNLINKED: Final = 0.1
         "replay_error_pct",
         "unlinked_share",
         "alone",
-        "saved_ms_bounds",
+        "saved_bounds_ms",
         *SLOWDOWN_KEYS,
     ),
     headline="slowdown",
@@ -98,13 +98,8 @@ def _valid_ladder(view: View) -> Ladder | None:
         return None
 
 
-def _by_passes(
-    view: View,
-    ladder: Ladder,
-    warnings: Sequence[str],
-    bounds: tuple[float, float] | None = None,
-) -> Result:
-    """The same from the positions of programs; ``bounds`` of what is saved where replays differ."""
+def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
+    """The same from the positions of programs."""
     found, job = WithinProgram(ladder), ladder.job
     was, even = found.recorded, found.even
     if _is_longer(was, even):
@@ -132,16 +127,8 @@ def _by_passes(
         Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
         for n, why in job.out.items()
     ]
-    told = bounds_of_hosts(ladder.host_need_ns, was, even)
-    reasons += host_bound(told)
-    if bounds is not None:
-        told = [milliseconds(one) for one in bounds]
-        text = (
-            f"two replays of the job contradict each other: {told[0]:.3g} to {told[1]:.3g} ms of a "
-            "step are saved; the value is that of the replay by the positions of the program"
-        )
-        reasons.append(Reason("not_physical", text))
-    details["saved_ms_bounds"] = told
+    details["saved_bounds_ms"] = bounds_of_hosts(ladder.host_need_ns, was, even)
+    reasons += host_bound(details["saved_bounds_ms"])
     return answer(
         what_if_no_straggler,
         view,
@@ -180,10 +167,13 @@ def _answered(
     ideal = np.maximum(what_if.even().length_ns[chosen], need)
     if _is_longer(was, ideal):
         raise refuse("not_physical", _why_not_physical(was, ideal))
-    if ladder is not None:
-        bounds = WithinProgram(ladder).bounds(taken, float((was - ideal).mean()))
-        if bounds is not None:
-            return _by_passes(view, ladder, warnings, bounds)
+    saved_ns = float((was - ideal).mean())
+    bounds = None if ladder is None else WithinProgram(ladder).bounds(taken, saved_ns)
+    bounded: Sequence[float] | None = bounds_of_hosts(need, was, ideal)
+    doubts = host_bound(bounded)
+    if bounds is not None:
+        bounded = [milliseconds(one) for one in bounds]
+        doubts = _contradiction(bounded)
     alone = _alone(what_if)
     without = {
         label: _saved(was, np.maximum(what_if.without(label).length_ns[chosen], need))
@@ -201,7 +191,7 @@ def _answered(
         "replay_error_pct": 100 * error / mean,
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
-        "saved_ms_bounds": bounds_of_hosts(need, was, ideal),
+        "saved_bounds_ms": bounded,
     }
     attributed, notes = _attributed(view)
     details |= attributed
@@ -227,7 +217,7 @@ def _answered(
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
-        reasons=[*_reasons(view, what_if), *host_bound(details["saved_ms_bounds"])],
+        reasons=[*_reasons(view, what_if), *doubts],
         warnings=warnings,
     )
 
@@ -295,6 +285,14 @@ def _chosen_steps(view: View, ends: StepEnds) -> Bool:
     if not chosen.any():
         raise refuse("window_empty", "no measured step (the first of several is none) is selected")
     return chosen
+
+
+def _contradiction(bounds_ms: Sequence[float]) -> list[Reason]:
+    text = (
+        f"two replays of the job contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
+        "of a step are saved; the value is that of the replay between collectives"
+    )
+    return [Reason("not_physical", text)]
 
 
 def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
