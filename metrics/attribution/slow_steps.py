@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals
-from ccltui.metrics.arrays.statistics import mean, median, milliseconds, ratio
+from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS, duration
 from ccltui.metrics.collectives.causes.host_work import HostWork
 from ccltui.metrics.collectives.causes.root_rule import (
@@ -289,7 +289,7 @@ def slow_step_rows(view: View) -> list[dict[str, Any]]:
             "step": one.step,
             "step_ms": milliseconds(one.time_ns),
             "over_ms": milliseconds(one.over_ns),
-            "over_ratio": ratio(one.over_ns, one.time_ns - one.over_ns),
+            "over_pct": 100 * one.over_ns / max(one.time_ns - one.over_ns, 1),
             "rank": one.label,
             "cause": one.cause,
             "wait_ms": milliseconds(one.wait_ns) if one.place is not None else None,

@@ -184,7 +184,7 @@ def test_what_is_measured_is_chosen_on_the_command_line(job: Path) -> None:
         (["--metric=iter_time", "--set", "dp_sard=2"], "did you mean dp_shard"),
         (["--span", "inner"], "the explorer needs a terminal"),
         ([], "the explorer needs a terminal; for numbers without one add --metric NAME"),
-        (["--metric", "iter_tim"], "unknown metric 'iter_tim': did you mean iter_time"),
+        (["--metric", "iter_tim"], "unknown metric 'iter_tim'; did you mean iter_time"),
         (["--format", "json"], "--format needs --metric NAME"),
         (["-o", "x"], "--output needs --metric NAME"),
         (["--metric=iter_time", "--window", "2s/1s"], "Illegal window '2s/1s': the start"),
