@@ -289,7 +289,7 @@ def _chosen_steps(view: View, ends: StepEnds) -> Bool:
 
 def _contradiction(bounds_ms: Sequence[float]) -> list[Reason]:
     text = (
-        f"two replays of the job contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
+        f"two replays contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
         "of a step are saved; the value is that of the replay between collectives"
     )
     return [Reason("not_physical", text)]
