@@ -29,6 +29,7 @@ from ccltui.parsers.array_types import I64
 
 NEIGHBOURS = 8
 LATE_RANK = 3
+MANY_TIMES_MEAN = 1.5  # waiting caused, of which a rank is a straggler, as in straggler_lag
 EPOCH_NS = 1_707_000_000_000_000_000
 KINDS = ("AllReduce", "AllGather", "ReduceScatter")
 SIZES = ((64, 20_000), (1024, 5_000))
@@ -140,7 +141,9 @@ def ranked(inputs: list[MatchInput], groups: list[CommGroup]) -> Ranked:
         members = np.array([index[label] for label in group.labels])
         every = np.arange(len(members))
         chosen.append(choose(group, group.eligible, every, members, found.floor_ns))
-    stragglers = tally(chosen, len(inputs)).stragglers()
+    caused = tally(chosen, len(inputs)).caused_wait_ns
+    much = np.flatnonzero(caused > MANY_TIMES_MEAN * caused.mean())
+    stragglers = much[np.argsort(-caused[much])].tolist()
     return Ranked(
         cpu_s=time.process_time() - cpu,
         wall_s=time.perf_counter() - wall,

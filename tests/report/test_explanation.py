@@ -99,7 +99,11 @@ def test_its_metrics_exist() -> None:
 
 
 def test_the_step_time_names_what_it_is_of() -> None:
-    numbers = {"avg_iter_time_ms": 58.29, "std_iter_time_ms": 3.21, "num_iterations": 6}
+    numbers: dict[str, object] = {
+        "avg_iter_time_ms": 58.29,
+        "std_iter_time_ms": 3.21,
+        "num_iterations": 6,
+    }
     slowest = result("step_variability", {"slowest_step": {"step": 13, "iter_time_ms": 64.84}})
     markers = {"iter_time": result("iter_time", numbers)}
     near, far = (

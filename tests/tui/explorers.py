@@ -63,3 +63,15 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
     """Type, and let the screen follow."""
     await pilot.press(*keys)
     await pilot.pause()
+
+
+async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
+    """Type, and wait for the answers."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for key in keys:
+        await press(pilot, key)
+        while is_waiting(app.scene):
+            await pilot.pause(0.01)
+    await pilot.pause()
+    return app

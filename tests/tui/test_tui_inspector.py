@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from explorers import Settle, Start, pane, press, shows
-from textual.pilot import Pilot
+from explorers import Settle, Start, pane, shows, typed
 
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
@@ -14,20 +13,7 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import drawer, inspector
 from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import is_waiting
 from ccltui.tui.state.view_state import Shown
-
-
-async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
-    """Type, and wait for the answers."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await press(pilot, key)
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
-    await pilot.pause()
-    return app
 
 
 def to_link(app: Explorer, relation: str) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, press, shows
-from textual.pilot import Pilot
+from explorers import Settle, Start, pane, pane_text, shows, typed
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -16,19 +15,6 @@ from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import EVENTS, KERNELS, TIMELINE
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.queries.wanted_queries import is_waiting
-
-
-async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
-    """Type, and wait for the answers."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await press(pilot, key)
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
-    await pilot.pause()
-    return app
 
 
 def names(app: Explorer) -> list[str]:

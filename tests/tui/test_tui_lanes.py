@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from explorers import Start, pane, pane_text, press, screen, shows
+from explorers import Start, pane, pane_text, screen, shows, typed
 from textual.pilot import Pilot
 
 from ccltui.demo import Spec, write_job
@@ -15,7 +15,6 @@ from ccltui.tui.engine.loader import run_load
 from ccltui.tui.moves import causal_zoom
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import is_waiting
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +42,6 @@ async def matched(pilot: Pilot[int]) -> None:
         if app.scene.findings.is_matched and known and not app.scene.session.busy:
             return
     raise AssertionError("never matched")
-
-
-async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
-    """Type, and wait for the answers."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await press(pilot, key)
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
-    await pilot.pause()
-    return app
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, press, shows
+from explorers import Settle, Start, pane, pane_text, shows, typed
 from fakes import FakeLoad, Plan
-from textual.pilot import Pilot
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.app import Explorer
 from ccltui.tui.moves import dimension_rows
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT, PARALLELISM
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.queries.wanted_queries import is_waiting
-
-
-async def typed(pilot: Pilot[int], *keys: str) -> Explorer:
-    """Type, and wait for the answers."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await press(pilot, key)
-        while is_waiting(app.scene):
-            await pilot.pause(0.01)
-    await pilot.pause()
-    return app
 
 
 async def test_the_rows_are_those_of_the_metric(start: Start, settle: Settle) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +124,7 @@ def test_inverse_of_large_numbers(values: list[int]) -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64])
 @given(st.lists(st.integers(-100, 100)))
 def test_stable_order_is_that_of_numpy(dtype: type, values: list[int]) -> None:
-    array = np.array(values, dtype)
+    array: npt.NDArray[Any] = np.array(values, dtype)
 
     assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()
 

@@ -209,7 +209,7 @@ def test_a_job_knows_its_world_and_what_is_missing(directory: Path) -> None:
 
     assert [trace.label for trace in job.ranks] == ["0", "1", "2"]
     assert [trace.rank_source for trace in job.ranks] == ["distributedInfo"] * 3
-    assert (job.world_size, job.missing_ranks, job.origin_ns) == (4, (3,), 0)
+    assert (job.world_size, tuple(job.missing_ranks), job.origin_ns) == (4, (3,), 0)
 
 
 def test_the_file_itself_overrules_its_name_and_a_map(directory: Path) -> None:

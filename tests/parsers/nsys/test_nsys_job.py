@@ -52,7 +52,7 @@ def test_files_of_several_nodes_are_one_job(tmp_path: Path) -> None:
 
     assert ranks(job) == [(str(r), r, "NCCL payload") for r in range(4)]
     assert sources(job) == ["node0.sqlite 0", "node0.sqlite 1", "node1.sqlite 0", "node1.sqlite 1"]
-    assert (job.world_size, job.missing_ranks) == (4, ())
+    assert (job.world_size, tuple(job.missing_ranks)) == (4, ())
     assert [t.host for t in job.ranks] == ["node0", "node0", "node1", "node1"]
     # Every process created its communicator at 0 of its session: on one axis, by UTC.
     assert [t.first_ns for t in job.ranks] == [UTC, UTC, UTC + 500, UTC + 500]
