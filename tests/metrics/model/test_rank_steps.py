@@ -11,6 +11,7 @@ from ccltui.metrics.model.rank_steps import (
     Step,
     covering,
     launch_rows,
+    launched_before_recording,
     step_of_work,
     steps_of,
 )
@@ -150,20 +151,26 @@ def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
     assert work_of(trace) == [OUTSIDE, 1, 1, 1, 2, 2, OUTSIDE]
 
 
-def test_what_a_stream_ran_before_its_first_recorded_launch_is_of_no_step() -> None:
+def test_work_launched_before_the_recording_is_what_each_stream_ran_first() -> None:
     # The recording began after these were launched; the device is still behind.
-    trace = rank_trace(
-        annotations=[step(1, 0, 100), step(2, 100, 100)],
-        runtime=[launch(11, 10), launch(12, 110)],
-        gpu=[
-            kernel("of an earlier step", 20, 50),
-            kernel("too", 80, 60),
-            kernel("known of step 1", 150, 50, correlation=11),
-            kernel("known of step 2", 210, 50, correlation=12),
-        ],
-    )
+    first = [kernel("of an earlier step", 20, 50), kernel("too", 80, 60)]
+    known = [
+        kernel("known of step 1", 150, 50, correlation=11),
+        kernel("known of step 2", 210, 50, correlation=12),
+    ]
+    marks: dict[str, list[Event]] = {
+        "annotations": [step(1, 0, 100), step(2, 100, 100)],
+        "runtime": [launch(11, 10), launch(12, 110)],
+    }
+    behind = rank_trace(gpu=[*first, *known], **marks)
+    later = rank_trace(gpu=[*first, *known, kernel("without a record", 300, 10)], **marks)
 
-    assert work_of(trace) == [OUTSIDE, OUTSIDE, 1, 2]
+    def earlier(trace: RankTrace) -> list[bool]:
+        work = step_of_work(trace, steps_of(trace)[0])
+        return launched_before_recording(trace.group("gpu"), work.uncorrelated).tolist()
+
+    assert earlier(behind) == [True, True, False, False]
+    assert not any(earlier(later))  # records are missing for another reason
 
 
 def test_without_any_launch_record_the_markers_decide() -> None:

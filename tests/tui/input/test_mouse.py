@@ -189,11 +189,15 @@ async def test_prompts_and_covered_panes_ignore_clicks(start: Start, settle: Set
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await pilot.press("3")
+        await settle(pilot)
         for key, out in ((":", "escape"), ("?", "escape"), ("t", "escape")):
             await pilot.press(key)
+            await settle(pilot)  # the prompt takes a row of the pane
             before = app.scene.state
             await send(pilot, mouse(events.MouseDown, 20, 5), mouse(events.MouseScrollUp, 20, 5))
             assert replace(app.scene.state, drawer=None) == replace(before, drawer=None)
             await pilot.press(out)
+        await settle(pilot)
+        before = app.scene.state
         await send(pilot, mouse(events.MouseDown, 20, 5, button=3), mouse(events.MouseDown, 20, 29))
         assert app.scene.state == before
