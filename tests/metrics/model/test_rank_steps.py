@@ -152,25 +152,28 @@ def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
 
 
 def test_work_launched_before_the_recording_is_what_each_stream_ran_first() -> None:
-    # The recording began after these were launched; the device is still behind.
-    first = [kernel("of an earlier step", 20, 50), kernel("too", 80, 60)]
-    known = [
+    # The recording began after the first two were launched; the device is still behind.
+    gpu = [
+        kernel("of an earlier step", 20, 50),
+        kernel("too", 80, 60),
         kernel("known of step 1", 150, 50, correlation=11),
         kernel("known of step 2", 210, 50, correlation=12),
     ]
-    marks: dict[str, list[Event]] = {
-        "annotations": [step(1, 0, 100), step(2, 100, 100)],
-        "runtime": [launch(11, 10), launch(12, 110)],
-    }
-    behind = rank_trace(gpu=[*first, *known], **marks)
-    later = rank_trace(gpu=[*first, *known, kernel("without a record", 300, 10)], **marks)
 
-    def earlier(trace: RankTrace) -> list[bool]:
+    def earlier(gpu: list[Event]) -> list[bool]:
+        trace = rank_trace(
+            annotations=[step(1, 0, 100), step(2, 100, 100)],
+            runtime=[launch(11, 10), launch(12, 110)],
+            gpu=gpu,
+        )
         work = step_of_work(trace, steps_of(trace)[0])
-        return launched_before_recording(trace.group("gpu"), work.uncorrelated).tolist()
+        return [
+            bool(one) for one in launched_before_recording(trace.group("gpu"), work.uncorrelated)
+        ]
 
-    assert earlier(behind) == [True, True, False, False]
-    assert not any(earlier(later))  # records are missing for another reason
+    assert earlier(gpu) == [True, True, False, False]
+    # Records are missing for another reason.
+    assert not any(earlier([*gpu, kernel("without a record", 300, 10)]))
 
 
 def test_without_any_launch_record_the_markers_decide() -> None:
