@@ -41,6 +41,7 @@ class Context:
         idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
             no host is recorded.
         has_launches: whether launches are recorded.
+        filtered: labels of ranks whose file was cut down to some of the work of the device.
         elements: elements of the all-to-alls of each rank in each step; None without any.
     """
 
@@ -52,6 +53,7 @@ class Context:
     idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
     elements: F64 | None = None
     has_launches: bool = False
+    filtered: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

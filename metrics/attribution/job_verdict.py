@@ -59,6 +59,11 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
         has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
         elements=_expert_elements(view, job),
+        filtered=tuple(
+            trace.label
+            for trace in view.job.ranks
+            if any(note.code == "text_filtered" for note in trace.notes)
+        ),
     )
     return ladder, Rules(ladder, context).verdict()
 

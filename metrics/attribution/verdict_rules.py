@@ -179,6 +179,14 @@ class Rules:
 
     def _abstains(self) -> str | None:
         ladder, job = self.ladder, self.ladder.job
+        if self.context.filtered:
+            ranks = ", ".join(self.context.filtered[:8])
+            return f"only some of the device work of rank {ranks} is in the file: it was filtered"
+        if not job.operations.compute_ns.any():
+            return (
+                "no device work beside collectives is recorded: whether the devices computed or "
+                "waited between them cannot be told"
+            )
         if job.table.unlinked > MAX_UNLINKED:
             return (
                 f"{job.table.unlinked:.0%} of the time in collectives is in calls that are matched "

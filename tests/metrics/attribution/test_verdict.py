@@ -13,6 +13,7 @@ from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import Note, RankTrace
 
 FAULTS: dict[str, tuple[Planted, str, dict[str, Any]]] = {
     "a slow worker of a pipeline": (
@@ -295,3 +296,27 @@ def test_a_single_rank_is_refused() -> None:
     trace = rank_trace(0, gpu=[kernel("gemm", 0, 10)], annotations=[step(1, 0, 10)])
 
     assert find("verdict").run(View(job(trace))).reason == "single_rank"
+
+
+def only_collectives(rank: int) -> RankTrace:
+    """Collectives that are far apart, nothing between them, and no step markers."""
+    calls = [allreduce(1_000 * k + (5 if rank == 2 else 0), 50) for k in range(40)]
+    return rank_trace(rank, gpu=calls, groups=[world(4)])
+
+
+def test_without_computing_nobody_is_accused_of_what_lies_between_collectives() -> None:
+    found = find("verdict").run(View(job(*(only_collectives(rank) for rank in range(4)))))
+
+    assert (found.details["verdict"], found.details["confidence"]) == ("inconclusive", None)
+    assert "no device work beside collectives is recorded" in found.details["why"]
+
+
+def test_a_file_that_was_filtered_accuses_nobody() -> None:
+    ranks = planted_job(Planted(dp=4, micro_batches=2, slow_ranks={2: 1.5})).ranks
+    note = Note("text_filtered", "the rows were filtered by grep gemm")
+    cut = [replace(trace, notes=(*trace.notes, note)) for trace in ranks]
+
+    found = find("verdict").run(View(job(*cut)))
+
+    assert found.details["verdict"] == "inconclusive"
+    assert "it was filtered" in found.details["why"]
