@@ -276,7 +276,7 @@ class Job:
 
 
 class Explanation:
-    """What slows a job down: print it, or read its parts."""
+    """Explanation of a slow job, as Markdown text, as JSON, or as single claims."""
 
     def __init__(self, found: explanation.Explanation, budget: int) -> None:
         self._found = found

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 Column = np.ndarray[Any, np.dtype[Any]]
-Part = Mapping[str, Column]
 
 
 class Text(NamedTuple):
@@ -33,21 +32,23 @@ class Text(NamedTuple):
     texts: list[str]
 
 
+Part = Mapping[str, Column | Text]
+"""Some rows of a table, by column."""
+
+
 class Table(NamedTuple):
     """One table: the meaning of each column, its type, and a function that yields its parts."""
 
     columns: Mapping[str, tuple[str, str]]
-    parts: Callable[[View], Iterator[Mapping[str, Column | Text]]]
+    parts: Callable[[View], Iterator[Part]]
 
 
-def _events(view: View) -> Iterator[Mapping[str, Column | Text]]:
+def _events(view: View) -> Iterator[Part]:
     for rank in view.ranks:
         yield from events_of_rank(view, rank, GROUPS)
 
 
-def events_of_rank(
-    view: View, rank: RankView, groups: Sequence[Group]
-) -> Iterator[Mapping[str, Column | Text]]:
+def events_of_rank(view: View, rank: RankView, groups: Sequence[Group]) -> Iterator[Part]:
     """Yield the selected events of some groups of a rank, as parts of the table of events."""
     for group in groups:
         events = rank.trace.group(group)
@@ -56,9 +57,7 @@ def events_of_rank(
             yield _events_of(view, rank, group, events if inside.all() else events.take(inside))
 
 
-def _events_of(
-    view: View, rank: RankView, group: Group, events: Events
-) -> Mapping[str, Column | Text]:
+def _events_of(view: View, rank: RankView, group: Group, events: Events) -> Part:
     trace, count = rank.trace, len(events)
     tracks = trace.tracks
     threads = sorted({one.tid for one in tracks if one.kind == "thread"})
@@ -94,7 +93,7 @@ def _constant(text: str, count: int) -> Text:
     return Text(np.zeros(count, np.int32), [text])
 
 
-def _collectives(view: View) -> Iterator[Mapping[str, Column | Text]]:
+def _collectives(view: View) -> Iterator[Part]:
     for group in matched_calls(view):
         yield {
             "communicator": _constant(group.communicator, len(group.member)),
@@ -115,7 +114,7 @@ def _collectives(view: View) -> Iterator[Mapping[str, Column | Text]]:
         }
 
 
-def _steps(view: View) -> Iterator[Mapping[str, Column | Text]]:
+def _steps(view: View) -> Iterator[Part]:
     for rank in view.ranks:
         steps = rank.steps
         own = np.array([(step.start_ns, step.end_ns) for step in steps], np.int64).reshape(-1, 2)
@@ -129,7 +128,7 @@ def _steps(view: View) -> Iterator[Mapping[str, Column | Text]]:
             }
 
 
-def _metrics(view: View) -> Iterator[Mapping[str, Column | Text]]:
+def _metrics(view: View) -> Iterator[Part]:
     for metric in registry.metrics().values():
         if not metric.in_all:
             continue

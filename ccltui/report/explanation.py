@@ -62,7 +62,7 @@ class Claim(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """What a job shows.
+    """Statements about what slows a job down, with their sources.
 
     Attributes:
         path: the directory as given.

@@ -1,1 +1,1 @@
-"""Whose fault a slow step is: passes, dependencies, replays with other durations, and a verdict."""
+"""Attribute slow steps to ranks, stages, links or hosts by replays with other durations."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
@@ -94,9 +95,5 @@ class RecordedReplay:
 
     def _line_ends(self, segments: F64, transfer: F64, begin: F64) -> F64:
         job = self.ladder.job
-        return job.replay.line_ends(
-            segments,
-            transfer,
-            begin_ns=begin,
-            delayed=np.ones(job.table.num_lines, np.bool_),
-        )
+        delayed = np.ones(job.table.num_lines, np.bool_)
+        return job.replay.line_ends(Run(segments, transfer, begin, delayed))

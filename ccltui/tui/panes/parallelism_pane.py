@@ -34,7 +34,7 @@ _COLUMN_NAMES: Final = {
     "wait_ratio": "wait, skew, worst",
     "worst_rank": "worst",
 }
-"""What the reasons of the metric are about, as the pane names it."""
+"""Column title of the pane for each key that a reason of the metric refers to."""
 
 
 class ParallelismPane(Pane):

@@ -125,7 +125,7 @@ class Pane(ABC):
     # Filtering
 
     is_filtered: bool = False
-    """Whether its rows can be limited to those whose name matches a pattern."""
+    """Whether rows can be filtered by a pattern for their names."""
 
     def row_pattern(self, scene: Scene) -> str:
         """Return the regular expression that rows are limited by, "" for none."""

@@ -8,7 +8,7 @@ bit, one replay at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -118,8 +118,7 @@ class StepReplay:
         every = [Run(*one) for one in runs]
         for first in range(0, len(runs), LANES):
             chunk = every[first : first + LANES]
-            lines = self._in_lanes(chunk) if available() else map(self._alone, chunk)
-            for row, ends in enumerate(lines, first):
+            for row, ends in enumerate(self._lines(chunk), first):
                 np.maximum.at(found[row], self._step, ends)
         return found
 
@@ -187,17 +186,13 @@ class StepReplay:
         found: F64 = self.many([Run(segment_ns, transfer_ns, begin_ns, delayed)])[0]
         return found
 
-    def line_ends(
-        self,
-        segment_ns: F64,
-        transfer_ns: I64 | F64,
-        *,
-        begin_ns: F64 | None = None,
-        delayed: Bool | None = None,
-    ) -> F64:
-        """Return the end of each line, float64 ns from 0; see `Run`."""
-        run = Run(segment_ns, transfer_ns, begin_ns, delayed)
-        return np.asarray(self._in_lanes([run])[0] if available() else self._alone(run))
+    def line_ends(self, run: Run) -> F64:
+        """Return the end of each line, float64 ns from 0."""
+        return np.asarray(next(iter(self._lines([run]))))
+
+    def _lines(self, runs: Sequence[Run]) -> Iterable[F64]:
+        """Return the end of each line of each of at most `LANES` replays."""
+        return self._in_lanes(runs) if available() else map(self._alone, runs)
 
     def _alone(self, run: Run) -> F64:
         """Return the end of each line of one replay without compiled code."""

@@ -11,7 +11,7 @@ from ccltui.tui.state.own.pane_names import KERNELS
 
 
 class By(Enum):
-    """What the device work of a row has in common: the name of a pivot of the metrics."""
+    """Property by which device work is grouped into rows, named as the pivots in metrics."""
 
     NAME = "name"
     CATEGORY = "category"
