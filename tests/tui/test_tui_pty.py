@@ -13,6 +13,9 @@ from screens import differences
 
 APP = str(HERE / "fake_app.py")
 _LONGEST_S = 15.0
+# The unambiguous form of the kitty protocol: a bare escape that a busy program reads together with
+# the next key is alt and that key.
+ESCAPE = "\x1b[27u"
 
 SCRIPT = (
     *"2]]l",
@@ -21,12 +24,12 @@ SCRIPT = (
     "\t",
     *"jj",
     "\r",
-    "\x1b",
+    ESCAPE,
     *"4jjCoGlF",
     "gemm\r",
     *"Ch]",
     "\r",
-    "\x1b",
+    ESCAPE,
     "3",
     "/",
     "nccl\r",
@@ -45,14 +48,14 @@ SCRIPT = (
     "y",
     "T",
     "\x14",
-    "\x1b",
+    ESCAPE,
     *"wwdddaA",
     "G",
     "gg",
     *"jb0b",
     *"1jj",
     "\r",
-    "\x1b",
+    ESCAPE,
     *"3?x",
     *".i,",
     "t",
