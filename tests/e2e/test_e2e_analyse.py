@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from runs_by_hand import BASELINE, COMMIT_A, document, put_run
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 def copied(job: Path, directory: Path) -> Path:

@@ -6,7 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 CONFIG = """\
 [model]

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from shell import CCL_METRICS, run
+from shell import CCL_METRICS
+from warm_shell import run
 
 AVAILABLE = """\
 Available metrics:

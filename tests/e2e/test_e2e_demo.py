@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, MODULE, run
+from shell import CCLTUI, MODULE
+from warm_shell import run
 
 from ccltui.metrics.registry import SEED_ORDER
 

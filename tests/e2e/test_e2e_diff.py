@@ -18,7 +18,8 @@ from runs_by_hand import (
     put_run,
     with_capture,
 )
-from shell import CCLTUI, MODULE, run
+from shell import CCLTUI, MODULE
+from warm_shell import run
 
 
 def test_the_verdict_with_what_differs(tmp_path: Path) -> None:

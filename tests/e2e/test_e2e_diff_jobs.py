@@ -10,7 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 def test_two_jobs_as_json(job: Path, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 from ccltui.doctor.without_traces import SHOWN_BY
 from ccltui.parsers.formats import FORMATS

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 from ccltui.demo import Spec, write_job
 

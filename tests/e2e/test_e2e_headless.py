@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, MODULE, TIMEOUT_S, environment, run
+from shell import CCLTUI, MODULE, TIMEOUT_S, environment
+from warm_shell import run
 
 import ccltui
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 def test_an_event_with_its_related_events(job: Path) -> None:

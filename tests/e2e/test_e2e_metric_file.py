@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import CCL_METRICS, CCLTUI, environment, run
+from shell import CCL_METRICS, CCLTUI, environment
 from terminal import session
+from warm_shell import run
 
 MINE = """
 def metric_cal(directory, profile_mode="auto"):

@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 def test_many_directories_in_parallel_give_the_numbers_of_each(job: Path, one_rank: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from nsys_exports import Export
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 EVENT = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 3}
 METRICS = ("--metric", "gpu_busy", "--metric", "coll_call_num")

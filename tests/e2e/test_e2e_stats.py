@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 TEXT = """Time (%),Total Time (ns),Instances,Name
 60.0,"1,500",3,"a, b"

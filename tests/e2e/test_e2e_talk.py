@@ -6,7 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 def test_the_capture_that_was_opened_by_default_is_named(tmp_path: Path) -> None:
