@@ -71,7 +71,9 @@ def headline(results: Results) -> str:
         return f"I cannot tell who makes the job slow, because {why}."
     found = result.details
     sure = f" Confidence: {found['confidence']}." if found.get("confidence") else ""
-    cost = f" It costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
+    # Where nothing is concluded the sentence before may be about something else.
+    what = "What differs" if found["verdict"] == "inconclusive" else "It"
+    cost = f" {what} costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
     if found["verdict"] == "no_straggler":
         cost = ""
     text = str(found["why"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccltui.metrics.attribution.gains import Suspect
+from ccltui.metrics.attribution.lines.line_tails import Tail
 from ccltui.metrics.view.exposed_waits import DEFAULT_MATERIALITY_PCT
 from ccltui.parsers.array_types import F64
 
@@ -42,6 +43,7 @@ class Context:
             no host is recorded.
         has_launches: whether launches are recorded.
         filtered: labels of ranks whose file was cut down to some of the work of the device.
+        tail: work behind the end of a line that no replay has; None without any.
         elements: elements of the all-to-alls of each rank in each step; None without any.
     """
 
@@ -54,6 +56,7 @@ class Context:
     elements: F64 | None = None
     has_launches: bool = False
     filtered: Sequence[str] = ()
+    tail: Tail | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.statistics import students_t
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.attribution.unit_targets import STANDARD_ERRORS
@@ -195,9 +196,12 @@ class Gains:
         count = np.bincount(cell[main], minlength=size)
         # Inside a step from the scatter of its passes; over steps from the usual deviation of all.
         error = np.sqrt(rest) / centre * np.sqrt(count / np.maximum(count - 1, 1))
-        spread = 1.4826 * float(np.median(np.abs(ratio[count > 0] - 1))) if (count > 0).any() else 0
-        least = np.maximum(STANDARD_ERRORS * np.maximum(error, spread), LEAST_EXCESS)
-        hit = (count > 0) & (ratio - 1 > least)
+        here = count > 0
+        spread = 1.4826 * float(np.median(np.abs(ratio[here] - 1))) if here.any() else 0.0
+        # One value of each rank is its centre.
+        spread *= students_t(STANDARD_ERRORS, int(here.sum()) - len(np.unique(job.worker)))
+        least = np.maximum(np.maximum(STANDARD_ERRORS * error, spread), LEAST_EXCESS)
+        hit = here & (ratio - 1 > least)
         return np.asarray(hit.reshape(shape))
 
     @cached_property

@@ -14,6 +14,7 @@ from ccltui.metrics.attribution.host_needs import host_needs
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
+from ccltui.metrics.attribution.lines.line_tails import longest_tail
 from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.exposed_waits import materiality_pct
@@ -64,6 +65,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
             for trace in view.job.ranks
             if any(note.code == "text_filtered" for note in trace.notes)
         ),
+        tail=longest_tail(view, job),
     )
     return ladder, Rules(ladder, context).verdict()
 

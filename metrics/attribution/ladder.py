@@ -145,8 +145,8 @@ class Ladder:
 
     @cached_property
     def loss_ratio(self) -> float:
-        """Loss over measured time, mean over steps."""
-        return float(((self.rungs[6] - self.rungs[0]) / self.rungs[6]).mean())
+        """Loss as a share of the mean measured step."""
+        return float((self.rungs[6] - self.rungs[0]).mean() / self.rungs[6].mean())
 
     @cached_property
     def replay_error(self) -> float:

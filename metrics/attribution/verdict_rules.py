@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
 from ccltui.metrics.attribution.lines.call_table import CallTable
@@ -64,6 +65,10 @@ class Rules:
                 "not follow the schedule of this job"
             )
             return replace(self._inconclusive(why, agreement), also=self._costs_alone(why))
+        tail = self._tail_beyond_all()
+        if tail is not None:
+            also = self._costs_alone("what the replay of the collectives shows")
+            return replace(self._inconclusive(tail, agreement), also=also)
         if share < self.context.materiality:
             return self._immaterial(f"all differences together cost {max(share, 0):.2%} of a step")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
@@ -229,9 +234,21 @@ class Rules:
         if missing or inexact or self.context.names_only:
             level = min(level, 1)
         level = min(level, self._most_with_steps_left_out)
-        if self.ladder.job.table.doubtful > MAX_UNLINKED:
+        if self.ladder.job.table.doubtful > MAX_UNLINKED or self._waits_unlinked():
             level = 0
         return LEVELS[level]
+
+    def _waits_unlinked(self) -> bool:
+        """Whether much of the loss may be waiting in calls that are matched to none.
+
+        The replay takes such a call for work of one rank: what delays it looks like its host.
+        """
+        table, delay = self.ladder.job.table, self.ladder.job.operations.delay_ns
+        alone = table.instance < 0
+        rank = table.rank[table.line[alone]]
+        waits = np.bincount(rank, weights=(delay + table.dur_ns)[alone])
+        steps = self.ladder.job.num_steps
+        return bool(waits.max(initial=0) > ALSO * self.ladder.loss_ns * steps)
 
     @property
     def _most_with_steps_left_out(self) -> int:
@@ -255,6 +272,18 @@ class Rules:
         level = LEVELS[min(LEVELS.index(level), self._most_with_steps_left_out)]
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
+
+    def _tail_beyond_all(self) -> str | None:
+        """Return why nothing is concluded where most of the loss is behind the last collective."""
+        tail, ladder = self.context.tail, self.ladder
+        measured, loss = float(ladder.rungs[6].sum()), ladder.loss_ns * ladder.job.num_steps
+        if tail is None or tail.beyond_ns < max(self.context.materiality * measured, loss):
+            return None
+        return (
+            f"the device of rank {tail.label} works for {milliseconds(tail.beyond_ns):.4g} ms "
+            f"longer than usual at the end of step {tail.step}, behind its last collective, and "
+            "the step after it is not compared"
+        )
 
     def _missing_waits(self) -> Finding | None:
         """Ranks without a file, where nobody can be cleared: the others may wait for them."""

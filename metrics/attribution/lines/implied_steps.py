@@ -2,6 +2,7 @@
 
 A call that occurs on every rank equally often, with always the same number of other calls between,
 ends a step. Of several the one with the longest period is used: layers repeat inside of steps.
+Where no size tells the calls of a step apart, the numbers of kernels between them do.
 """
 
 from __future__ import annotations
@@ -20,17 +21,46 @@ LEAST_SPAN: Final = 0.5
 """Share of the time of all calls that the steps must span: a burst of equal calls is no period."""
 
 
-def implied_steps(calls: Sequence[Calls]) -> list[I64] | None:
+SAME_NUMBERS: Final = 0.8
+"""Share of the numbers of kernels that must come again after a period: single steps have more."""
+
+
+def implied_steps(calls: Sequence[Calls], starts: Sequence[I64]) -> list[I64] | None:
     """Return the rows of the calls that end the steps of each rank; None without a period.
 
     All ranks have the same number. A rank without calls makes it None.
+
+    Args:
+        calls: the collectives of each rank.
+        starts: begins of the other kernels of each rank, int64 ns, ascending.
     """
     found = [_periodic(one) for one in calls]
     counts = set.intersection(*(set(one) for one in found)) if found else set()
     if not counts:
         return None
     count = min(counts)
-    return [one[count] for one in found]
+    rows = [one[count] for one in found]
+    between = [
+        np.diff(np.searchsorted(start, one.end_ns[ends]))
+        for one, ends, start in zip(calls, rows, starts, strict=True)
+    ]
+    period = _period(between)
+    if period == 1:
+        return rows
+    # The call behind which most kernels begin ends a step: a forward pass follows.
+    following = np.sum(between, axis=0)
+    whole = len(following) // period * period
+    phase = int(following[:whole].reshape(-1, period).sum(axis=0).argmax())
+    return [one[phase::period] for one in rows]
+
+
+def _period(between: Sequence[I64]) -> int:
+    """Return after how many calls the numbers of kernels between them come again on all ranks."""
+    most = len(between[0]) // (LEAST - 1)
+    for period in range(1, most + 1):
+        if all((one[period:] == one[:-period]).mean() >= SAME_NUMBERS for one in between):
+            return period
+    return 1
 
 
 def _periodic(calls: Calls) -> dict[int, I64]:

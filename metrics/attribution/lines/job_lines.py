@@ -16,7 +16,7 @@ from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
 from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
 from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
 from ccltui.metrics.attribution.lines.stage_order import Stages, stages_of
-from ccltui.metrics.attribution.lines.step_lines import StepLines, step_lines
+from ccltui.metrics.attribution.lines.step_lines import StepLines, kernel_starts, step_lines
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
@@ -205,7 +205,8 @@ def _job_lines(view: View) -> JobLines:
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
     ends, partly = None, set[int]()
     if not marked:
-        found = implied_steps([one.calls for one in inputs if one.label not in out])
+        starts = [kernel_starts(view.facts.ranks[label]) for label in here]
+        found = implied_steps([one.calls for one in inputs if one.label not in out], starts)
         ends = None if found is None else dict(zip(here, found, strict=True))
     lines = _lines(view, chosen, out, ends)
     if marked:

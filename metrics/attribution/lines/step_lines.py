@@ -156,6 +156,11 @@ def step_lines(
     )
 
 
+def kernel_starts(facts: RankFacts) -> I64:
+    """Return the begins of the kernels on the line of a rank, int64 ns, ascending."""
+    return facts.trace.group("gpu").start_ns.take(_line_rows(facts))
+
+
 def _line_rows(facts: RankFacts) -> I64:
     """Rows of ``gpu`` on the line: the work of the main stream, or all work where none is main.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from ccltui.metrics.arrays.statistics import (
@@ -13,6 +15,7 @@ from ccltui.metrics.arrays.statistics import (
     over_ranks,
     ratio,
     sample_std,
+    students_t,
 )
 
 
@@ -63,3 +66,18 @@ def test_spread_accompanies_a_mean_over_ranks() -> None:
 def test_units_are_exact_to_the_nanosecond() -> None:
     assert milliseconds(616_798_984) == 616.798984
     assert microseconds(16_798_984) == 16798.984
+
+
+@pytest.mark.parametrize(
+    ("deviations", "freedom", "expected"),
+    # by integrating both densities numerically
+    [(4.0, 8, 7.595), (4.0, 30, 4.645), (3.0, 20, 3.422), (2.0, 250, 2.010)],
+)
+def test_estimated_deviations_need_more_of_them(
+    deviations: float, freedom: int, expected: float
+) -> None:
+    assert students_t(deviations, freedom) == pytest.approx(expected, rel=0.07)
+
+
+def test_a_deviation_that_is_not_known_at_all_is_never_exceeded() -> None:
+    assert students_t(4.0, 0) == math.inf

@@ -181,3 +181,37 @@ def test_passes_of_different_sizes_are_no_long_sequences(tmp_path: Path) -> None
     found = verdict_of(random_spec(67270), tmp_path).details
 
     assert found["verdict"] != "uneven_microbatches"
+
+
+def test_copies_behind_the_last_collective_of_the_recording_clear_nobody(tmp_path: Path) -> None:
+    # no step follows that they could delay, so that no replay of collectives has them
+    fault = Fault("checkpoint", (0,), extra_ns=20_000_000, steps=(4,), silent=True)
+    spec = replace(BASE, family="dp", dp=4, level="full", kernel_ns=200_000, faults=(fault,))
+    found = verdict_of(spec, tmp_path).details
+
+    assert found["verdict"] == "inconclusive"
+    assert found["culprit"] is None
+    assert "rank 0" in found["why"]
+    assert "behind its last collective" in found["why"]
+
+
+def test_buckets_of_one_size_are_not_taken_for_steps(tmp_path: Path) -> None:
+    # without sizes all reductions look alike: the kernels between them repeat after a step
+    fault = Fault("allocation", (), extra_ns=6_000_000)
+    spec = replace(
+        BASE,
+        family="dp",
+        dp=4,
+        level="no_host",
+        layers=3,
+        steps=9,
+        micro_batches=2,
+        same_stream=True,
+        kernel_ns=270_000,
+        faults=(fault,),
+    )
+    found = verdict_of(spec, tmp_path).details
+
+    assert found["num_steps"] == 8  # one less: they lie between calls
+    assert found["verdict"] == "host", found["why"]
+    assert found["saves_ms"] == pytest.approx(6.0, rel=0.1)
