@@ -14,7 +14,7 @@ The differences add up to the loss, T6 - T0. One of them may be slightly negativ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -62,6 +62,14 @@ class Ladder:
     def host_need_ns(self) -> F64:
         """How long the slowest host needs at least for each step, never longer than it took."""
         return np.asarray(self._needs.max(axis=0))
+
+    def need_without_ns(self, ranks: Sequence[int]) -> F64:
+        """Return how long the slowest host needs where some (indices) are like the typical one."""
+        needs = self._needs
+        if len(needs) != len(self.job.labels):  # none is known
+            return np.asarray(needs.max(axis=0))
+        others = np.delete(needs, list(ranks), axis=0).max(axis=0, initial=0.0)
+        return np.maximum(others, self.typical_need_ns)
 
     @cached_property
     def typical_need_ns(self) -> F64:

@@ -149,12 +149,16 @@ class Savings:
         return rest
 
     def hosts(self, ranks: Sequence[int] | None = None) -> float:
-        """Idle time for the host beyond the typical one of some ranks; of all ranks all of it."""
+        """Idle time for the host beyond the typical one of some ranks; of all ranks all of it.
+
+        No step takes less than the other hosts need to launch it.
+        """
         ladder = self.ladder
         if ranks is None:
             saved = ladder.rungs[6] - ladder.rungs[5]
         else:
-            saved = ladder.delayed - ladder.host.ends(ranks)
+            ends = np.maximum(ladder.host.ends(ranks), ladder.need_without_ns(ranks))
+            saved = ladder.delayed - ends
         return max(float((saved + self._before_first(ranks)).mean()), 0.0)
 
     def _before_first(self, ranks: Sequence[int] | None) -> F64:
