@@ -69,7 +69,7 @@ class Ladder:
         if len(needs) != len(self.job.labels):  # none is known
             return np.asarray(needs.max(axis=0))
         others = np.delete(needs, list(ranks), axis=0).max(axis=0, initial=0.0)
-        return np.maximum(others, self.typical_need_ns)
+        return np.asarray(np.maximum(others, self.typical_need_ns))
 
     @cached_property
     def typical_need_ns(self) -> F64:
