@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.attribution.lower_median import lower_medians
@@ -111,9 +112,7 @@ class Savings:
         line = job.units.line[operations.unit[held]]
         place = held - operations.first[line]
         program = job.units.program[operations.unit[held]]
-        name = np.stack([program, table.step[line], place])
-        _, number = np.unique(name, axis=1, return_inverse=True)
-        number = number.reshape(-1)
+        _, number = joint_inverse(program, table.step[line], place)
         own = operations.compute_ns[held]
         target = mean = _means(own, number)
         if len(ranks):

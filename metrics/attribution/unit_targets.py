@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BETWEEN
 from ccltui.metrics.attribution.lower_median import lower_medians
@@ -107,10 +108,9 @@ class Targets:
         cell, worker = self._cell
         kind = np.zeros(len(worker), np.int64)
         kind[cell] = self.kind
-        _, group = np.unique(np.stack([self.place[worker], kind]), axis=1, return_inverse=True)
-        group = group.reshape(-1)
+        count, group = joint_inverse(self.place[worker], kind)
         middle, error = self._cells
-        found = lower_medians(middle, group, int(group.max(initial=-1)) + 1)
+        found = lower_medians(middle, group, count)
         self.__dict__["_usual_error"] = _pooled(error, group)
         return found[group]
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.call_table import is_receive
 from ccltui.metrics.attribution.lines.job_lines import JobLines
@@ -49,10 +50,10 @@ class WithinProgram:
     def _typical(self) -> F64:
         """Lower median over the workers of a stage of each pass of each step."""
         job, targets = self.ladder.job, self.ladder.targets
-        key = np.stack([targets.place[job.worker], job.step, targets.kind, job.units.number])
-        _, number = np.unique(key, axis=1, return_inverse=True)
-        number = number.reshape(-1)
-        return lower_medians(targets.own, number, int(number.max(initial=-1)) + 1)[number]
+        count, number = joint_inverse(
+            targets.place[job.worker], job.step, targets.kind, job.units.number
+        )
+        return lower_medians(targets.own, number, count)[number]
 
     @cached_property
     def _scaled_segments(self) -> F64:
@@ -75,11 +76,10 @@ class WithinProgram:
         held = np.flatnonzero(operations.unit >= 0)
         line = job.units.line[operations.unit[held]]
         program = job.units.program[operations.unit[held]]
-        key = np.stack([program, job.table.step[line], held - operations.first[line]])
-        _, number, counts = np.unique(key, axis=1, return_inverse=True, return_counts=True)
-        number = number.reshape(-1)
-        typical = lower_medians(operations.compute_ns[held], number, len(counts))[number]
-        together = counts[number] > 1
+        place = held - operations.first[line]
+        count, number = joint_inverse(program, job.table.step[line], place)
+        typical = lower_medians(operations.compute_ns[held], number, count)[number]
+        together = np.bincount(number, minlength=count)[number] > 1
         found[held[together]] = typical[together]
         longer = self._replay.ends(found).sum() > self.recorded.sum()
         return self._scaled_segments if longer else found
