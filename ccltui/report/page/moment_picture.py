@@ -1,0 +1,81 @@
+"""Picture of what the ranks do around a late arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element
+
+from ccltui.draw.numbers import duration, instant
+from ccltui.report.page import svg_elements as draw
+
+if TYPE_CHECKING:
+    from ccltui.metrics.arrays.intervals import Intervals
+    from ccltui.metrics.collectives.reports.worst_moments import Lane, Moment
+
+_LEFT: Final = 76
+_RIGHT: Final = 64
+_WIDTH: Final = 960
+_TOP: Final = 22
+_ROW: Final = 22
+_BOTTOM: Final = 24
+_TICKS: Final = 6
+
+
+def moment_picture(name: str, moment: Moment) -> Element:
+    """Return one lane for each rank: computation above, communication below, waiting marked."""
+    found = moment.instance
+    height = _TOP + len(moment.lanes) * _ROW + _BOTTOM
+    latest = "nobody alone" if found.last is None else f"rank {found.last}"
+    words = f"The last to arrive is {latest}; "
+    waits = [lane for lane in moment.lanes if lane.until_ns is not None]
+    words += f"{len(waits)} of the {len(moment.lanes)} ranks shown are members."
+    title = f"Ranks around {found.kind} {found.row} of {found.group}"
+    picture = draw.svg(name, _WIDTH, height, title, words)
+    scale = (_WIDTH - _LEFT - _RIGHT) / max(moment.end_ns - moment.start_ns, 1)
+
+    def x_of(time_ns: int) -> float:
+        return _LEFT + min(max(time_ns - moment.start_ns, 0) * scale, _WIDTH - _LEFT - _RIGHT)
+
+    for number, lane in enumerate(moment.lanes):
+        y = _TOP + number * _ROW
+        draw.rect(picture, _LEFT, y + 1, _WIDTH - _LEFT - _RIGHT, _ROW - 4, kind="idle")
+        draw.path(picture, _boxes(lane.compute, x_of, y + 1, 10), "compute")
+        draw.path(picture, _boxes(lane.copies, x_of, y + 1, 10), "copies")
+        draw.path(picture, _boxes(lane.communication, x_of, y + 12, 7), "communication")
+        _arrival(picture, lane, x_of, y)
+        is_last = lane.label == found.last
+        draw.label(
+            picture, _LEFT - 8, y + 15, lane.label, "label end strong" if is_last else "label end"
+        )
+        if is_last:
+            draw.label(picture, _WIDTH - _RIGHT + 8, y + 15, "◂ latest", "label strong")
+    _axis(picture, moment, height)
+    return picture
+
+
+def _arrival(picture: Element, lane: Lane, x_of: Callable[[int], float], y: float) -> None:
+    """Mark the wait of a member below its lane, and its arrival."""
+    if lane.arrival_ns is None or lane.until_ns is None:
+        return
+    begin, end = x_of(lane.arrival_ns), x_of(lane.until_ns)
+    if end > begin:
+        draw.rect(picture, begin, y + 12, end - begin, 7, kind="waiting")
+    draw.line(picture, begin, y - 0.5, begin, y + _ROW - 2, kind="mark")
+
+
+def _boxes(part: Intervals, x_of: Callable[[int], float], y: float, height: float) -> list[str]:
+    ends = zip(part.start_ns.tolist(), part.end_ns.tolist(), strict=True)
+    return [draw.box(x_of(a), y, x_of(b) - x_of(a), height) for a, b in ends]
+
+
+def _axis(picture: Element, moment: Moment, height: float) -> None:
+    span = moment.end_ns - moment.start_ns
+    draw.label(picture, _LEFT - 8, 14, "rank", "label end quiet")
+    draw.label(picture, _LEFT, 14, f"{duration(span)} shown", "label quiet")
+    for tick in range(_TICKS):
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * tick / (_TICKS - 1)
+        draw.line(picture, x, _TOP - 3, x, height - _BOTTOM, kind="rule")
+        text = instant(moment.start_ns + span * tick // (_TICKS - 1), max(span // 100, 1))
+        side = "middle" if tick else ""
+        draw.label(picture, x, height - 7, text, f"label quiet {side}".rstrip())

@@ -1,0 +1,106 @@
+"""Section about the worst moments: the late arrivals that cost most waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ccltui.metrics.result import Result
+from ccltui.report.page.moment_picture import moment_picture
+from ccltui.report.page.page_parts import (
+    Block,
+    Column,
+    Legend,
+    Line,
+    Lines,
+    Number,
+    Picture,
+    Section,
+    Subsection,
+    Swatch,
+    Table,
+    pointer,
+    why_absent,
+)
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.reports.worst_moments import Moment
+    from ccltui.metrics.view.job_view import View
+
+COUNT: Final = 3
+MOST_LANES: Final = 48
+EXAMINED: Final = 20_000
+"""Late arrivals that are compared, as many as `straggler_cause` examines."""
+_LEGEND: Final = Legend(
+    (
+        Swatch("compute", "compute"),
+        Swatch("communication", "communication"),
+        Swatch("of it waiting at this collective", "waiting"),
+        Swatch("copies", "copies"),
+        Swatch("idle", "idle"),
+        Swatch("arrival at the collective", "mark"),
+    )
+)
+
+
+def moment_section(view: View, results: Mapping[str, Result]) -> Section:
+    """Return the worst moments, each with its cause and what the ranks did around it."""
+    from ccltui.metrics.collectives.reports.worst_moments import worst_moments  # noqa: PLC0415
+
+    title = "Worst moments"
+    purpose = (
+        "The late arrivals for which the ranks waited longest in sum, apart in time, with what "
+        "every rank did around them, on one clock."
+    )
+    if reason := why_absent(results, "straggler_lag"):
+        return Section("moments", title, purpose, absent=reason)
+    found = worst_moments(view, count=COUNT, examined=EXAMINED, most_ranks=MOST_LANES)
+    if not found:
+        reason = "no rank is later than the lag floor at any collective"
+        return Section("moments", title, purpose, absent=reason)
+    blocks: list[Block] = [_LEGEND]
+    for number, moment in enumerate(found):
+        blocks += _moment(number, moment)
+    return Section("moments", title, purpose, blocks)
+
+
+def _moment(number: int, moment: Moment) -> list[Block]:
+    found = moment.instance
+    step = "" if found.step is None else f", step {found.step}"
+    numbers = moment.to_dict()
+
+    def value(key: str) -> Number:
+        style = "bytes" if key == "message_bytes" else "number"
+        return Number(numbers[key], f"worst_moments/{number}", pointer(key), style)
+
+    lines = [
+        Line(text[:1].upper() + text[1:] + ".")
+        for text in ([found.why.rstrip(".")] if found.why else ["why it is late is not known"])
+    ]
+    lines += [Line(text[:1].upper() + text[1:]) for text in found.chain_sentences[1:]]
+    if found.cause is not None:
+        lines.append(
+            Line(f"Cause: {found.cause.replace('_', ' ')}. Confidence: {found.cause_confidence}.")
+        )
+    if len(moment.lanes) < moment.num_ranks:
+        shown = f"{len(moment.lanes)} of {moment.num_ranks} ranks are drawn: the latest, those that"
+        lines.append(Line(f"{shown} delayed it, and the first to arrive."))
+    latest = "nobody alone" if found.last is None else f"rank {found.last}"
+    table = Table(
+        f"Numbers of moment {number + 1}",
+        (Column("quantity", is_numeric=False), Column("value"), Column("unit", is_numeric=False)),
+        [
+            ("longest wait of a rank", value("lag_us"), "us"),
+            ("waits of all ranks", value("caused_wait_us"), "us"),
+            ("message", value("message_bytes"), ""),
+            ("shown from", value("start_us"), "us since the first event"),
+            ("shown to", value("end_us"), "us since the first event"),
+        ],
+    )
+    heading = f"{number + 1}. {found.kind} of {found.group}{step}: {latest} is the last"
+    return [
+        Subsection(heading),
+        Lines(lines),
+        Picture(moment_picture(f"moment-{number + 1}", moment)),
+        table,
+    ]
