@@ -75,7 +75,8 @@ def _axis(picture: Element, heat: LateHeat, height: float) -> None:
     span = max(end - begin, 1)
     scale = (_WIDTH - _LEFT - _RIGHT) / span
     draw.label(picture, _LEFT - 8, 14, "rank", "label end quiet")
-    inside = [(number, start) for number, start in heat.steps if begin <= start < end]
+    running = [(number, begin) for number, start in heat.steps if start < begin][-1:]
+    inside = running + [(number, start) for number, start in heat.steps if begin <= start < end]
     for number, start in inside[:: max(1, -(-len(inside) // _MOST_STEP_MARKS))]:
         x = _LEFT + (start - begin) * scale
         draw.line(picture, x, _TOP - 5, x, height - _BOTTOM, kind="rule")

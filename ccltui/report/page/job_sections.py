@@ -86,7 +86,6 @@ def step_section(results: Mapping[str, Result]) -> Section:
             Column("share"),
         ),
         rows,
-        note=_basis(results, "step_composition", "order", "waiting", "aggregate"),
     )
     total = Table(
         "Time that was measured",
@@ -96,6 +95,7 @@ def step_section(results: Mapping[str, Result]) -> Section:
             ("steps", source.number("num_steps"), "steps"),
             ("measured time of a rank", source.number("window_ms"), "ms"),
         ],
+        note=_basis(results, "step_composition", "order", "waiting", "aggregate"),
     )
     picture = Picture(step_bar(shares, "Time of the devices by part"))
     return Section("step", "Step", purpose, (picture, table, total))
@@ -113,4 +113,5 @@ def _basis(results: Mapping[str, Result], name: str, *keys: str) -> str:
     """Return how a metric defines some of its numbers, as one note."""
     basis = results[name].basis
     found = [f"{key}: {basis[key]}" for key in keys if key in basis]
-    return "; ".join(found) + "." if found else ""
+    text = "; ".join(found)
+    return f"{text[:1].upper()}{text[1:]}." if found else ""

@@ -40,6 +40,8 @@ def _lines_of(block: parts.Block) -> Iterator[str]:
             yield f"- {_sentence(line)}"
     elif isinstance(block, parts.Subsection):
         yield from ("", f"### {escaped(block.title)}")
+        for part in block.blocks:
+            yield from _lines_of(part)
 
 
 def _is_drawn(table: parts.Table, column: int) -> bool:

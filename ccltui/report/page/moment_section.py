@@ -31,13 +31,14 @@ COUNT: Final = 3
 MOST_LANES: Final = 48
 EXAMINED: Final = 20_000
 """Late arrivals that are compared, as many as `straggler_cause` examines."""
+_NUMBERS: Final = ("lag_us", "caused_wait_us", "message_bytes", "start_us", "end_us")
 _LEGEND: Final = Legend(
     (
         Swatch("compute", "compute"),
         Swatch("communication", "communication"),
         Swatch("of it waiting at this collective", "waiting"),
         Swatch("copies", "copies"),
-        Swatch("idle", "idle"),
+        Swatch("nothing of the kind", "idle"),
         Swatch("arrival at the collective", "mark"),
     )
 )
@@ -49,8 +50,9 @@ def moment_section(view: View, results: Mapping[str, Result]) -> Section:
 
     title = "Worst moments"
     purpose = (
-        "The late arrivals for which the ranks waited longest in sum, apart in time, with what "
-        "every rank did around them, on one clock."
+        "The late arrivals for which the ranks waited longest in sum, of different groups, "
+        "operations or latest ranks where there are such, with what every rank did around them, "
+        "on one clock."
     )
     if reason := why_absent(results, "straggler_lag"):
         return Section("moments", title, purpose, absent=reason)
@@ -59,12 +61,11 @@ def moment_section(view: View, results: Mapping[str, Result]) -> Section:
         reason = "no rank is later than the lag floor at any collective"
         return Section("moments", title, purpose, absent=reason)
     blocks: list[Block] = [_LEGEND]
-    for number, moment in enumerate(found):
-        blocks += _moment(number, moment)
+    blocks += [_moment(number, moment) for number, moment in enumerate(found)]
     return Section("moments", title, purpose, blocks)
 
 
-def _moment(number: int, moment: Moment) -> list[Block]:
+def _moment(number: int, moment: Moment) -> Subsection:
     found = moment.instance
     step = "" if found.step is None else f", step {found.step}"
     numbers = moment.to_dict()
@@ -88,19 +89,16 @@ def _moment(number: int, moment: Moment) -> list[Block]:
     latest = "nobody alone" if found.last is None else f"rank {found.last}"
     table = Table(
         f"Numbers of moment {number + 1}",
-        (Column("quantity", is_numeric=False), Column("value"), Column("unit", is_numeric=False)),
-        [
-            ("longest wait of a rank", value("lag_us"), "us"),
-            ("waits of all ranks", value("caused_wait_us"), "us"),
-            ("message", value("message_bytes"), ""),
-            ("shown from", value("start_us"), "us since the first event"),
-            ("shown to", value("end_us"), "us since the first event"),
-        ],
+        (
+            Column("moment", is_numeric=False),
+            Column("longest wait of a rank", "us"),
+            Column("waits of all ranks", "us"),
+            Column("message"),
+            Column("shown from", "us since the first event"),
+            Column("to", "us"),
+        ),
+        [(f"{number + 1}", *map(value, _NUMBERS))],
     )
     heading = f"{number + 1}. {found.kind} of {found.group}{step}: {latest} is the last"
-    return [
-        Subsection(heading),
-        Lines(lines),
-        Picture(moment_picture(f"moment-{number + 1}", moment)),
-        table,
-    ]
+    picture = Picture(moment_picture(f"moment-{number + 1}", moment))
+    return Subsection(heading, (Lines(lines), picture, table))

@@ -62,6 +62,11 @@ class Picture(Struct, frozen=True):
     svg: Element
     caption: str = ""
 
+    @property
+    def name(self) -> str:
+        """Its title."""
+        return self.svg.findtext("title") or ""
+
 
 Cell = str | Number | Swatch | Picture | tuple["Cell", ...] | Mark
 
@@ -111,9 +116,10 @@ class Legend(Struct, frozen=True):
 
 
 class Subsection(Struct, frozen=True):
-    """A heading within a section."""
+    """A part of a section under a heading of its own, kept together on paper."""
 
     title: str
+    blocks: Sequence[Table | Line | Lines | Picture]
 
 
 Block = Table | Line | Lines | Picture | Legend | Subsection
@@ -178,8 +184,10 @@ def written(value: Any, style: Style) -> str:
         return ABSENT
     if isinstance(value, bool) or not isinstance(value, int | float):
         return safe_text(str(value))
+    if value == 0 and style == "number":
+        return "0"
     if style == "share":
-        return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+        return "<\xa00.1\xa0%" if 0 < value < 0.0005 else f"{100 * value:.1f}\xa0%"
     if style == "bytes":
         return binary_size(int(value))
     return quantity(value)

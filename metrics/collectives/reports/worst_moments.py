@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 RESOLUTION: Final = 400
 """Parts of a moment; gaps shorter than one of them are closed, which bounds the intervals."""
-_CANDIDATES: Final = 200
+_CANDIDATES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +68,9 @@ class Moment:
 
 
 def worst_moments(view: View, *, count: int, examined: int, most_ranks: int) -> list[Moment]:
-    """Return the late arrivals with most waiting that do not overlap in time, the worst first.
+    """Return late arrivals with most waiting that do not overlap in time, the worst first.
+
+    Those of another group, operation or latest rank precede repetitions of the same.
 
     Args:
         view: the job.
@@ -85,15 +88,7 @@ def worst_moments(view: View, *, count: int, examined: int, most_ranks: int) -> 
         for one in found
         for row, wait in zip(one.rows, one.caused_wait_ns, strict=True)
     }
-    places: list[tuple[int, int]] = []
-    spans: list[tuple[int, int]] = []
-    for number, row in most_waiting(found, _CANDIDATES):
-        first, last = _extent(view.arrivals.groups[number], row)
-        if all(last <= begin or end <= first for begin, end in spans):
-            places.append((number, row))
-            spans.append((first, last))
-        if len(places) == count:
-            break
+    places = _apart(view, most_waiting(found, _CANDIDATES), count)
     shown = [_begin(view, place, waits[place], most_ranks) for place in places]
     lanes: list[dict[str, Lane]] = [{} for _ in shown]
     for rank in view.ranks:
@@ -114,6 +109,34 @@ def worst_moments(view: View, *, count: int, examined: int, most_ranks: int) -> 
         )
         for (moment, _), mine in zip(shown, lanes, strict=True)
     ]
+
+
+def _apart(view: View, candidates: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Return the first candidates of each kind that do not overlap, then the others.
+
+    One fault is late in every step: the same group, operation and rank again tell nothing new.
+    """
+    kinds, again, chosen = set(), [], []
+    spans: list[tuple[int, int]] = []
+
+    def add(place: tuple[int, int]) -> bool:
+        first, last = _extent(view.arrivals.groups[place[0]], place[1])
+        is_free = all(last <= begin or end <= first for begin, end in spans)
+        if is_free and len(chosen) < count:
+            chosen.append(place)
+            spans.append((first, last))
+        return is_free
+
+    for number, row in candidates:
+        arrived = view.arrivals.groups[number]
+        kind = (number, int(arrived.match.kind[row]), int(arrived.delaying[row]))
+        if kind in kinds or not add((number, row)):
+            again.append((number, row))
+        else:
+            kinds.add(kind)
+    for place in again:
+        add(place)
+    return sorted(chosen, key=candidates.index)
 
 
 def _begin(
