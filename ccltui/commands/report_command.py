@@ -72,8 +72,9 @@ def run(arguments: Sequence[str]) -> int:
     measured = measure(
         metrics, LoadOptions.of(options.trace, options), selection, debug=options.debug
     )
-    if measured.problem is not None or measured.view is None:
+    if measured.problem is not None:
         measured.print_messages(warnings=False)
+    if measured.view is None:
         return exit_codes.INPUT
     page = make_page(measured.trace, measured.view, measured.results)
     try:
@@ -83,7 +84,8 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.INPUT
     if not measured.trace.complete:
         return exit_codes.INTERRUPTED
-    return exit_codes.INPUT if measured.trace.num_lost or measured.broken else exit_codes.OK
+    lost = measured.problem is not None or measured.trace.num_lost or measured.broken
+    return exit_codes.INPUT if lost else exit_codes.OK
 
 
 def _default_name(trace: str, suffix: str) -> str:
