@@ -16,6 +16,7 @@ from ccltui.report.page.page_parts import (
     Number,
     Picture,
     Section,
+    Style,
     Subsection,
     Swatch,
     Table,
@@ -71,7 +72,7 @@ def _moment(number: int, moment: Moment) -> Subsection:
     numbers = moment.to_dict()
 
     def value(key: str) -> Number:
-        style = "bytes" if key == "message_bytes" else "number"
+        style: Style = "bytes" if key == "message_bytes" else "number"
         return Number(numbers[key], f"worst_moments/{number}", pointer(key), style)
 
     lines = [

@@ -12,7 +12,7 @@ from ccltui.draw.numbers import binary_size, quantity
 from ccltui.metrics.result import Result
 from ccltui.parsers.safe_text import safe_text
 
-Style = Literal["number", "count", "share", "bytes"]
+Style = Literal["number", "share", "bytes"]
 ABSENT: Final = "–"
 
 

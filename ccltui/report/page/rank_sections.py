@@ -186,7 +186,7 @@ def _heat_table(heat: LateHeat) -> Table:
         instant(one, max(int(heat.edges_ns[1] - heat.edges_ns[0]) // 10, 1))
         for one in heat.edges_ns.tolist()
     ]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             row_label(labels),
             *(

@@ -56,7 +56,8 @@ def dimension_section(results: Mapping[str, Result]) -> Section:
     if reason := why_absent(results, "parallelism"):
         return Section("dimensions", title, purpose, absent=reason)
     source = Source.of(results, "parallelism")
-    rows, whys = [], []
+    rows: list[tuple[Cell, ...]] = []
+    whys: list[Line] = []
     for index, found in enumerate(source.get("dimensions") or ()):
         cells = [
             source.number("dimensions", index, key, style=style)
@@ -124,7 +125,7 @@ def distribution_section(view: View, results: Mapping[str, Result]) -> Section:
     if reason := why_absent(results, "straggler_lag"):
         return Section("distributions", title, purpose, absent=reason)
     curves = distributions(view)
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in curves:
         numbers = one.to_dict()
         cells = [

@@ -116,7 +116,9 @@ def _apart(view: View, candidates: Sequence[tuple[int, int]], count: int) -> lis
 
     One fault is late in every step: the same group, operation and rank again tell nothing new.
     """
-    kinds, again, chosen = set(), [], []
+    kinds: set[tuple[int, int, int]] = set()
+    again: list[tuple[int, int]] = []
+    chosen: list[tuple[int, int]] = []
     spans: list[tuple[int, int]] = []
 
     def add(place: tuple[int, int]) -> bool:
