@@ -35,7 +35,7 @@ from ccltui.report.page.make_page import METRICS
 from ccltui.report.page.markdown_page import markdown_page
 from ccltui.report.page.moment_picture import moment_picture
 from ccltui.report.page.moment_section import COUNT, EXAMINED, MOST_LANES
-from ccltui.report.page.page_parts import Page
+from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
 from ccltui.report.page.rank_sections import HEAT_COLUMNS, MOST_RANKS, TABLE_COLUMNS
 from ccltui.report.page.svg_elements import svg_text
 
@@ -330,7 +330,7 @@ def test_a_thousand_ranks_fit_into_two_megabytes() -> None:
         last="0", members=(), absent=(), agrees=True, method="order", confidence="low",
         overlaps=None, uncertainty_ns=None,
     )  # fmt: skip
-    moment = svg_text(moment_picture("m", Moment(instance, 1, 0, 400_000, lanes, 1024)))
+    moment = svg_text(moment_picture("m", Moment(instance, "0", 1, 0, 400_000, lanes, 1024, True)))
 
     assert len(heat) + COUNT * len(moment) < MOST_BYTES * 0.9
 
@@ -347,3 +347,23 @@ def test_markdown_has_the_same_tables(made: tuple[Page, View], root: Element) ->
     board = all_of(all_of(by_id(root, "ranks"), "tbody")[0], "tr")[0]
     cells = [text_of(one).replace("<", "&lt;") for one in board if not all_of(one, "svg")]
     assert f"| {' | '.join(cells)} |" in text.splitlines()
+
+
+def test_names_and_lists_of_any_length_are_bounded() -> None:
+    table = Table("t", (Column("a", is_numeric=False),), [("x" * 10**6,)])
+    lines = listed_lines(["y" * 10**6] * 500)
+    section = Section("s", "S", "", [table, Lines(lines)], absent="z" * 10**6)
+    page = Page("p" * 10**6, "", (), (section,), "0")
+
+    assert len(html_page(page)) < 100_000
+    assert len(markdown_page(page)) < 100_000
+    assert text_of(all_of(parsed(html_page(page)), "li")[-1]) == "and 460 more"
+
+
+def test_timelines_of_hosts_without_a_common_clock_say_so(shared: Path) -> None:
+    root = html_of(shared / "recorded" / "fsdp_4")
+
+    moments = text_of(by_id(root, "moments"))
+    assert "The clocks of these ranks are not corrected" in moments
+    lanes = [one for one in root.iter() if one.get("class") == "slim communication"]
+    assert lanes

@@ -20,7 +20,7 @@ _WIDTH: Final = 960
 _TOP: Final = 22
 _BOTTOM: Final = 26
 _TICKS: Final = 6
-_MOST_STEP_MARKS: Final = 24
+_STEP_LABEL: Final = 52
 
 
 def row_label(labels: tuple[str, ...]) -> str:
@@ -77,10 +77,13 @@ def _axis(picture: Element, heat: LateHeat, height: float) -> None:
     draw.label(picture, _LEFT - 8, 14, "rank", "label end quiet")
     running = [(number, begin) for number, start in heat.steps if start < begin][-1:]
     inside = running + [(number, start) for number, start in heat.steps if begin <= start < end]
-    for number, start in inside[:: max(1, -(-len(inside) // _MOST_STEP_MARKS))]:
+    free = 0.0
+    for number, start in inside:
         x = _LEFT + (start - begin) * scale
-        draw.line(picture, x, _TOP - 5, x, height - _BOTTOM, kind="rule")
-        draw.label(picture, x + 3, 14, f"step {number}", "label quiet")
+        if x >= free:
+            draw.line(picture, x, _TOP - 5, x, height - _BOTTOM, kind="rule")
+            draw.label(picture, x + 3, 14, f"step {number}", "label quiet")
+            free = x + _STEP_LABEL
     for tick in range(_TICKS):
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * tick / (_TICKS - 1)
         text = instant(begin + span * tick // (_TICKS - 1), max(span // 1000, 1))

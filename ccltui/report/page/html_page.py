@@ -8,7 +8,6 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ccltui.parsers.safe_text import safe_text
 from ccltui.report.page import page_parts as parts
 from ccltui.report.page.svg_elements import svg_text
 
@@ -52,7 +51,9 @@ def _resource(name: str) -> str:
 
 
 def _safe(value: Any) -> Any:
-    return value if isinstance(value, Markup) or not isinstance(value, str) else safe_text(value)
+    return (
+        value if isinstance(value, Markup) or not isinstance(value, str) else parts.bounded(value)
+    )
 
 
 def _is(kind: type) -> Any:

@@ -19,6 +19,7 @@ from ccltui.report.page.page_parts import (
     Source,
     Swatch,
     Table,
+    listed_lines,
     pointer,
     why_absent,
 )
@@ -49,7 +50,7 @@ def verdict_section(explanation: Explanation) -> Section:
         ("Missing", explanation.missing),
     ):
         if texts:
-            blocks.append(Lines([Line(text) for text in texts], title))
+            blocks.append(Lines(listed_lines(texts), title))
     purpose = "What makes the job slow, who causes it, and how sure that is."
     return Section("verdict", "Verdict", purpose, blocks)
 

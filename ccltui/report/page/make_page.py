@@ -11,7 +11,7 @@ from ccltui.report import explanation
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.page.job_sections import step_section, verdict_section
 from ccltui.report.page.moment_section import moment_section
-from ccltui.report.page.page_parts import Page, Section
+from ccltui.report.page.page_parts import Page, Section, Source
 from ccltui.report.page.rank_sections import board_section, heat_section
 from ccltui.report.page.trust_sections import definition_section, trust_section
 from ccltui.report.page.work_sections import (
@@ -76,10 +76,11 @@ def _facts(
         if trace.world_size is None
         else f"{trace.ranks:,} of {trace.world_size:,}"
     )
-    composition = results["step_composition"]
+    steps = Source.of(results, "step_composition").get("num_steps")
+    steps = steps or Source.of(results, "iter_time").get("num_iterations") or "not marked"
     facts = [
         ("Ranks", ranks),
-        ("Steps", str((composition.details or {}).get("num_steps") or "not marked")),
+        ("Steps", str(steps)),
         ("Formats", ", ".join(trace.sources) or "none"),
     ]
     if trace.capture:

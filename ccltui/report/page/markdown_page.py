@@ -10,12 +10,12 @@ from ccltui.report.page import page_parts as parts
 
 def markdown_page(page: parts.Page) -> bytes:
     """Return the page as UTF-8; names cannot become markup."""
-    lines = [f"# {escaped(page.path)}", ""]
-    lines += [f"- {escaped(name)}: {escaped(value)}" for name, value in page.facts]
+    lines = [f"# {_safe(page.path)}", ""]
+    lines += [f"- {_safe(name)}: {_safe(value)}" for name, value in page.facts]
     for section in page.sections:
         lines += ["", f"## {escaped(section.title)}", "", escaped(section.purpose)]
         if section.absent:
-            lines += ["", f"Absent: {escaped(section.absent)}"]
+            lines += ["", f"Absent: {_safe(section.absent)}"]
         for block in section.blocks:
             lines += _lines_of(block)
     lines += ["", f"ccltui {page.version}", ""]
@@ -30,7 +30,7 @@ def _lines_of(block: parts.Block) -> Iterator[str]:
         sides = ["right" if block.columns[i].is_numeric else "left" for i in shown]
         yield from markdown_table([block.columns[i].heading for i in shown], rows, sides)
         if block.note:
-            yield from ("", escaped(block.note))
+            yield from ("", _safe(block.note))
     elif isinstance(block, parts.Line):
         yield from ("", _sentence(block))
     elif isinstance(block, parts.Lines):
@@ -39,7 +39,7 @@ def _lines_of(block: parts.Block) -> Iterator[str]:
         for line in block.lines:
             yield f"- {_sentence(line)}"
     elif isinstance(block, parts.Subsection):
-        yield from ("", f"### {escaped(block.title)}")
+        yield from ("", f"### {_safe(block.title)}")
         for part in block.blocks:
             yield from _lines_of(part)
 
@@ -49,8 +49,12 @@ def _is_drawn(table: parts.Table, column: int) -> bool:
 
 
 def _sentence(line: parts.Line) -> str:
-    text = escaped(line.text)
+    text = _safe(line.text)
     return text if line.number is None else f"{text} (`{line.number.source}{line.number.key}`)"
+
+
+def _safe(text: str) -> str:
+    return escaped(parts.bounded(text))
 
 
 def _text(cell: parts.Cell) -> str:
@@ -58,4 +62,4 @@ def _text(cell: parts.Cell) -> str:
         return " ".join(map(_text, cell))
     if isinstance(cell, parts.Number | parts.Swatch | parts.Mark):
         return cell.text
-    return "" if isinstance(cell, parts.Picture) else cell
+    return "" if isinstance(cell, parts.Picture) else parts.bounded(cell)

@@ -26,8 +26,7 @@ def moment_picture(name: str, moment: Moment) -> Element:
     """Return one lane for each rank: computation above, communication below, waiting marked."""
     found = moment.instance
     height = _TOP + len(moment.lanes) * _ROW + _BOTTOM
-    latest = "nobody alone" if found.last is None else f"rank {found.last}"
-    words = f"The last to arrive is {latest}; "
+    words = f"The last to arrive is rank {moment.last}; "
     waits = [lane for lane in moment.lanes if lane.until_ns is not None]
     words += f"{len(waits)} of the {len(moment.lanes)} ranks shown are members."
     title = f"Ranks around {found.kind} {found.row} of {found.group}"
@@ -44,7 +43,7 @@ def moment_picture(name: str, moment: Moment) -> Element:
         draw.path(picture, _strokes(lane.copies, x_of, y + 6), "wide copies")
         draw.path(picture, _strokes(lane.communication, x_of, y + 15.5), "slim communication")
         _arrival(picture, lane, x_of, y)
-        is_last = lane.label == found.last
+        is_last = lane.label == moment.last
         draw.label(
             picture, _LEFT - 8, y + 15, lane.label, "label end strong" if is_last else "label end"
         )

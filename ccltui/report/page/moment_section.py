@@ -53,7 +53,7 @@ def moment_section(view: View, results: Mapping[str, Result]) -> Section:
     purpose = (
         "The late arrivals for which the ranks waited longest in sum, of different groups, "
         "operations or latest ranks where there are such, with what every rank did around them, "
-        "on one clock."
+        "on one clock where that is known."
     )
     if reason := why_absent(results, "straggler_lag"):
         return Section("moments", title, purpose, absent=reason)
@@ -77,17 +77,27 @@ def _moment(number: int, moment: Moment) -> Subsection:
 
     lines = [
         Line(text[:1].upper() + text[1:] + ".")
-        for text in ([found.why.rstrip(".")] if found.why else ["why it is late is not known"])
+        for text in (
+            [found.why.rstrip(".")]
+            if found.why
+            else [f"why rank {moment.last} is late is not known"]
+        )
     ]
     lines += [Line(text[:1].upper() + text[1:]) for text in found.chain_sentences[1:]]
     if found.cause is not None:
         lines.append(
             Line(f"Cause: {found.cause.replace('_', ' ')}. Confidence: {found.cause_confidence}.")
         )
+    if not moment.on_one_clock:
+        lines.append(
+            Line(
+                "The clocks of these ranks are not corrected: nothing compares them, or times as "
+                "recorded were asked for. Lanes may be displaced against each other."
+            )
+        )
     if len(moment.lanes) < moment.num_ranks:
         shown = f"{len(moment.lanes)} of {moment.num_ranks} ranks are drawn: the latest, those that"
         lines.append(Line(f"{shown} delayed it, and the first to arrive."))
-    latest = "nobody alone" if found.last is None else f"rank {found.last}"
     table = Table(
         f"Numbers of moment {number + 1}",
         (
@@ -100,6 +110,6 @@ def _moment(number: int, moment: Moment) -> Subsection:
         ),
         [(f"{number + 1}", *map(value, _NUMBERS))],
     )
-    heading = f"{number + 1}. {found.kind} of {found.group}{step}: {latest} is the last"
+    heading = f"{number + 1}. {found.kind} of {found.group}{step}: rank {moment.last} is the last"
     picture = Picture(moment_picture(f"moment-{number + 1}", moment))
     return Subsection(heading, (Lines(lines), picture, table))

@@ -14,6 +14,10 @@ from ccltui.parsers.safe_text import safe_text
 
 Style = Literal["number", "share", "bytes"]
 ABSENT: Final = "–"
+MOST_LINES: Final = 40
+"""Lines of a list of warnings or files; a large job can have thousands."""
+LONGEST_TEXT: Final = 1_000
+"""Characters of one name or sentence."""
 
 
 class Number(Struct, frozen=True):
@@ -39,7 +43,7 @@ class Number(Struct, frozen=True):
     @property
     def exact(self) -> str:
         """The number with all digits."""
-        return ABSENT if self.value is None else safe_text(str(self.value))
+        return ABSENT if self.value is None else bounded(str(self.value))
 
 
 class Mark(Struct, frozen=True):
@@ -183,7 +187,7 @@ def written(value: Any, style: Style) -> str:
     if value is None:
         return ABSENT
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return safe_text(str(value))
+        return bounded(str(value))
     if value == 0 and style == "number":
         return "0"
     if style == "share":
@@ -191,6 +195,18 @@ def written(value: Any, style: Style) -> str:
     if style == "bytes":
         return binary_size(int(value))
     return quantity(value)
+
+
+def bounded(text: str) -> str:
+    """Return safe text of bounded length, which names in files have not."""
+    return safe_text(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
+
+
+def listed_lines(texts: Sequence[str]) -> list[Line]:
+    """Return at most MOST_LINES lines, the last of which counts the others."""
+    more = len(texts) - MOST_LINES
+    lines = [Line(text) for text in texts[:MOST_LINES]]
+    return [*lines, Line(f"and {more} more")] if more > 0 else lines
 
 
 def why_absent(results: Mapping[str, Result], name: str) -> str:

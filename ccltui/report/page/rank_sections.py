@@ -120,7 +120,10 @@ def _board_columns(results: Mapping[str, Result]) -> tuple[list[Column], dict[st
             Column("last", "times"),
         ]
     if "clock_offsets" in sources:
-        columns += [Column("clock", "us"), Column("± p95", "us", title="residual of the clock")]
+        columns += [
+            Column("clock", "us"),
+            Column("clock ± p95", "us", title="residual of the clock"),
+        ]
     return columns, sources
 
 
@@ -170,7 +173,7 @@ def heat_section(view: View, results: Mapping[str, Result]) -> Section:
     heat = late_heat(view, HEAT_COLUMNS, MOST_RANKS)
     coarse = late_heat(view, TABLE_COLUMNS, MOST_RANKS)
     blocks: list[Block] = [
-        Picture(heat_picture(heat), "Time since the first event of the job, on one clock."),
+        Picture(heat_picture(heat), f"Time since the first event of the job, {_clock(view)}."),
         Legend([Swatch(name, kind) for name, kind in heat_classes(heat)]),
         _heat_table(coarse),
     ]
@@ -178,6 +181,14 @@ def heat_section(view: View, results: Mapping[str, Result]) -> Section:
         most = max(len(one) for one in heat.labels)
         blocks.insert(0, Line(f"Each row is the latest of {most} neighbouring ranks."))
     return Section("lateness", "Lateness by rank and time", purpose, blocks)
+
+
+def _clock(view: View) -> str:
+    if view.options.raw_clocks:
+        return "on clocks as recorded"
+    if view.clocks.comparable([rank.label for rank in view.ranks]):
+        return "on one clock"
+    return "on clocks as recorded where nothing compares them; lateness compares durations"
 
 
 def _heat_table(heat: LateHeat) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from ccltui.parsers.safe_text import safe_text
+from ccltui.report.page.page_parts import bounded
 
 
 def svg(name: str, width: float, height: float, title: str, description: str) -> Element:
@@ -27,8 +27,8 @@ def svg(name: str, width: float, height: float, title: str, description: str) ->
             "class": "picture",
         },
     )
-    SubElement(root, "title", {"id": f"{name}-title"}).text = safe_text(title)
-    SubElement(root, "desc", {"id": f"{name}-desc"}).text = safe_text(description)
+    SubElement(root, "title", {"id": f"{name}-title"}).text = bounded(title)
+    SubElement(root, "desc", {"id": f"{name}-desc"}).text = bounded(description)
     return root
 
 
@@ -55,7 +55,7 @@ def line(parent: Element, x1: float, y1: float, x2: float, y2: float, *, kind: s
 
 def label(parent: Element, x: float, y: float, text: str, kind: str = "label") -> None:
     """Add text of a class: "label", or "label end", "label middle" by what ``x`` is."""
-    SubElement(parent, "text", {"x": short(x), "y": short(y), "class": kind}).text = safe_text(text)
+    SubElement(parent, "text", {"x": short(x), "y": short(y), "class": kind}).text = bounded(text)
 
 
 def path(parent: Element, pieces: Iterable[str], kind: str) -> None:

@@ -19,6 +19,7 @@ from ccltui.report.page.page_parts import (
     Section,
     Source,
     Table,
+    listed_lines,
     why_absent,
 )
 
@@ -32,7 +33,6 @@ _MATCH: Final = {
     "mismatched": "operations of the ranks differ",
     "incomplete": "not recorded on all ranks",
 }
-MOST_WARNINGS: Final = 40
 
 
 def trust_section(trace: TraceSummary, results: Mapping[str, Result]) -> Section:
@@ -53,7 +53,7 @@ def trust_section(trace: TraceSummary, results: Mapping[str, Result]) -> Section
         ("Warnings", _warnings(results)),
     ):
         if texts:
-            blocks.append(Lines([Line(text) for text in texts], title))
+            blocks.append(Lines(listed_lines(texts), title))
     return Section("trust", "Trust", purpose, blocks)
 
 
@@ -122,9 +122,7 @@ def _partial(results: Mapping[str, Result]) -> list[str]:
 
 
 def _warnings(results: Mapping[str, Result]) -> list[str]:
-    texts = list(dict.fromkeys(text for one in results.values() for text in one.warnings))
-    more = len(texts) - MOST_WARNINGS
-    return [*texts[:MOST_WARNINGS], *([f"and {more} more"] if more > 0 else [])]
+    return list(dict.fromkeys(text for one in results.values() for text in one.warnings))
 
 
 def definition_section(metrics: Iterable[Metric], results: Mapping[str, Result]) -> Section:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.intervals import Intervals
+from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.reports.instance_report import Instance, describe
 from ccltui.metrics.collectives.reports.late_arrivals import late_arrivals_of, most_waiting
@@ -27,8 +27,9 @@ _CANDIDATES: Final = 2_000
 class Lane:
     """One rank at a moment, times in ns since the origin of the job, on its clock.
 
-    ``communication``, ``compute`` and ``copies`` may overlap. ``arrival_ns`` is when its kernel of
-    the collective begins and ``until_ns`` when its wait ends; None where the rank is no member.
+    ``communication``, ``compute`` and ``copies`` may overlap; of a rank without device work the
+    communication is what its host recorded of collectives. ``arrival_ns`` is when it begins the
+    collective and ``until_ns`` when its wait ends; None where the rank is no member.
     """
 
     label: str
@@ -43,16 +44,20 @@ class Lane:
 class Moment:
     """A late arrival and its surroundings, from ``start_ns`` to ``end_ns`` since the origin.
 
+    ``last`` is the label of the rank that the others waited for; of a broadcast it is the sender.
     ``caused_wait_ns`` is the sum of the waits of its members. ``lanes`` are at most as many ranks
-    as were asked for, in the order of the job, of ``num_ranks``.
+    as were asked for, in the order of the job, of ``num_ranks``. ``on_one_clock`` is False where
+    the clocks of these ranks are not known against each other: their times are then as recorded.
     """
 
     instance: Instance
+    last: str
     caused_wait_ns: int
     start_ns: int
     end_ns: int
     lanes: tuple[Lane, ...]
     num_ranks: int
+    on_one_clock: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of the moment, times in us."""
@@ -99,14 +104,7 @@ def worst_moments(view: View, *, count: int, examined: int, most_ranks: int) -> 
         if view.facts.is_large:  # the intervals of all ranks do not fit into memory
             rank.forget_intervals()
     return [
-        Moment(
-            moment.instance,
-            moment.caused_wait_ns,
-            moment.start_ns,
-            moment.end_ns,
-            tuple(mine.values()),
-            moment.num_ranks,
-        )
+        replace(moment, lanes=tuple(mine.values()))
         for (moment, _), mine in zip(shown, lanes, strict=True)
     ]
 
@@ -150,15 +148,19 @@ def _begin(
     # What made the rank late comes before, so that is where most of the surroundings are.
     start, end = first - (last - first) // 2, last + (last - first) // 8
     instance = describe(view, *place)
+    arrived = view.arrivals.groups[place[0]]
+    last_rank = arrived.labels[arrived.delaying[place[1]]]
     order = [
-        *([instance.last] if instance.last is not None else []),
+        last_rank,
         *(link.label for link in instance.chain),
         *(member.label for member in reversed(instance.members)),
         *(rank.label for rank in view.ranks),
     ]
     here = {rank.label for rank in view.ranks}
     labels = [label for label in dict.fromkeys(order) if label in here][:most_ranks]
-    moment = Moment(instance, wait_ns, start, end, (), len(view.ranks))
+    # Several clocks that nothing compares cannot be drawn on one.
+    is_one = not view.options.raw_clocks and view.clocks.comparable(labels)
+    moment = Moment(instance, last_rank, wait_ns, start, end, (), len(view.ranks), is_one)
     return moment, frozenset(labels)
 
 
@@ -181,6 +183,8 @@ def _lane(view: View, rank: RankView, moment: Moment, arrived: GroupArrivals, ro
         return Intervals(since[0], since[1])
 
     comm, comp, mem = rank.facts.busy
+    if not rank.facts.has_device:
+        comm = union(rank.calls.start_ns, rank.calls.end_ns)
     arrival, until = None, None
     if rank.label in arrived.labels:
         member = arrived.labels.index(rank.label)

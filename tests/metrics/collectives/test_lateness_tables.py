@@ -154,3 +154,26 @@ def test_intervals_are_bounded_however_many_kernels_there_are() -> None:
     (worst,) = worst_moments(View(job(*ranks)), count=3, examined=100, most_ranks=8)
 
     assert all(0 < len(lane.compute) <= RESOLUTION for lane in worst.lanes)
+
+
+def test_the_sender_of_a_broadcast_is_the_last() -> None:
+    ranks = []
+    for number, begin in enumerate((900, 100)):
+        first = Coll("allreduce", 1000, 1000, "Float", 0, 2, 0, 7)
+        coll = Coll("broadcast", 1000, 1000, "Float", 0, 2, 1, 7)
+        sent = kernel("ncclDevKernel_Broadcast_RING_LL", begin, 1000 - begin, coll=coll)
+        ranks.append(
+            rank_trace(number, gpu=[allreduce(0, 50, first), sent], groups=[world(2)], world_size=2)
+        )
+
+    (worst,) = worst_moments(View(job(*ranks)), count=3, examined=100, most_ranks=8)
+
+    assert (worst.last, worst.instance.last) == ("0", None)
+    assert worst.caused_wait_ns == 800_000
+
+
+def test_times_as_recorded_are_not_on_one_clock(view: View) -> None:
+    for raw in (False, True):
+        chosen = view.with_options(raw_clocks=raw)
+        (worst,) = worst_moments(chosen, count=1, examined=100, most_ranks=8)
+        assert worst.on_one_clock is not raw
