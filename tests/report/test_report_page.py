@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ccltui.metrics.collectives.reports.worst_moments import (
     worst_moments,
 )
 from ccltui.metrics.registry import find
+from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.window import parse_window
 from ccltui.report.explanation import explain
@@ -75,10 +77,14 @@ def root(made: tuple[Page, View]) -> Element:
 @pytest.fixture(scope="module")
 def details(made: tuple[Page, View]) -> dict[str, Any]:
     """Details of every metric as headless JSON has them, and the tables of `metrics`."""
-    view = made[1]
+    return details_of(made[1])
+
+
+def details_of(view: View) -> dict[str, Any]:
     found: dict[str, Any] = {name: dict(find(name).run(view).details) for name in METRICS}
-    found["late_heat"] = late_heat(view, TABLE_COLUMNS, MOST_RANKS).to_dict()
-    found |= {f"distributions/{one.name}": one.to_dict() for one in distributions(view)}
+    with suppress(Refusal):
+        found["late_heat"] = late_heat(view, TABLE_COLUMNS, MOST_RANKS).to_dict()
+        found |= {f"distributions/{one.name}": one.to_dict() for one in distributions(view)}
     moments = worst_moments(view, count=COUNT, examined=EXAMINED, most_ranks=MOST_LANES)
     found |= {f"worst_moments/{i}": one.to_dict() for i, one in enumerate(moments)}
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
@@ -108,18 +114,41 @@ def is_written(value: Any, text: str) -> bool:
     return abs(value - read) <= max(0.000_501, 0.000_51 * abs(value))
 
 
-def test_every_number_is_that_of_the_metric_cell_for_cell(
-    root: Element, details: dict[str, Any]
-) -> None:
+def checked_numbers(root: Element, details: dict[str, Any]) -> list[Element]:
+    """The numbers of a page, each of which is the one of its source."""
     numbers = [one for one in root.iter() if one.get("data-key") is not None and one.tag != "code"]
-
     for one in numbers:
-        value = at(details[one.get("data-metric") or ""], one.get("data-key") or "")
+        try:
+            value = at(details[one.get("data-metric") or ""], one.get("data-key") or "")
+        except (KeyError, IndexError, TypeError):  # below a key that is null
+            value = None
         if value is None:
             assert text_of(one) == "–not known"
         else:
             assert one.get("value") == str(value), one.attrib
             assert is_written(value, text_of(one)), (value, text_of(one))
+    return numbers
+
+
+@pytest.mark.parametrize(
+    "folder", ["traces/torchrec", "traces/pippy", "traces/aorta", "nsys/ddp53", "recorded/pp_4"]
+)
+def test_numbers_of_public_jobs_are_those_of_the_metrics(shared: Path, folder: str) -> None:
+    if not (shared / folder).exists():
+        pytest.skip(f"no {folder} among the public traces")
+    page, view = page_of(shared / folder)
+    root = parsed(html_page(page))
+
+    assert checked_numbers(root, details_of(view))
+    test_tables_and_pictures_are_described(root)
+    test_it_is_read_by_a_screen_reader_and_by_keys(root)
+
+
+def test_every_number_is_that_of_the_metric_cell_for_cell(
+    root: Element, details: dict[str, Any]
+) -> None:
+    numbers = checked_numbers(root, details)
+
     sources = {(one.get("data-metric") or "").split("/")[0] for one in numbers}
     assert sources >= {"step_composition", "straggler_lag", "clock_offsets", "parallelism"}
     assert sources >= {"kernels", "late_heat", "worst_moments", "distributions", *METRICS}

@@ -15,7 +15,6 @@ from ccltui.report.page.page_parts import (
     Column,
     Line,
     Lines,
-    Number,
     Section,
     Source,
     Table,
@@ -63,7 +62,7 @@ def _files(trace: TraceSummary) -> Table:
     if trace.num_missing_ranks > len(trace.missing_ranks):
         missing += f" and {trace.num_missing_ranks - len(trace.missing_ranks):,} more"
     rows: list[tuple[Cell, ...]] = [
-        ("ranks that were read", Number(trace.ranks, "coll_call_num", "/num_traces")),
+        ("ranks that were read", f"{trace.ranks:,}"),
         ("ranks of the job", world),
         ("ranks without a file", missing),
         ("formats", ", ".join(trace.sources) or ABSENT),
