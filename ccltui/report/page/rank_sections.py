@@ -37,10 +37,11 @@ TABLE_COLUMNS: Final = 12
 _PARTS: Final = {
     "compute": "compute",
     "waiting": "waiting",
-    "communication": "communication",
+    "communication": "exposed",
     "copies": "copies",
     "idle": "idle",
 }
+"""Parts of the time of a rank in `step_composition`, and the headings of their columns."""
 _LEGEND: Final = Legend(
     (
         Swatch("compute", "compute"),
@@ -65,6 +66,8 @@ def board_section(view: View, results: Mapping[str, Result]) -> Section:
         )
     shown = _shown(labels, results)
     columns, sources = _board_columns(results)
+    if not sources:
+        return Section("ranks", "Ranks", purpose, absent=why_absent(results, "step_composition"))
     rows = [_board_row(results, sources, label, number) for number, label in enumerate(shown)]
     note = ""
     if len(shown) < len(labels):
@@ -112,7 +115,7 @@ def _board_columns(results: Mapping[str, Result]) -> tuple[list[Column], dict[st
         columns.append(Column("host", is_numeric=False))
     if "step_composition" in sources:
         columns.append(Column("time", is_numeric=False))
-        columns += [Column(name) for name in _PARTS]
+        columns += [Column(heading) for heading in _PARTS.values()]
     if "straggler_lag" in sources:
         columns += [
             Column("waits", "us", title="time in collectives before the last rank arrives"),

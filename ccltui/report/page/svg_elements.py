@@ -58,10 +58,12 @@ def label(parent: Element, x: float, y: float, text: str, kind: str = "label") -
     SubElement(parent, "text", {"x": short(x), "y": short(y), "class": kind}).text = bounded(text)
 
 
-def path(parent: Element, pieces: Iterable[str], kind: str) -> None:
-    """Add a path of a class; nothing where it is empty."""
+def path(parent: Element, pieces: Iterable[str], kind: str, *, width: float = 0) -> None:
+    """Add a path of a class, of strokes as wide as ``width``; nothing where it is empty."""
     if data := "".join(pieces):
-        SubElement(parent, "path", {"d": data, "class": kind})
+        found = SubElement(parent, "path", {"d": data, "class": kind})
+        if width:
+            found.set("stroke-width", short(width))
 
 
 def box(x: float, y: float, width: float, height: float) -> str:
