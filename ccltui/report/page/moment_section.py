@@ -75,29 +75,6 @@ def _moment(number: int, moment: Moment) -> Subsection:
         style: Style = "bytes" if key == "message_bytes" else "number"
         return Number(numbers[key], f"worst_moments/{number}", pointer(key), style)
 
-    lines = [
-        Line(text[:1].upper() + text[1:] + ".")
-        for text in (
-            [found.why.rstrip(".")]
-            if found.why
-            else [f"why rank {moment.last} is late is not known"]
-        )
-    ]
-    lines += [Line(text[:1].upper() + text[1:]) for text in found.chain_sentences[1:]]
-    if found.cause is not None:
-        lines.append(
-            Line(f"Cause: {found.cause.replace('_', ' ')}. Confidence: {found.cause_confidence}.")
-        )
-    if not moment.on_one_clock:
-        lines.append(
-            Line(
-                "The clocks of these ranks are not corrected: nothing compares them, or times as "
-                "recorded were asked for. Lanes may be displaced against each other."
-            )
-        )
-    if len(moment.lanes) < moment.num_ranks:
-        shown = f"{len(moment.lanes)} of {moment.num_ranks} ranks are drawn: the latest, those that"
-        lines.append(Line(f"{shown} delayed it, and the first to arrive."))
     table = Table(
         f"Numbers of moment {number + 1}",
         (
@@ -112,4 +89,25 @@ def _moment(number: int, moment: Moment) -> Subsection:
     )
     heading = f"{number + 1}. {found.kind} of {found.group}{step}: rank {moment.last} is the last"
     picture = Picture(moment_picture(f"moment-{number + 1}", moment))
-    return Subsection(heading, (Lines(lines), picture, table))
+    return Subsection(heading, (Lines(_sentences(moment)), picture, table))
+
+
+def _sentences(moment: Moment) -> list[Line]:
+    """Return why the rank was late, how sure that is, and what the picture leaves out."""
+    found = moment.instance
+    texts = [found.why or f"why rank {moment.last} is late is not known"]
+    texts += found.chain_sentences[1:]  # the first link is what the sentence before states
+    if found.cause is not None:
+        cause = found.cause.replace("_", " ")
+        texts.append(f"cause: {cause}. Confidence: {found.cause_confidence}")
+    if not moment.on_one_clock:
+        texts.append(
+            "the clocks of these ranks are not corrected: nothing compares them, or times as "
+            "recorded were asked for. Lanes may be displaced against each other"
+        )
+    if len(moment.lanes) < moment.num_ranks:
+        texts.append(
+            f"{len(moment.lanes)} of {moment.num_ranks} ranks are drawn: the latest, those that "
+            "delayed it, and the first to arrive"
+        )
+    return [Line(f"{text[:1].upper()}{text[1:].rstrip('.')}.") for text in texts]
