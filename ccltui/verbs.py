@@ -33,6 +33,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),
+    "report": Verb("report_command", "DIR [options]", "write a page about the job: HTML, Markdown"),
     "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
 

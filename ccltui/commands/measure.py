@@ -38,6 +38,7 @@ class Measured:
         required: Metrics that were named on the command line; None: all of the results. Metrics
             included by ``all`` are not required: these traces may not provide them.
         broken: A file was not read because of an internal error of its reader.
+        view: The job under the selection, None where nothing could be opened.
     """
 
     trace: TraceSummary
@@ -45,6 +46,7 @@ class Measured:
     problem: str | None = None
     required: frozenset[str] | None = None
     broken: bool = False
+    view: View | None = None
 
     @property
     def exit_status(self) -> int:
@@ -208,7 +210,7 @@ def measure(
         print_message(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
     broken = any(failure.defect for failure in loaded.job.failures)
-    measured = Measured(trace, tuple(results), broken=broken)
+    measured = Measured(trace, tuple(results), broken=broken, view=view)
     return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
@@ -266,8 +267,8 @@ def _missing(results: Results) -> list[str]:
     found: dict[str, list[str]] = {}
     for name, result in results.items():
         if name != "run_completeness":
-            for reason in result.reasons:
-                found.setdefault(reason.message, []).append(name)
+            for _, message in merged_reasons(result.reasons):
+                found.setdefault(message, []).append(name)
     return [f"{text} ({', '.join(names)})" for text, names in found.items()]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import html5lib
 import pytest
 from hostile_names import (
     NAME,
@@ -124,6 +125,21 @@ def test_nothing_leaves_raw(
         target = tmp_path / f"{NAME}.json"
         run(*filled(arguments, hostile), "--format", form, "-o", str(target))
         assert target.read_bytes() == done.out
+
+
+def test_a_report_has_no_markup_of_names(hostile: Hostile, run: Run) -> None:
+    loading = ("--jobs", "1", "-o", "-")
+    page = run("report", hostile.job, *loading)
+    text = run("report", hostile.job, "--format", "md", *loading)
+
+    for done in (page, text):
+        assert unsafe(done.out) == set()
+        assert unsafe(done.err) == set()
+        assert not re.search(r"<b>|<x", done.out.decode())
+    assert "&lt;b&gt;x" in page.out.decode()
+    root = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page.out)
+    names = {str(one.tag).rpartition("}")[2] for one in root.iter()}
+    assert not names & {"b", "script", "img", "a:b"}
 
 
 def check_csv(text: str) -> None:

@@ -1,0 +1,110 @@
+"""``ccltui report DIR``: write what is known of a job as one page to send or print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import check_overrides, choose_metrics, measure
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.output import check_target, print_message, streamed, write_report
+from ccltui.verbs import usage_of
+
+if TYPE_CHECKING:
+    from ccltui.report.page.page_parts import Page
+
+PROG = "ccltui report"
+_DESCRIPTION = """\
+Write a report of a job as one file: the verdict, the parts of a step, the ranks, who is late when,
+the worst moments, dimensions, kernels, distributions, how far to trust it, and definitions. The
+HTML page needs no network and no scripts, is light or dark as the reader prefers, and prints."""
+_EPILOG = """\
+An existing file is never replaced. Sections that these traces do not allow have the reason."""
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui report``."""
+    result = args.Parser(
+        prog=PROG, usage=usage_of("report"), description=_DESCRIPTION, epilog=_EPILOG
+    )
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument(
+        "--format",
+        choices=("html", "md"),
+        default="html",
+        help="html, or md: the text and the tables as Markdown; default: html",
+    )
+    result.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="a new file, - for standard output; default: NAME-report.html or .md",
+    )
+    args.add_capture(result)
+    args.add_selection(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui report`` with its arguments and return the exit status.
+
+    That a section is absent is an answer: the status is that of reading the input and of writing.
+    """
+    options = parser().parse_args(arguments)
+    # Imported here: the template engine is not for the other commands.
+    from ccltui.report.page.make_page import METRICS, make_page  # noqa: PLC0415
+
+    target = options.output or _default_name(options.trace, options.format)
+    problem = check_target(target)
+    if problem is not None:
+        raise GrammarError(problem)
+    if target != "-" and Path(target).exists():
+        print_message(f"{target} exists and is not replaced")
+        return exit_codes.INPUT
+    metrics, selection = choose_metrics(METRICS), args.selection_of(options)
+    check_overrides(selection.overrides, metrics)
+    measured = measure(
+        metrics, LoadOptions.of(options.trace, options), selection, debug=options.debug
+    )
+    if measured.problem is not None:
+        measured.print_messages(warnings=False)
+    if measured.view is None:
+        return exit_codes.INPUT
+    page = make_page(measured.trace, measured.view, measured.results)
+    try:
+        _write(page, options.format, target)
+    except OSError as error:
+        print_message(f"cannot write the report: {error}")
+        return exit_codes.INPUT
+    if not measured.trace.complete:
+        return exit_codes.INTERRUPTED
+    lost = measured.problem is not None or measured.trace.num_lost or measured.broken
+    return exit_codes.INPUT if lost else exit_codes.OK
+
+
+def _default_name(trace: str, suffix: str) -> str:
+    name = Path(trace).resolve().name.split(".")[0] or "job"
+    return f"{name}-report.{suffix}"
+
+
+def _write(page: Page, form: str, target: str) -> None:
+    if form == "md":
+        from ccltui.report.page.markdown_page import markdown_page  # noqa: PLC0415
+
+        data = markdown_page(page)
+    else:
+        from ccltui.report.page.html_page import html_page  # noqa: PLC0415  (jinja2)
+
+        data = html_page(page)
+    if target == "-":
+        write_report(data, None)
+        return
+    with streamed(Path(target)) as file:
+        file.write(data)
+    print_message(f"wrote {target}")

@@ -1,0 +1,219 @@
+"""Sections about ranks: the board, and lateness by rank and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.draw.numbers import instant
+from ccltui.metrics.result import Result
+from ccltui.report.page.heat_picture import heat_classes, heat_picture, row_label
+from ccltui.report.page.page_parts import (
+    Block,
+    Cell,
+    Column,
+    Legend,
+    Line,
+    Mark,
+    Number,
+    Picture,
+    Section,
+    Source,
+    Swatch,
+    Table,
+    pointer,
+    why_absent,
+)
+from ccltui.report.page.share_bar import Share, small_bar
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.reports.late_heat import LateHeat
+    from ccltui.metrics.view.job_view import View
+
+MOST_RANKS: Final = 64
+"""Rows of the board and of the heat; of more ranks the board has those that wait or delay most."""
+HEAT_COLUMNS: Final = 120
+TABLE_COLUMNS: Final = 12
+_PARTS: Final = {
+    "compute": "compute",
+    "waiting": "waiting",
+    "communication": "exposed",
+    "copies": "copies",
+    "idle": "idle",
+}
+"""Parts of the time of a rank in `step_composition`, and the headings of their columns."""
+_LEGEND: Final = Legend(
+    (
+        Swatch("compute", "compute"),
+        Swatch("waiting for late ranks", "waiting"),
+        Swatch("exposed communication", "communication"),
+        Swatch("copies", "copies"),
+        Swatch("idle", "idle"),
+    )
+)
+
+
+def board_section(view: View, results: Mapping[str, Result]) -> Section:
+    """Return a table of the ranks: how their time divides, whom they wait for, their clocks."""
+    purpose = "How the time of each rank divides, and who waits for whom."
+    labels = [rank.label for rank in view.ranks]
+    if not labels:
+        return Section(
+            "ranks",
+            "Ranks",
+            purpose,
+            absent=why_absent(results, "step_composition") or "no rank is in the selection",
+        )
+    shown = _shown(labels, results)
+    columns, sources = _board_columns(results)
+    if not sources:
+        return Section("ranks", "Ranks", purpose, absent=why_absent(results, "step_composition"))
+    rows = [_board_row(results, sources, label, number) for number, label in enumerate(shown)]
+    note = ""
+    if len(shown) < len(labels):
+        note = (
+            f"{len(shown)} of {len(labels)} ranks: those that others wait for and those that wait "
+            "most. The metrics in the table have all of them."
+        )
+    blocks: list[Block] = []
+    if "step_composition" in sources:
+        blocks.append(_LEGEND)
+    blocks.append(Table("Ranks", columns, rows, note))
+    blocks += [
+        Line(f"{name}: not known: {reason}.")
+        for name in ("step_composition", "straggler_lag", "clock_offsets")
+        if (reason := why_absent(results, name).rstrip("."))
+    ]
+    return Section("ranks", "Ranks", purpose, blocks)
+
+
+def _shown(labels: list[str], results: Mapping[str, Result]) -> list[str]:
+    """Return at most MOST_RANKS labels, in the order of the job."""
+    if len(labels) <= MOST_RANKS:
+        return labels
+    lag = Source.of(results, "straggler_lag")
+    blame, waits = lag.get("blame") or {}, lag.get("wait_us") or {}
+    named = {str(one) for one in lag.get("stragglers") or ()} | set(_culprits(results))
+
+    def weight(label: str) -> tuple[bool, float, float]:
+        caused = (blame.get(label) or {}).get("caused_wait_us") or 0.0
+        return label in named, caused, waits.get(label) or 0.0
+
+    most = set(sorted(labels, key=weight, reverse=True)[:MOST_RANKS])
+    return [label for label in labels if label in most]
+
+
+def _culprits(results: Mapping[str, Result]) -> list[str]:
+    return [str(one) for one in Source.of(results, "verdict").get("culprit", "ranks") or ()]
+
+
+def _board_columns(results: Mapping[str, Result]) -> tuple[list[Column], dict[str, Source]]:
+    names = ("step_composition", "straggler_lag", "clock_offsets")
+    sources = {name: Source.of(results, name) for name in names if not why_absent(results, name)}
+    columns = [Column("rank", is_numeric=False)]
+    if "clock_offsets" in sources:
+        columns.append(Column("host", is_numeric=False))
+    if "step_composition" in sources:
+        columns.append(Column("time", is_numeric=False))
+        columns += [Column(heading) for heading in _PARTS.values()]
+    if "straggler_lag" in sources:
+        columns += [
+            Column("waits", "us", title="time in collectives before the last rank arrives"),
+            Column("others wait for it", "us", title="waits of all ranks at which it was last"),
+            Column("last", "times"),
+        ]
+    if "clock_offsets" in sources:
+        columns += [
+            Column("clock", "us"),
+            Column("clock ± p95", "us", title="residual of the clock"),
+        ]
+    return columns, sources
+
+
+def _board_row(
+    results: Mapping[str, Result], sources: Mapping[str, Source], label: str, number: int
+) -> list[Cell]:
+    marks: list[Cell] = [label]
+    if label in _culprits(results):
+        marks.append(Mark("culprit", "culprit"))
+    elif label in map(str, Source.of(results, "straggler_lag").get("stragglers") or ()):
+        marks.append(Mark("straggler", "late"))
+    row: list[Cell] = [tuple(marks) if len(marks) > 1 else label]
+    clock = sources.get("clock_offsets")
+    if clock is not None:
+        row.append(str(clock.get("per_rank", label, "host") or "–"))
+    parts = sources.get("step_composition")
+    if parts is not None:
+        found: Mapping[str, Any] = parts.get("per_rank", label) or {}
+        shares = [Share(name, name, found.get(name) or 0.0) for name in _PARTS]
+        row.append(Picture(small_bar(f"rank-bar-{number}", shares, f"Time of rank {label}")))
+        row += [parts.number("per_rank", label, name, style="share") for name in _PARTS]
+    lag = sources.get("straggler_lag")
+    if lag is not None:
+        row += [
+            lag.number("wait_us", label),
+            lag.number("blame", label, "caused_wait_us"),
+            lag.number("blame", label, "last_count"),
+        ]
+    if clock is not None:
+        row += [
+            clock.number("per_rank", label, "offset_us"),
+            clock.number("per_rank", label, "residual_p95_us"),
+        ]
+    return row
+
+
+def heat_section(view: View, results: Mapping[str, Result]) -> Section:
+    """Return who arrives late when, as a picture and as a coarser table."""
+    from ccltui.metrics.collectives.reports.late_heat import late_heat  # noqa: PLC0415  (numpy)
+
+    purpose = (
+        "How late each rank arrives at collectives after the first one, over the recorded time: "
+        "the largest lateness in each part of the time."
+    )
+    if reason := why_absent(results, "straggler_lag"):
+        return Section("lateness", "Lateness by rank and time", purpose, absent=reason)
+    heat = late_heat(view, HEAT_COLUMNS, MOST_RANKS)
+    coarse = late_heat(view, TABLE_COLUMNS, MOST_RANKS)
+    blocks: list[Block] = [
+        Picture(heat_picture(heat), f"Time since the first event of the job, {_clock(view)}."),
+        Legend([Swatch(name, kind) for name, kind in heat_classes(heat)]),
+        _heat_table(coarse),
+    ]
+    if len(heat.labels) < len(view.ranks):
+        most = max(len(one) for one in heat.labels)
+        blocks.insert(0, Line(f"Each row is the latest of {most} neighbouring ranks."))
+    return Section("lateness", "Lateness by rank and time", purpose, blocks)
+
+
+def _clock(view: View) -> str:
+    if view.options.raw_clocks:
+        return "on clocks as recorded"
+    if view.clocks.comparable([rank.label for rank in view.ranks]):
+        return "on one clock"
+    return "on clocks as recorded where nothing compares them; lateness compares durations"
+
+
+def _heat_table(heat: LateHeat) -> Table:
+    found = heat.to_dict()
+    edges = [
+        instant(one, max(int(heat.edges_ns[1] - heat.edges_ns[0]) // 10, 1))
+        for one in heat.edges_ns.tolist()
+    ]
+    rows: list[list[Cell]] = [
+        [
+            row_label(labels),
+            *(
+                Number(value, "late_heat", pointer("late_us", row, column))
+                for column, value in enumerate(found["late_us"][row])
+            ),
+        ]
+        for row, labels in enumerate(heat.labels)
+    ]
+    heads = [Column(edge) for edge in edges[:-1]]
+    note = (
+        f"Columns are named by their beginning since the first event; the last one ends at "
+        f"{edges[-1]}. – marks a rank that was in no collective."
+    )
+    caption = "Largest lateness by rank and time, us"
+    return Table(caption, [Column("rank", is_numeric=False), *heads], rows, note)
