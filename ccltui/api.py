@@ -56,18 +56,17 @@ def open(
         jobs: worker processes; None is one a CPU, at most 8. A script needs no ``__main__`` check.
 
     Raises:
-        ccltui.parsers.errors.TraceError: the path does not exist, or holds nothing to open.
+        ccltui.parsers.errors.TraceError: the path does not exist, holds nothing to open, or holds
+            recordings that are not ranks of one job and none is chosen.
     """
-    found = loading.open_job(
-        path,
-        rank_map=rank_map,
-        iteration=iteration,
-        capture=capture,
-        cache_dir=cache_dir,
-        profile_mode=profile_mode,
-        jobs=jobs,
+    found = loading.start_job(
+        path, rank_map=rank_map, iteration=iteration, capture=capture, profile_mode=profile_mode
     )
-    return Job(View(found, ViewOptions(profile_mode=profile_mode)))
+    if iteration is None and capture is None:
+        loading.require_one_recording(found, path)
+    settings = loading.LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
+    loaded = loading.load_job(found, settings)
+    return Job(View(loaded, ViewOptions(profile_mode=profile_mode)))
 
 
 class Frame(Mapping[str, np.ndarray[Any, np.dtype[Any]]]):

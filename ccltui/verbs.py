@@ -33,6 +33,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),
+    "serve-mcp": Verb(
+        "serve_mcp_command", "--root DIR [options]", "answer an agent about traces, over stdio"
+    ),
     "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
 
