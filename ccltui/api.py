@@ -21,8 +21,9 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import job as loading
 from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.window import Window
-from ccltui.report import explanation
+from ccltui.report import explanation, explanation_writers
 from ccltui.report.json_document import TraceSummary
+from ccltui.report.selection_options import command_options
 
 if TYPE_CHECKING:
     import pandas
@@ -66,7 +67,7 @@ def open(
         loading.require_one_recording(found, path)
     settings = loading.LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
     loaded = loading.load_job(found, settings)
-    return Job(View(loaded, ViewOptions(profile_mode=profile_mode)))
+    return Job(View(loaded, ViewOptions(profile_mode=profile_mode)), capture)
 
 
 class Frame(Mapping[str, np.ndarray[Any, np.dtype[Any]]]):
@@ -183,8 +184,9 @@ class Rank:
 class Job:
     """All ranks of a job, or the part of it that `window` and `select` choose."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, capture: str | None = None) -> None:
         self._view = view
+        self._capture = capture  # as it was asked for: part of the commands that claims name
 
     @property
     def path(self) -> str:
@@ -238,11 +240,12 @@ class Job:
         """Explain what slows the job down, as ``ccltui explain`` does."""
         results = {name: self.metric(name) for name in explanation.METRICS}
         summary = TraceSummary.of(self._view.job)
-        return Explanation(explanation.explain(summary, results), budget)
+        options = command_options(self._view.options, self._capture)
+        return Explanation(explanation.explain(summary, results, options), budget)
 
     def window(self, start_ns: int | None = None, end_ns: int | None = None) -> Job:
         """Return the job between two times, ns since its origin; None is no limit."""
-        return Job(self._view.with_options(window=Window(start_ns, end_ns)))
+        return Job(self._view.with_options(window=Window(start_ns, end_ns)), self._capture)
 
     def select(
         self,
@@ -264,7 +267,7 @@ class Job:
             "overrides": overrides,
         }
         given = {name: value for name, value in changes.items() if value is not None}
-        return Job(self._view.with_options(**given))
+        return Job(self._view.with_options(**given), self._capture)
 
     def _table(self, name: str) -> Frame:
         table = TABLES[name]
@@ -299,5 +302,5 @@ class Explanation:
         return self._write("md").decode()
 
     def _write(self, kind: str) -> bytes:
-        writer: Callable[[explanation.Explanation, int], bytes] = explanation.WRITERS[kind]
+        writer: Callable[[explanation.Explanation, int], bytes] = explanation_writers.WRITERS[kind]
         return writer(self._found, self._budget)

@@ -54,7 +54,8 @@ def explain(jobs: OpenedJobs, arguments: Arguments) -> dict[str, Any]:
     budget = arguments.get("budget") or BUDGET
     if not MIN_BUDGET <= budget <= MAX_BUDGET:
         raise GrammarError(f"budget {budget}: from {MIN_BUDGET} to {MAX_BUDGET} bytes")
-    job = Job(jobs.view(arguments["path"], arguments, selection_of(arguments)))
+    view = jobs.view(arguments["path"], arguments, selection_of(arguments))
+    job = Job(view, arguments.get("capture"))
     found: dict[str, Any] = json.loads(job.explain(budget=budget).to_json())
     return found
 

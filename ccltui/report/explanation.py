@@ -5,19 +5,18 @@ Every statement names the metric and the key that it comes from; nothing is comp
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.markdown_text import escaped
-from ccltui.report.overview_text import Results, details_of
-from ccltui.report.printable_json import printable_json
+from ccltui.report.overview_text import Finding, Results, details_of
+from ccltui.report.what_to_do import what_to_do
 
 METRICS: Final = (
     "verdict",
@@ -31,14 +30,19 @@ METRICS: Final = (
     "blame_chain",
     "exposed_communication",
     "clock_offsets",
+    "coll_call_num",
     "run_completeness",
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
-SCHEMA: Final = "ccltui.explanation/1"
 BUDGET: Final = 8192
 """Largest size of the JSON document in bytes, unless another is asked for."""
-_LEAST: Final = 3
-"""Number of statements that are kept whatever the budget."""
+_MOST_LISTED: Final = 16
+"""Ranks or steps of a culprit that are listed."""
+_MOST_REPAIRS: Final = 3
+_LEAST_REPAIR: Final = 0.05
+"""Share of the loss from which on a single candidate is worth naming."""
+_OF_ROW: Final = {"also": "saves_ms", "losses": "lost_ms", "slow_steps": "over_ms"}
+"""Key of the number of a row of a list, for the statements that are made from rows."""
 
 
 class Claim(Struct, frozen=True):
@@ -48,7 +52,7 @@ class Claim(Struct, frozen=True):
         about: "verdict", "step", "loss", "evidence" or "trust".
         text: the statement, one sentence.
         metric: name of the metric.
-        key: key in the details of its result, "" for the whole result.
+        key: path in the details of its result to the value, "" for the whole result.
         value: the number or word that the sentence states.
         unit: unit of the value, "" without one.
     """
@@ -69,6 +73,12 @@ class Explanation(Struct, frozen=True):
         headline: the verdict in one sentence.
         verdict: its class, None where there is none.
         confidence: "high", "medium", "low", or None.
+        culprit: who causes it, as the metric ``verdict`` states it, None where nobody is named.
+        cost: numbers of the headline by their keys in the metric ``verdict``.
+        actions: what to do, the most important first.
+        ranks: number of ranks that are recorded.
+        world_size: number of ranks of the job, None where nothing states it.
+        options: command-line options of the selection that was explained.
         claims: statements, the most important first.
         ruled_out: causes that are excluded, with the reason.
         missing: what would make it surer, or what is not there.
@@ -81,18 +91,40 @@ class Explanation(Struct, frozen=True):
     claims: tuple[Claim, ...]
     ruled_out: tuple[str, ...]
     missing: tuple[str, ...]
+    culprit: Mapping[str, Any] | None = None
+    cost: Mapping[str, float] = {}
+    actions: tuple[str, ...] = ()
+    ranks: int = 0
+    world_size: int | None = None
+    options: tuple[str, ...] = ()
 
     def command(self, claim: Claim) -> str:
         """Return the command that prints the value of a statement."""
-        return f"ccltui {_quoted(self.path)} --metric {claim.metric} --detail"
+        return self._command(f"--metric {claim.metric}")
+
+    def all_commands(self) -> str:
+        """Return the command that prints all metrics of the statements."""
+        used = dict.fromkeys(claim.metric for claim in self.claims)
+        return self._command(*(f"--metric {name}" for name in used))
+
+    def _command(self, *metrics: str) -> str:
+        options = map(quoted, self.options)
+        return " ".join(["ccltui", quoted(self.path), *metrics, "--detail", *options])
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """Return a path or an option for a shell, safe to print."""
     return safe_text(shlex.quote(path))
 
 
-def explain(trace: TraceSummary, results: Results) -> Explanation:
-    """Explain a job from the results of `METRICS`; any of them may be absent."""
+def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) -> Explanation:
+    """Explain a job from the results of `METRICS`; any of them may be absent.
+
+    Args:
+        trace: what was opened.
+        results: results by name of the metric.
+        options: command-line options that select the same part of the job.
+    """
     claims: list[Claim] = []
     for add in (_step, _parts, _culprit, _losses, _waiting, _exposed):
         claims += add(results)
@@ -106,61 +138,36 @@ def explain(trace: TraceSummary, results: Results) -> Explanation:
         claims=tuple(claims),
         ruled_out=tuple(f"{one['class']}: {one['why']}" for one in found.get("ruled_out", ())),
         missing=(*map(str, found.get("next", ())), *_missing(results)),
+        culprit=_stated(found.get("culprit")),
+        cost={key: found[key] for key in _COSTS if found.get(key) is not None},
+        actions=what_to_do(found, details_of(results, "blame_chain")),
+        ranks=trace.ranks,
+        world_size=trace.world_size,
+        options=tuple(options),
     )
 
 
-def as_markdown(explanation: Explanation) -> bytes:
-    """Return the explanation as Markdown text, UTF-8."""
-    lines = [f"# {escaped(explanation.path)}", "", escaped(explanation.headline), ""]
-    for claim in explanation.claims:
-        source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
-        lines.append(f"- {escaped(claim.text)} (`{source}`)")
-    for title, texts in (
-        ("Ruled out", explanation.ruled_out),
-        ("Missing", explanation.missing),
-    ):
-        if texts:
-            lines += ["", f"{title}:", "", *(f"- {escaped(text)}" for text in texts)]
-    used = dict.fromkeys(claim.metric for claim in explanation.claims)
-    names = " ".join(f"--metric {name}" for name in used)
-    lines += ["", f"    ccltui {_quoted(explanation.path)} {names} --detail", ""]
-    return "\n".join(lines).encode()
+_COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")
 
 
-def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
-    """Return the explanation as a JSON document of at most ``budget`` bytes.
+def _stated(culprit: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the members of a culprit that are known, lists cut to what a reader can use."""
+    if culprit is None:
+        return None
+    return {
+        key: [*value[:_MOST_LISTED], "…"]
+        if isinstance(value, list) and len(value) > _MOST_LISTED
+        else value
+        for key, value in culprit.items()
+        if value is not None
+    }
 
-    Statements are left out from the end where it would be larger; their number is ``left_out``.
-    """
-    claims = list(explanation.claims)
-    while True:
-        document = {
-            "schema": SCHEMA,
-            "path": explanation.path,
-            "headline": explanation.headline,
-            "verdict": explanation.verdict,
-            "confidence": explanation.confidence,
-            "claims": [
-                {
-                    "about": one.about,
-                    "text": one.text,
-                    "metric": one.metric,
-                    "key": one.key,
-                    "value": one.value,
-                    "unit": one.unit,
-                    "command": explanation.command(one),
-                }
-                for one in claims
-            ],
-            "ruled_out": list(explanation.ruled_out),
-            "missing": list(explanation.missing),
-            "left_out": len(explanation.claims) - len(claims),
-        }
-        text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-        data = f"{printable_json(text)}\n".encode()
-        if len(data) <= budget or len(claims) <= _LEAST:
-            return data
-        claims.pop()
+
+def _claim(about: str, finding: Finding) -> Claim:
+    """Return a finding as a statement whose key leads to its value."""
+    first, _, row = finding.key.partition(".")
+    key = f"{finding.key}.{_OF_ROW[first]}" if row.isdigit() and first in _OF_ROW else finding.key
+    return Claim(about, finding.text, finding.metric, key, finding.value, finding.unit)
 
 
 def _culprit(results: Results) -> list[Claim]:
@@ -169,7 +176,7 @@ def _culprit(results: Results) -> list[Claim]:
     if saved := overview_text.saving(results):
         claims.append(Claim("verdict", saved, "verdict", "saves_ms", found["saves_ms"], "ms"))
     claims += [
-        Claim("verdict", one.text, one.metric, one.key, one.value, one.unit)
+        _claim("verdict", one)
         for one in overview_text.findings(results)
         if one.key.startswith("also.")
     ]
@@ -179,7 +186,19 @@ def _culprit(results: Results) -> list[Claim]:
         parts = ", ".join(f"{name} {share:.0%}" for name, share in ordered if share >= 0.005)
         text = f"Of the loss against the repaired step: {parts}."
         claims.append(Claim("evidence", text, "verdict", "shares", dict(ordered)))
-    return claims
+    return [*claims, *_repairs(found)]
+
+
+def _repairs(verdict: Mapping[str, Any]) -> list[Claim]:
+    """Return how much of the loss each candidate alone would give back, the largest first."""
+    gains = (verdict.get("evidence") or {}).get("gains") or {}
+    ordered = sorted(gains.items(), key=lambda item: -item[1])[:_MOST_REPAIRS]
+    known = {name: share for name, share in ordered if share >= _LEAST_REPAIR}
+    if not known:
+        return []
+    parts = ", ".join(f"{name} {share:.0%}" for name, share in known.items())
+    text = f"Of the loss, setting back one alone would save: {parts}."
+    return [Claim("evidence", text, "verdict", "evidence.gains", known, "ratio")]
 
 
 def _step(results: Results) -> list[Claim]:
@@ -204,12 +223,12 @@ def _parts(results: Results) -> list[Claim]:
         return []
     parts = ", ".join(f"{names[key]} {share:.1%}" for key, share in known.items())
     text = f"Time of the device: {parts}."
-    return [Claim("step", text, "temporal_breakdown", "comp_ratio", found.get("comp_ratio"))]
+    return [Claim("step", text, "temporal_breakdown", "", known, "ratio")]
 
 
 def _losses(results: Results) -> list[Claim]:
     return [
-        Claim("loss", one.text, one.metric, one.key, one.value, one.unit)
+        _claim("loss", one)
         for one in overview_text.findings(results)
         if one.metric in ("fix_first", "step_variability")
     ]
@@ -251,7 +270,12 @@ def _exposed(results: Results) -> list[Claim]:
 
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     text = overview_text.recorded(trace.ranks, trace.world_size)
-    claims = [Claim("trust", text, "coll_call_num", "num_traces", trace.ranks)]
+    measured = details_of(results, "coll_call_num").get("num_traces")
+    claims = []
+    if measured is not None:
+        if measured != trace.ranks:
+            text = f"{text} {measured} of them are measured."
+        claims.append(Claim("trust", text, "coll_call_num", "num_traces", measured))
     if text := overview_text.matched(results):
         match = details_of(results, "straggler_lag")["match"]
         claims.append(Claim("trust", text, "straggler_lag", "match", match))
@@ -266,13 +290,6 @@ def _missing(results: Results) -> list[str]:
     found: dict[str, list[str]] = {}
     for name, result in results.items():
         if name != "run_completeness":
-            for reason in result.reasons:
-                found.setdefault(reason.message, []).append(name)
+            for _, message in merged_reasons(result.reasons):
+                found.setdefault(message, []).append(name)
     return [f"{text} ({', '.join(names)})" for text, names in found.items()]
-
-
-WRITERS: Final[Mapping[str, Callable[[Explanation, int], bytes]]] = {
-    "md": lambda explanation, _: as_markdown(explanation),
-    "json": as_json,
-}
-"""Writers by format; the number is the budget in bytes."""
