@@ -52,8 +52,9 @@ class Claim(Struct, frozen=True):
         about: "verdict", "step", "loss", "evidence" or "trust".
         text: the statement, one sentence.
         metric: name of the metric.
-        key: path in the details of its result to the value, "" for the whole result.
-        value: the number or word that the sentence states.
+        key: path in the details of its result to the value, "" for the details themselves.
+        value: the number or word that the sentence states; of several a mapping, whose keys are
+            paths below ``key``.
         unit: unit of the value, "" without one.
     """
 
@@ -265,7 +266,8 @@ def _exposed(results: Results) -> list[Claim]:
     ordered = sorted(known.items(), key=lambda item: -item[1])[:4]
     parts = ", ".join(f"{name} {ms:.4g} ms" for name, ms in ordered)
     text = f"Exposed communication by dimension, mean over ranks: {parts}."
-    return [Claim("evidence", text, "exposed_communication", "by_dim", dict(ordered), "ms")]
+    value = {f"{name}.exposed_ms": ms for name, ms in ordered}
+    return [Claim("evidence", text, "exposed_communication", "by_dim", value, "ms")]
 
 
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:

@@ -6,53 +6,16 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hostile_names import CONTROLS, write_hostile_job
-from shell import CCLTUI, environment, run
-
-pytest.importorskip("mcp")
-
-from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp_client import Call, answers, converse
+from shell import CCLTUI, run
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("open", "explain", "metric", "table", "collective", "kernel", "compare", "window")
 _NUMBERS = ("straggler_lag", "temporal_breakdown", "iter_time", "exposed_communication", "verdict")
-Call = tuple[str, dict[str, Any]]
-
-
-def converse(root: Path, calls: Sequence[Call]) -> list[tuple[bool, str]]:
-    """Answers of one server to questions in order: whether refused, and the text."""
-    server = StdioServerParameters(
-        command=CCLTUI[0], args=["serve-mcp", "--root", str(root)], env=environment({})
-    )
-
-    async def ask() -> list[tuple[bool, str]]:
-        answers = []
-        async with stdio_client(server) as streams, ClientSession(*streams) as session:
-            await session.initialize()
-            tools = (await session.list_tools()).tools
-            assert tuple(tool.name for tool in tools) == TOOLS
-            assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
-            assert all(tool.description for tool in tools)
-            for name, arguments in calls:
-                found = await session.call_tool(name, arguments)
-                (content,) = found.content
-                assert content.type == "text"
-                answers.append((bool(found.is_error), content.text))
-        return answers
-
-    return anyio.run(ask)
-
-
-def answers(root: Path, calls: Sequence[Call]) -> list[dict[str, Any]]:
-    found = converse(root, calls)
-    assert [text for refused, text in found if refused] == []
-    return [json.loads(text) for _, text in found]
 
 
 def printed(job: Path, *arguments: str) -> Any:
