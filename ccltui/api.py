@@ -21,9 +21,10 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import job as loading
 from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.window import Window
-from ccltui.report import explanation, explanation_writers
+from ccltui.report import explanation
+from ccltui.report.explanations import explanation_writers
+from ccltui.report.explanations.selection_options import command_options
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.selection_options import command_options
 
 if TYPE_CHECKING:
     import pandas

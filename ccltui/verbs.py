@@ -33,9 +33,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),
-    "schema": Verb("schema_command", "[NAME]", "print the JSON Schema of an output"),
+    "schema": Verb("programs.schema_command", "[NAME]", "print the JSON Schema of an output"),
     "serve-mcp": Verb(
-        "serve_mcp_command", "--root DIR [options]", "answer an agent about traces, over stdio"
+        "programs.serve_mcp_command",
+        "--root DIR [options]",
+        "answer an agent about traces, over stdio",
     ),
     "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }

@@ -10,9 +10,9 @@ from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import choose_metrics, measure
 from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
-from ccltui.report.explanation_writers import WRITERS
+from ccltui.report.explanations.explanation_writers import WRITERS
+from ccltui.report.explanations.selection_options import command_options
 from ccltui.report.output import check_target, write_report
-from ccltui.report.selection_options import command_options
 from ccltui.verbs import usage_of
 
 PROG = "ccltui explain"

@@ -6,7 +6,7 @@ import json
 
 from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain
-from ccltui.report.explanation_writers import as_json, as_markdown
+from ccltui.report.explanations.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import findings, step_time
 

@@ -42,7 +42,7 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
     What does not fit is left out from the end: long texts are cut, then statements, then what is
     missing and what is ruled out. ``left_out`` is the number of these entries.
     """
-    parts = {
+    parts: dict[str, list[Any]] = {
         "claims": [_claim_document(explanation, one) for one in explanation.claims],
         "missing": list(explanation.missing),
         "ruled_out": list(explanation.ruled_out),
