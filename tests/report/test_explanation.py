@@ -93,6 +93,40 @@ def test_the_document_is_json_within_its_budget() -> None:
     assert json.loads(as_json(found, 10**6))["left_out"] == 0
 
 
+def test_the_budget_holds_whatever_the_names_and_reasons() -> None:
+    name = "\x1b\u202e" + "k" * 5000
+    reasons = tuple(
+        Reason("missing_ranks", f"{name} of rank {n} is {name}", rank=str(n)) for n in range(2000)
+    )
+    hostile = slow_worker(
+        why=name,
+        culprit={"ranks": [str(n) for n in range(5000)], "host": name},
+        ruled_out=[{"class": name, "why": name}] * 300,
+        next=[name] * 300,
+        also=[{"verdict": name, "culprit": {"ranks": [name] * 50}, "saves_ms": 1.0}] * 30,
+    )
+    partial = result("straggler_lag", {}, status="partial", reasons=reasons)
+    trace = TraceSummary("/" + name[:300], ranks=5000)
+    found = explain(trace, {"verdict": hostile, "straggler_lag": partial})
+
+    for budget in (BUDGET, 20_000):
+        data = as_json(found, budget)
+        assert len(data) <= budget
+        assert b"\x1b" not in data
+        document = json.loads(data)
+        kept = sum(len(document[part]) for part in ("claims", "missing", "ruled_out"))
+        every = len(found.claims) + len(found.missing) + len(found.ruled_out)
+        assert document["left_out"] == every - kept > 0
+        assert document["headline"].endswith("…")
+        assert len(document["culprit"]["ranks"]) == 17
+
+
+def test_a_name_that_is_no_unicode_can_be_written() -> None:
+    found = explain(TraceSummary("/jobs/\udcff", ranks=1), {"verdict": slow_worker(why="a\udcffb")})
+    for data in (as_json(found), as_markdown(found)):
+        assert data.decode()
+
+
 def test_its_metrics_exist() -> None:
     from ccltui.metrics.registry import metrics
 
