@@ -31,6 +31,7 @@ METRICS: Final = (
     "exposed_communication",
     "clock_offsets",
     "coll_call_num",
+    "collective_mismatches",
     "run_completeness",
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
@@ -41,6 +42,9 @@ _MOST_LISTED: Final = 16
 _MOST_REPAIRS: Final = 3
 _LEAST_REPAIR: Final = 0.05
 """Share of the loss from which on a single candidate is worth naming."""
+_MOST_MISMATCHES: Final = 2
+_MOST_GROUPS: Final = 4
+_LEAST_GROUPS: Final = 2
 _OF_ROW: Final = {"also": "saves_ms", "losses": "lost_ms", "slow_steps": "over_ms"}
 """Key of the number of a row of a list, for the statements that are made from rows."""
 
@@ -127,7 +131,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         options: command-line options that select the same part of the job.
     """
     claims: list[Claim] = []
-    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed):
+    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed, _one_sided):
         claims += add(results)
     claims += _trust(trace, results)
     found = details_of(results, "verdict")
@@ -141,7 +145,12 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         missing=(*map(str, found.get("next", ())), *_missing(results)),
         culprit=_stated(found.get("culprit")),
         cost={key: found[key] for key in _COSTS if found.get(key) is not None},
-        actions=what_to_do(found, details_of(results, "blame_chain")),
+        actions=what_to_do(
+            found,
+            details_of(results, "blame_chain"),
+            apart=_rank_apart(details_of(results, "collective_mismatches")),
+            is_opened=trace.ranks > 0,
+        ),
         ranks=trace.ranks,
         world_size=trace.world_size,
         options=tuple(options),
@@ -256,6 +265,48 @@ def _waiting(results: Results) -> list[Claim]:
             Claim("evidence", text, "blame_chain", "root_share", chain["root_share"], "ratio")
         )
     return claims
+
+
+def _one_sided(results: Results) -> list[Claim]:
+    """Return the collectives that only some ranks of a group made, or made differently."""
+    found = details_of(results, "collective_mismatches")
+    rows = (found.get("findings") or ())[:_MOST_MISMATCHES]
+    metric = "collective_mismatches"
+    claims = [
+        Claim("evidence", f"{row['text']}.", metric, f"findings.{number}.text", row["text"])
+        for number, row in enumerate(rows)
+    ]
+    outside = found.get("num_outside_window")
+    if outside:
+        names = [one["group"] for one in _uneven_groups(found)]
+        more = len(names) - _MOST_GROUPS
+        named = "; ".join(names[:_MOST_GROUPS]) + (f" and {more} more" if more > 0 else "")
+        apart = _rank_apart(found)
+        text = (
+            f"{outside} collectives are on some ranks only, before the first or after the last "
+            "that all ranks of the group have: recordings begin or end apart, or a rank stopped. "
+            f"Groups: {named}."
+        )
+        text += "" if apart is None else f" Rank {apart} alone is in all of them."
+        claims.append(Claim("evidence", text, metric, "num_outside_window", outside))
+    return claims
+
+
+def _uneven_groups(mismatches: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for one in mismatches.get("by_group") or () if one["outside"]]
+
+
+def _rank_apart(mismatches: Mapping[str, Any]) -> str | None:
+    """Return the one rank that all groups with collectives outside have in common, None without.
+
+    A rank that stops leaves its peers alone in each of its groups; one group names nobody. Whether
+    its recording is the shorter or the longer one does not follow.
+    """
+    members = [set(one["members"]) for one in _uneven_groups(mismatches)]
+    if len(members) < _LEAST_GROUPS:
+        return None
+    common = set.intersection(*members)
+    return str(next(iter(common))) if len(common) == 1 else None
 
 
 def _exposed(results: Results) -> list[Claim]:

@@ -49,21 +49,42 @@ _BY_HOST_CAUSE: Final = {
     "explains its gaps, which may also be other processes on its CPUs.",
 }
 _NO_VERDICT: Final = "Nobody can be named; the headline and missing state why."
+_NO_TRACE: Final = (
+    "No profiler trace was read: `ccltui doctor DIR` lists what each file is. Record all ranks "
+    "with the PyTorch profiler or nsys. For a job that hung, look at dumps of the flight recorder with "
+    "torch's own tool (torchfrtrace)."
+)
+_APART: Final = (
+    "If the job hung, look first at rank {rank}, whose collectives begin or end apart from those "
+    "of its peers: its log, the stack of its process (py-spy dump), and flight recorder dumps of "
+    "all ranks."
+)
 _MOST_NAMED: Final = 4
 
 
-def what_to_do(verdict: Mapping[str, Any], chain: Mapping[str, Any]) -> tuple[str, ...]:
+def what_to_do(
+    verdict: Mapping[str, Any],
+    chain: Mapping[str, Any],
+    *,
+    apart: str | None = None,
+    is_opened: bool = True,
+) -> tuple[str, ...]:
     """Return what to do, the most important first.
 
     Args:
         verdict: details of the metric ``verdict``; empty where it is unavailable.
         chain: details of the metric ``blame_chain``.
+        apart: rank whose collectives begin or end apart from those of all its peers, None
+            without one.
+        is_opened: whether any trace was read.
     """
     name = verdict.get("verdict")
+    if not is_opened:
+        return (_NO_TRACE,)
+    actions = [] if apart is None else [_APART.format(rank=apart)]
     if name is None:
-        return (_NO_VERDICT,)
+        return (*actions, _NO_VERDICT)
     culprit = verdict.get("culprit")
-    actions = []
     if name == "host" and (cause := _host_cause(verdict, culprit, chain)):
         actions.append(_BY_HOST_CAUSE[cause])
     if text := _BY_CLASS.get(str(name)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,40 @@ def test_commands_repeat_the_selection(tmp_path: Path, capfd: pytest.CaptureFixt
     (recorded,) = [one for one in document["claims"] if one["metric"] == "coll_call_num"]
     assert recorded["value"] == 3
     assert recorded["text"] == "8 of 8 ranks are recorded. 3 of them are measured."
+
+
+def without_the_end(folder: Path, rank: int, keep: Callable[[int], float]) -> None:
+    """Drop what ends after the time that `keep` gives each rank, in us since the first event."""
+    files = {n: folder / f"kineto_trace_{n}.json" for n in range(8)}
+    traces = {n: json.loads(file.read_text()) for n, file in files.items()}
+    first = min(one["ts"] for one in traces[rank]["traceEvents"] if one["ph"] == "X")
+    for number, trace in traces.items():
+        trace["traceEvents"] = [
+            one
+            for one in trace["traceEvents"]
+            if one["ph"] == "M" or one["ts"] + one.get("dur", 0) <= first + keep(number)
+        ]
+        files[number].write_text(json.dumps(trace))
+
+
+@pytest.mark.parametrize("rank", [2, 5])
+def test_a_rank_that_stops_before_its_peers_is_pointed_at(tmp_path: Path, rank: int) -> None:
+    write_job(tmp_path, Spec.quiet(tp=2, steps=4, layers=2, gpus_per_node=2, compress=False))
+    (tmp_path / "workload_card.yaml").unlink()
+    without_the_end(tmp_path, rank, lambda number: 70_000 if number == rank else 130_000)
+
+    document = held(ccltui.open(tmp_path))
+
+    (claim,) = [one for one in document["claims"] if one["metric"] == "collective_mismatches"]
+    assert claim["value"] > 0
+    assert claim["text"].endswith(f" Rank {rank} alone is in all of them.")
+    assert document["actions"][0].startswith(f"If the job hung, look first at rank {rank},")
+
+
+def test_recordings_that_all_end_together_point_at_nobody(tmp_path: Path) -> None:
+    write_job(tmp_path, Spec.quiet(tp=2, steps=4, layers=2, gpus_per_node=2, compress=False))
+    without_the_end(tmp_path, 0, lambda _: 120_000)
+
+    document = held(ccltui.open(tmp_path))
+
+    assert not [one for one in document["actions"] if "hung" in one]

@@ -56,3 +56,11 @@ def test_nobody_is_to_be_repaired_where_times_vary_by_chance() -> None:
         assert advice(name)[0].startswith("No rank is to be repaired")
     assert advice("inconclusive")[0].startswith("Replace nothing on this evidence")
     assert advice(None)[0].startswith("Nobody can be named")
+
+
+def test_a_rank_apart_from_its_peers_comes_first_and_nothing_opened_is_said() -> None:
+    first, second = what_to_do({"verdict": "random"}, {}, apart="5")
+    assert first.startswith("If the job hung, look first at rank 5,")
+    assert second.startswith("No rank is to be repaired")
+    (only,) = what_to_do({}, {}, is_opened=False)
+    assert only.startswith("No profiler trace was read: `ccltui doctor DIR`")
