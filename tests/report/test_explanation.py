@@ -127,6 +127,28 @@ def test_a_name_that_is_no_unicode_can_be_written() -> None:
         assert data.decode()
 
 
+def test_collectives_that_differ_between_ranks_are_evidence() -> None:
+    rows = [{"text": f"collective {n} of tp 0,1, AllReduce: not on rank 1"} for n in range(5)]
+    groups = [
+        {"group": "tp 0,1", "members": ["0", "1"], "outside": 2},
+        {"group": "dp 1,3", "members": ["1", "3"], "outside": 1},
+        {"group": "dp 0,2", "members": ["0", "2"], "outside": 0},
+    ]
+    details = {"findings": rows, "num_outside_window": 3, "by_group": groups}
+    found = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
+
+    first, second, outside = found.claims
+    assert (first.text, first.key) == (f"{rows[0]['text']}.", "findings.0.text")
+    assert second.key == "findings.1.text"
+    assert outside.text.startswith("3 collectives are on some ranks only, ")
+    assert outside.text.endswith(" Groups: tp 0,1; dp 1,3. Rank 1 alone is in all of them.")
+    assert found.actions[0].startswith("If the job hung, look first at rank 1,")
+    details = {**details, "by_group": groups[:1]}
+    one = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
+    assert one.claims[-1].text.endswith(" Groups: tp 0,1.")
+    assert "hung" not in one.actions[0]
+
+
 def test_its_metrics_exist() -> None:
     from ccltui.metrics.registry import metrics
 
