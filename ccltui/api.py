@@ -22,6 +22,8 @@ from ccltui.parsers import job as loading
 from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.window import Window
 from ccltui.report import explanation
+from ccltui.report.explanations import explanation_writers
+from ccltui.report.explanations.selection_options import command_options
 from ccltui.report.json_document import TraceSummary
 
 if TYPE_CHECKING:
@@ -56,18 +58,17 @@ def open(
         jobs: worker processes; None is one a CPU, at most 8. A script needs no ``__main__`` check.
 
     Raises:
-        ccltui.parsers.errors.TraceError: the path does not exist, or holds nothing to open.
+        ccltui.parsers.errors.TraceError: the path does not exist, holds nothing to open, or holds
+            recordings that are not ranks of one job and none is chosen.
     """
-    found = loading.open_job(
-        path,
-        rank_map=rank_map,
-        iteration=iteration,
-        capture=capture,
-        cache_dir=cache_dir,
-        profile_mode=profile_mode,
-        jobs=jobs,
+    found = loading.start_job(
+        path, rank_map=rank_map, iteration=iteration, capture=capture, profile_mode=profile_mode
     )
-    return Job(View(found, ViewOptions(profile_mode=profile_mode)))
+    if iteration is None and capture is None:
+        loading.require_one_recording(found, path)
+    settings = loading.LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
+    loaded = loading.load_job(found, settings)
+    return Job(View(loaded, ViewOptions(profile_mode=profile_mode)), capture)
 
 
 class Frame(Mapping[str, np.ndarray[Any, np.dtype[Any]]]):
@@ -184,8 +185,9 @@ class Rank:
 class Job:
     """All ranks of a job, or the part of it that `window` and `select` choose."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, capture: str | None = None) -> None:
         self._view = view
+        self._capture = capture  # as it was asked for: part of the commands that claims name
 
     @property
     def path(self) -> str:
@@ -239,11 +241,12 @@ class Job:
         """Explain what slows the job down, as ``ccltui explain`` does."""
         results = {name: self.metric(name) for name in explanation.METRICS}
         summary = TraceSummary.of(self._view.job)
-        return Explanation(explanation.explain(summary, results), budget)
+        options = command_options(self._view.options, self._capture)
+        return Explanation(explanation.explain(summary, results, options), budget)
 
     def window(self, start_ns: int | None = None, end_ns: int | None = None) -> Job:
         """Return the job between two times, ns since its origin; None is no limit."""
-        return Job(self._view.with_options(window=Window(start_ns, end_ns)))
+        return Job(self._view.with_options(window=Window(start_ns, end_ns)), self._capture)
 
     def select(
         self,
@@ -265,7 +268,7 @@ class Job:
             "overrides": overrides,
         }
         given = {name: value for name, value in changes.items() if value is not None}
-        return Job(self._view.with_options(**given))
+        return Job(self._view.with_options(**given), self._capture)
 
     def _table(self, name: str) -> Frame:
         table = TABLES[name]
@@ -300,5 +303,5 @@ class Explanation:
         return self._write("md").decode()
 
     def _write(self, kind: str) -> bytes:
-        writer: Callable[[explanation.Explanation, int], bytes] = explanation.WRITERS[kind]
+        writer: Callable[[explanation.Explanation, int], bytes] = explanation_writers.WRITERS[kind]
         return writer(self._found, self._budget)

@@ -183,15 +183,20 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="worker processes; default: one per allowed CPU, at most 8",
     )
+    add_cache_dir(group)
+    group.add_argument(
+        "--no-cache", action="store_true", help="read the files again and cache nothing"
+    )
+
+
+def add_cache_dir(group: argparse._ActionsContainer) -> None:
+    """Add the option for the directory of the column cache."""
     group.add_argument(
         "--cache-dir",
         type=Path,
         metavar="DIR",
         help="directory of the column cache; default: CCLTUI_CACHE_DIR, else ccltui in the user's "
         "cache directory",
-    )
-    group.add_argument(
-        "--no-cache", action="store_true", help="read the files again and cache nothing"
     )
 
 

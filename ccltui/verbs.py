@@ -34,6 +34,12 @@ VERBS: Final[Mapping[str, Verb]] = {
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),
     "report": Verb("report_command", "DIR [options]", "write a page about the job: HTML, Markdown"),
+    "schema": Verb("programs.schema_command", "[NAME]", "print the JSON Schema of an output"),
+    "serve-mcp": Verb(
+        "programs.serve_mcp_command",
+        "--root DIR [options]",
+        "answer an agent about traces, over stdio",
+    ),
     "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
 

@@ -21,6 +21,7 @@ from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
 from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
 from ccltui.parsers.missing_ranks import MissingRanks
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
@@ -159,6 +160,17 @@ def start_job(
         card_problem=problem,
         profile_mode=profile_mode,
         run_sources=run_sources(discovery, chosen),
+    )
+
+
+def require_one_recording(job: Job, path: str | Path) -> None:
+    """Raise TraceError where the opened capture is one of several unrelated recordings."""
+    if not job.capture.is_unrelated:
+        return
+    names = [one.name for one in job.discovery.captures if one.is_unrelated]
+    raise TraceError(
+        f"{printable(str(path))} holds {len(names)} recordings that are not ranks of one job, by "
+        f"their times, world sizes and ranks; choose one with --capture NAME: {listed(names, 20)}"
     )
 
 
@@ -333,5 +345,6 @@ __all__ = [
     "has_device_work",
     "load_job",
     "open_job",
+    "require_one_recording",
     "start_job",
 ]

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from found_files import put, trace_text
 
 import ccltui
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.registry import UnknownMetricError
+from ccltui.parsers.errors import TraceError
 
 ROOT = Path(__file__).parents[1]
 
@@ -95,6 +97,19 @@ def test_errors_name_what_is_wrong(job: ccltui.Job, tmp_path: Path) -> None:
         _ = ccltui.nothing  # type: ignore[attr-defined]
     with pytest.raises(Exception, match=r"no such|does not exist"):
         ccltui.open(tmp_path / "absent")
+
+
+def test_unrelated_recordings_are_refused_until_one_is_chosen(tmp_path: Path) -> None:
+    for number, day in enumerate((0, 40)):
+        ts = 1_700_000_000_000_000 + day * 86_400_000_000
+        put(tmp_path, f"model{number}.json", trace_text(None, None, ts=ts))
+
+    with pytest.raises(
+        TraceError, match=r"2 recordings that are not ranks of one job.*model0\.json"
+    ):
+        ccltui.open(tmp_path)
+
+    assert len(ccltui.open(tmp_path, capture="model1.json").ranks) == 1
 
 
 def test_a_script_without_a_main_check_reads_with_workers(directory: Path, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import choose_metrics, measure
 from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
+from ccltui.report.explanations.explanation_writers import WRITERS
+from ccltui.report.explanations.selection_options import command_options
 from ccltui.report.output import check_target, write_report
 from ccltui.verbs import usage_of
 
@@ -24,9 +26,7 @@ def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui explain``."""
     result = args.Parser(prog=PROG, usage=usage_of("explain"), description=_DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
-    result.add_argument(
-        "--format", choices=tuple(explanation.WRITERS), default="md", help="default: md"
-    )
+    result.add_argument("--format", choices=tuple(WRITERS), default="md", help="default: md")
     result.add_argument(
         "--budget",
         type=int,
@@ -53,16 +53,20 @@ def run(arguments: Sequence[str]) -> int:
         raise GrammarError(problem)
     if options.budget < _LEAST_BUDGET:
         raise GrammarError(f"--budget {options.budget}: at least {_LEAST_BUDGET} bytes")
+    selection = args.selection_of(options)
     measured = measure(
         choose_metrics(explanation.METRICS),
         LoadOptions.of(options.trace, options),
-        args.selection_of(options),
+        selection,
         debug=options.debug,
     )
+    results = {metric.name: result for metric, result in measured.results}
+    loading = {"--iteration": options.iteration, "--rank-map": options.rank_map}
+    same = command_options(selection, options.capture, loading)
+    found = explanation.explain(measured.trace, results, same)
+    # Also where nothing could be opened: a program reads the reason in the document.
+    write_report(WRITERS[options.format](found, options.budget), options.output)
     if measured.problem is not None:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
-    results = {metric.name: result for metric, result in measured.results}
-    found = explanation.explain(measured.trace, results)
-    write_report(explanation.WRITERS[options.format](found, options.budget), options.output)
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED

@@ -74,20 +74,6 @@ def discover_job(options: LoadOptions) -> Job:
     return job
 
 
-def require_one_recording(job: Job, path: str | Path) -> None:
-    """Raise TraceError where the opened capture is one of several unrelated recordings."""
-    if not job.capture.is_unrelated:
-        return
-    from ccltui.parsers.errors import TraceError  # noqa: PLC0415
-    from ccltui.parsers.names import listed, printable  # noqa: PLC0415
-
-    names = [one.name for one in job.discovery.captures if one.is_unrelated]
-    raise TraceError(
-        f"{printable(str(path))} holds {len(names)} recordings that are not ranks of one job, by "
-        f"their times, world sizes and ranks; choose one with --capture NAME: {listed(names, 20)}"
-    )
-
-
 def set_nsys_path(options: LoadOptions) -> None:
     """Set the nsys that exports reports, for readers in this and in other processes."""
     if options.nsys is not None:
@@ -110,7 +96,7 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
     if there is nothing to open, and where a folder holds unrelated recordings of which none is
     chosen, unless ``any_recording``.
     """
-    from ccltui.parsers.job import LoadSettings  # noqa: PLC0415
+    from ccltui.parsers.job import LoadSettings, require_one_recording  # noqa: PLC0415
     from ccltui.parsers.job import load_job as load  # noqa: PLC0415
 
     job = discover_job(options)

@@ -5,10 +5,9 @@ Every statement names the metric and the key that it comes from; nothing is comp
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,9 +15,8 @@ from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.markdown_text import escaped
-from ccltui.report.overview_text import Results, details_of
-from ccltui.report.printable_json import printable_json
+from ccltui.report.overview_text import Finding, Results, details_of
+from ccltui.report.what_to_do import what_to_do
 
 METRICS: Final = (
     "verdict",
@@ -32,14 +30,23 @@ METRICS: Final = (
     "blame_chain",
     "exposed_communication",
     "clock_offsets",
+    "coll_call_num",
+    "collective_mismatches",
     "run_completeness",
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
-SCHEMA: Final = "ccltui.explanation/1"
 BUDGET: Final = 8192
 """Largest size of the JSON document in bytes, unless another is asked for."""
-_LEAST: Final = 3
-"""Number of statements that are kept whatever the budget."""
+_MOST_LISTED: Final = 16
+"""Ranks or steps of a culprit that are listed."""
+_MOST_REPAIRS: Final = 3
+_LEAST_REPAIR: Final = 0.05
+"""Share of the loss from which on a single candidate is worth naming."""
+_MOST_MISMATCHES: Final = 2
+_MOST_GROUPS: Final = 4
+_LEAST_GROUPS: Final = 2
+_OF_ROW: Final = {"also": "saves_ms", "losses": "lost_ms", "slow_steps": "over_ms"}
+"""Key of the number of a row of a list, for the statements that are made from rows."""
 
 
 class Claim(Struct, frozen=True):
@@ -49,8 +56,9 @@ class Claim(Struct, frozen=True):
         about: "verdict", "step", "loss", "evidence" or "trust".
         text: the statement, one sentence.
         metric: name of the metric.
-        key: key in the details of its result, "" for the whole result.
-        value: the number or word that the sentence states.
+        key: path in the details of its result to the value, "" for the details themselves.
+        value: the number or word that the sentence states; of several a mapping, whose keys are
+            paths below ``key``.
         unit: unit of the value, "" without one.
     """
 
@@ -70,6 +78,12 @@ class Explanation(Struct, frozen=True):
         headline: the verdict in one sentence.
         verdict: its class, None where there is none.
         confidence: "high", "medium", "low", or None.
+        culprit: who causes it, as the metric ``verdict`` states it, None where nobody is named.
+        cost: numbers of the headline by their keys in the metric ``verdict``.
+        actions: what to do, the most important first.
+        ranks: number of ranks that are recorded.
+        world_size: number of ranks of the job, None where nothing states it.
+        options: command-line options of the selection that was explained.
         claims: statements, the most important first.
         ruled_out: causes that are excluded, with the reason.
         missing: what would make it surer, or what is not there.
@@ -82,20 +96,42 @@ class Explanation(Struct, frozen=True):
     claims: tuple[Claim, ...]
     ruled_out: tuple[str, ...]
     missing: tuple[str, ...]
+    culprit: Mapping[str, Any] | None = None
+    cost: Mapping[str, float] = {}
+    actions: tuple[str, ...] = ()
+    ranks: int = 0
+    world_size: int | None = None
+    options: tuple[str, ...] = ()
 
     def command(self, claim: Claim) -> str:
         """Return the command that prints the value of a statement."""
-        return f"ccltui {_quoted(self.path)} --metric {claim.metric} --detail"
+        return self._command(f"--metric {claim.metric}")
+
+    def all_commands(self) -> str:
+        """Return the command that prints all metrics of the statements."""
+        used = dict.fromkeys(claim.metric for claim in self.claims)
+        return self._command(*(f"--metric {name}" for name in used))
+
+    def _command(self, *metrics: str) -> str:
+        options = map(quoted, self.options)
+        return " ".join(["ccltui", quoted(self.path), *metrics, "--detail", *options])
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """Return a path or an option for a shell, safe to print."""
     return safe_text(shlex.quote(path))
 
 
-def explain(trace: TraceSummary, results: Results) -> Explanation:
-    """Explain a job from the results of `METRICS`; any of them may be absent."""
+def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) -> Explanation:
+    """Explain a job from the results of `METRICS`; any of them may be absent.
+
+    Args:
+        trace: what was opened.
+        results: results by name of the metric.
+        options: command-line options that select the same part of the job.
+    """
     claims: list[Claim] = []
-    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed):
+    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed, _one_sided):
         claims += add(results)
     claims += _trust(trace, results)
     found = details_of(results, "verdict")
@@ -107,61 +143,41 @@ def explain(trace: TraceSummary, results: Results) -> Explanation:
         claims=tuple(claims),
         ruled_out=tuple(f"{one['class']}: {one['why']}" for one in found.get("ruled_out", ())),
         missing=(*map(str, found.get("next", ())), *_missing(results)),
+        culprit=_stated(found.get("culprit")),
+        cost={key: found[key] for key in _COSTS if found.get(key) is not None},
+        actions=what_to_do(
+            found,
+            details_of(results, "blame_chain"),
+            apart=_rank_apart(details_of(results, "collective_mismatches")),
+            is_opened=trace.ranks > 0,
+        ),
+        ranks=trace.ranks,
+        world_size=trace.world_size,
+        options=tuple(options),
     )
 
 
-def as_markdown(explanation: Explanation) -> bytes:
-    """Return the explanation as Markdown text, UTF-8."""
-    lines = [f"# {escaped(explanation.path)}", "", escaped(explanation.headline), ""]
-    for claim in explanation.claims:
-        source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
-        lines.append(f"- {escaped(claim.text)} (`{source}`)")
-    for title, texts in (
-        ("Ruled out", explanation.ruled_out),
-        ("Missing", explanation.missing),
-    ):
-        if texts:
-            lines += ["", f"{title}:", "", *(f"- {escaped(text)}" for text in texts)]
-    used = dict.fromkeys(claim.metric for claim in explanation.claims)
-    names = " ".join(f"--metric {name}" for name in used)
-    lines += ["", f"    ccltui {_quoted(explanation.path)} {names} --detail", ""]
-    return "\n".join(lines).encode()
+_COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")
 
 
-def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
-    """Return the explanation as a JSON document of at most ``budget`` bytes.
+def _stated(culprit: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the members of a culprit that are known, lists cut to what a reader can use."""
+    if culprit is None:
+        return None
+    return {
+        key: [*value[:_MOST_LISTED], "…"]
+        if isinstance(value, list) and len(value) > _MOST_LISTED
+        else value
+        for key, value in culprit.items()
+        if value is not None
+    }
 
-    Statements are left out from the end where it would be larger; their number is ``left_out``.
-    """
-    claims = list(explanation.claims)
-    while True:
-        document = {
-            "schema": SCHEMA,
-            "path": explanation.path,
-            "headline": explanation.headline,
-            "verdict": explanation.verdict,
-            "confidence": explanation.confidence,
-            "claims": [
-                {
-                    "about": one.about,
-                    "text": one.text,
-                    "metric": one.metric,
-                    "key": one.key,
-                    "value": one.value,
-                    "unit": one.unit,
-                    "command": explanation.command(one),
-                }
-                for one in claims
-            ],
-            "ruled_out": list(explanation.ruled_out),
-            "missing": list(explanation.missing),
-            "left_out": len(explanation.claims) - len(claims),
-        }
-        text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-        data = f"{printable_json(text)}\n".encode()
-        if len(data) <= budget or len(claims) <= _LEAST:
-            return data
-        claims.pop()
+
+def _claim(about: str, finding: Finding) -> Claim:
+    """Return a finding as a statement whose key leads to its value."""
+    first, _, row = finding.key.partition(".")
+    key = f"{finding.key}.{_OF_ROW[first]}" if row.isdigit() and first in _OF_ROW else finding.key
+    return Claim(about, finding.text, finding.metric, key, finding.value, finding.unit)
 
 
 def _culprit(results: Results) -> list[Claim]:
@@ -170,7 +186,7 @@ def _culprit(results: Results) -> list[Claim]:
     if saved := overview_text.saving(results):
         claims.append(Claim("verdict", saved, "verdict", "saves_ms", found["saves_ms"], "ms"))
     claims += [
-        Claim("verdict", one.text, one.metric, one.key, one.value, one.unit)
+        _claim("verdict", one)
         for one in overview_text.findings(results)
         if one.key.startswith("also.")
     ]
@@ -180,7 +196,19 @@ def _culprit(results: Results) -> list[Claim]:
         parts = ", ".join(f"{name} {share:.0%}" for name, share in ordered if share >= 0.005)
         text = f"Of the loss against the repaired step: {parts}."
         claims.append(Claim("evidence", text, "verdict", "shares", dict(ordered)))
-    return claims
+    return [*claims, *_repairs(found)]
+
+
+def _repairs(verdict: Mapping[str, Any]) -> list[Claim]:
+    """Return how much of the loss each candidate alone would give back, the largest first."""
+    gains = (verdict.get("evidence") or {}).get("gains") or {}
+    ordered = sorted(gains.items(), key=lambda item: -item[1])[:_MOST_REPAIRS]
+    known = {name: share for name, share in ordered if share >= _LEAST_REPAIR}
+    if not known:
+        return []
+    parts = ", ".join(f"{name} {share:.0%}" for name, share in known.items())
+    text = f"Of the loss, setting back one alone would save: {parts}."
+    return [Claim("evidence", text, "verdict", "evidence.gains", known, "ratio")]
 
 
 def _step(results: Results) -> list[Claim]:
@@ -205,12 +233,12 @@ def _parts(results: Results) -> list[Claim]:
         return []
     parts = ", ".join(f"{names[key]} {share:.1%}" for key, share in known.items())
     text = f"Time of the device: {parts}."
-    return [Claim("step", text, "temporal_breakdown", "comp_ratio", found.get("comp_ratio"))]
+    return [Claim("step", text, "temporal_breakdown", "", known, "ratio")]
 
 
 def _losses(results: Results) -> list[Claim]:
     return [
-        Claim("loss", one.text, one.metric, one.key, one.value, one.unit)
+        _claim("loss", one)
         for one in overview_text.findings(results)
         if one.metric in ("fix_first", "step_variability")
     ]
@@ -239,6 +267,48 @@ def _waiting(results: Results) -> list[Claim]:
     return claims
 
 
+def _one_sided(results: Results) -> list[Claim]:
+    """Return the collectives that only some ranks of a group made, or made differently."""
+    found = details_of(results, "collective_mismatches")
+    rows = (found.get("findings") or ())[:_MOST_MISMATCHES]
+    metric = "collective_mismatches"
+    claims = [
+        Claim("evidence", f"{row['text']}.", metric, f"findings.{number}.text", row["text"])
+        for number, row in enumerate(rows)
+    ]
+    outside = found.get("num_outside_window")
+    if outside:
+        names = [one["group"] for one in _uneven_groups(found)]
+        more = len(names) - _MOST_GROUPS
+        named = "; ".join(names[:_MOST_GROUPS]) + (f" and {more} more" if more > 0 else "")
+        apart = _rank_apart(found)
+        text = (
+            f"{outside} collectives are on some ranks only, before the first or after the last "
+            "that all ranks of the group have: recordings begin or end apart, or a rank stopped. "
+            f"Groups: {named}."
+        )
+        text += "" if apart is None else f" Rank {apart} alone is in all of them."
+        claims.append(Claim("evidence", text, metric, "num_outside_window", outside))
+    return claims
+
+
+def _uneven_groups(mismatches: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for one in mismatches.get("by_group") or () if one["outside"]]
+
+
+def _rank_apart(mismatches: Mapping[str, Any]) -> str | None:
+    """Return the one rank that all groups with collectives outside have in common, None without.
+
+    A rank that stops leaves its peers alone in each of its groups; one group names nobody. Whether
+    its recording is the shorter or the longer one does not follow.
+    """
+    members = [set(one["members"]) for one in _uneven_groups(mismatches)]
+    if len(members) < _LEAST_GROUPS:
+        return None
+    common = set.intersection(*members)
+    return str(next(iter(common))) if len(common) == 1 else None
+
+
 def _exposed(results: Results) -> list[Claim]:
     by_dim = details_of(results, "exposed_communication").get("by_dim", {})
     known = {name: row["exposed_ms"] for name, row in by_dim.items() if row.get("exposed_ms")}
@@ -247,12 +317,18 @@ def _exposed(results: Results) -> list[Claim]:
     ordered = sorted(known.items(), key=lambda item: -item[1])[:4]
     parts = ", ".join(f"{name} {ms:.4g} ms" for name, ms in ordered)
     text = f"Exposed communication by dimension, mean over ranks: {parts}."
-    return [Claim("evidence", text, "exposed_communication", "by_dim", dict(ordered), "ms")]
+    value = {f"{name}.exposed_ms": ms for name, ms in ordered}
+    return [Claim("evidence", text, "exposed_communication", "by_dim", value, "ms")]
 
 
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     text = overview_text.recorded(trace.ranks, trace.world_size)
-    claims = [Claim("trust", text, "coll_call_num", "num_traces", trace.ranks)]
+    measured = details_of(results, "coll_call_num").get("num_traces")
+    claims = []
+    if measured is not None:
+        if measured != trace.ranks:
+            text = f"{text} {measured} of them are measured."
+        claims.append(Claim("trust", text, "coll_call_num", "num_traces", measured))
     if text := overview_text.matched(results):
         match = details_of(results, "straggler_lag")["match"]
         claims.append(Claim("trust", text, "straggler_lag", "match", match))
@@ -270,10 +346,3 @@ def _missing(results: Results) -> list[str]:
             for _, message in merged_reasons(result.reasons):
                 found.setdefault(message, []).append(name)
     return [f"{text} ({', '.join(names)})" for text, names in found.items()]
-
-
-WRITERS: Final[Mapping[str, Callable[[Explanation, int], bytes]]] = {
-    "md": lambda explanation, _: as_markdown(explanation),
-    "json": as_json,
-}
-"""Writers by format; the number is the budget in bytes."""

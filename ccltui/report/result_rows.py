@@ -7,7 +7,7 @@ condition.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -58,10 +58,10 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
     if result.status == "unavailable":
         return [first]
     pairs = [(key, value) for key, value in result.details.items() if key != headline]
-    leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
+    shown = leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
     return [first] + [
         Row(first.metric, safe_text(key), cell_text(value), unit_of(key), result.status, "")
-        for key, value in leaves
+        for key, value in shown
     ]
 
 
@@ -84,18 +84,30 @@ def cell_text(value: object) -> str:
     return safe_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _leaves(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def leaves(
+    pairs: Iterable[tuple[str, Any]], *, longest: int | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of every number and text in details.
+
+    Args:
+        pairs: keys with values, which may be mappings and lists of any depth.
+        longest: a list of scalars with more elements is yielded by element; None is no limit.
+    """
     for key, value in pairs:
-        yield from _flat(key, value)
+        if isinstance(value, Mapping):
+            yield from leaves(
+                [(f"{key}.{inner}", item) for inner, item in value.items()], longest=longest
+            )
+        elif isinstance(value, list | tuple) and not _is_one_cell(value, longest):
+            yield from leaves(
+                [(f"{key}.{index}", item) for index, item in enumerate(value)], longest=longest
+            )
+        else:
+            yield key, value
 
 
-def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from _leaves([(f"{key}.{inner}", item) for inner, item in value.items()])
-    elif isinstance(value, list | tuple) and not all(map(_is_scalar, value)):
-        yield from _leaves([(f"{key}.{index}", item) for index, item in enumerate(value)])
-    else:
-        yield key, value
+def _is_one_cell(items: Sequence[Any], longest: int | None) -> bool:
+    return (longest is None or len(items) <= longest) and all(map(_is_scalar, items))
 
 
 def _is_scalar(value: object) -> bool:

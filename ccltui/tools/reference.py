@@ -19,9 +19,13 @@ from ccltui.commands import (
     demo_command,
     diff_command,
     doctor_command,
+    explain_command,
+    export_command,
+    inspect_command,
     metrics_report,
     stats_command,
 )
+from ccltui.commands.programs import schema_command, serve_mcp_command
 from ccltui.metrics import registry
 from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.metric import Metric
@@ -63,7 +67,12 @@ def cli_page() -> str:
         demo_command.parser(),
         diff_command.parser(),
         doctor_command.parser(),
+        explain_command.parser(),
+        export_command.parser(),
+        inspect_command.parser(),
         metrics_report.parser(),
+        schema_command.parser(),
+        serve_mcp_command.parser(),
         stats_command.parser(),
         ccl_metrics_command.parser(),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from ccltui.metrics.result import Reason, Result
-from ccltui.report.explanation import BUDGET, METRICS, as_json, as_markdown, explain
+from ccltui.report.explanation import BUDGET, METRICS, explain
+from ccltui.report.explanations.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import findings, step_time
 
@@ -90,6 +91,62 @@ def test_the_document_is_json_within_its_budget() -> None:
         assert document["schema"] == "ccltui.explanation/1"
         assert document["left_out"] + len(document["claims"]) == len(found.claims)
     assert json.loads(as_json(found, 10**6))["left_out"] == 0
+
+
+def test_the_budget_holds_whatever_the_names_and_reasons() -> None:
+    name = "\x1b\u202e" + "k" * 5000
+    reasons = tuple(
+        Reason("missing_ranks", f"{name} of rank {n} is {name}", rank=str(n)) for n in range(2000)
+    )
+    hostile = slow_worker(
+        why=name,
+        culprit={"ranks": [str(n) for n in range(5000)], "host": name},
+        ruled_out=[{"class": name, "why": name}] * 300,
+        next=[name] * 300,
+        also=[{"verdict": name, "culprit": {"ranks": [name] * 50}, "saves_ms": 1.0}] * 30,
+    )
+    partial = result("straggler_lag", {}, status="partial", reasons=reasons)
+    trace = TraceSummary("/" + name[:300], ranks=5000)
+    found = explain(trace, {"verdict": hostile, "straggler_lag": partial})
+
+    for budget in (BUDGET, 20_000):
+        data = as_json(found, budget)
+        assert len(data) <= budget
+        assert b"\x1b" not in data
+        document = json.loads(data)
+        kept = sum(len(document[part]) for part in ("claims", "missing", "ruled_out"))
+        every = len(found.claims) + len(found.missing) + len(found.ruled_out)
+        assert document["left_out"] == every - kept > 0
+        assert document["headline"].endswith("…")
+        assert len(document["culprit"]["ranks"]) == 17
+
+
+def test_a_name_that_is_no_unicode_can_be_written() -> None:
+    found = explain(TraceSummary("/jobs/\udcff", ranks=1), {"verdict": slow_worker(why="a\udcffb")})
+    for data in (as_json(found), as_markdown(found)):
+        assert data.decode()
+
+
+def test_collectives_that_differ_between_ranks_are_evidence() -> None:
+    rows = [{"text": f"collective {n} of tp 0,1, AllReduce: not on rank 1"} for n in range(5)]
+    groups = [
+        {"group": "tp 0,1", "members": ["0", "1"], "outside": 2},
+        {"group": "dp 1,3", "members": ["1", "3"], "outside": 1},
+        {"group": "dp 0,2", "members": ["0", "2"], "outside": 0},
+    ]
+    details = {"findings": rows, "num_outside_window": 3, "by_group": groups}
+    found = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
+
+    first, second, outside = found.claims
+    assert (first.text, first.key) == (f"{rows[0]['text']}.", "findings.0.text")
+    assert second.key == "findings.1.text"
+    assert outside.text.startswith("3 collectives are on some ranks only, ")
+    assert outside.text.endswith(" Groups: tp 0,1; dp 1,3. Rank 1 alone is in all of them.")
+    assert found.actions[0].startswith("If the job hung, look first at rank 1,")
+    details = {**details, "by_group": groups[:1]}
+    one = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
+    assert one.claims[-1].text.endswith(" Groups: tp 0,1.")
+    assert "hung" not in one.actions[0]
 
 
 def test_its_metrics_exist() -> None:

@@ -1,0 +1,1 @@
+"""Verbs for programs that use ccltui: the server for agents, the schemas of JSON outputs."""

@@ -1,0 +1,1 @@
+"""Server of the Model Context Protocol: an agent reads traces through tools, over stdio."""

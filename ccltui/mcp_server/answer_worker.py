@@ -1,0 +1,134 @@
+"""Answer in a process of its own: a file that ends it does not end the server."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui.parsers.errors import TraceError, internal_error
+from ccltui.parsers.ingest.rank_worker import ignore_sigint
+from ccltui.parsers.ingest.worker_pool import starting
+from ccltui.parsers.safe_text import safe_text
+
+_END_S: Final = 2.0
+_LONGEST_LINE: Final = 1000
+"""Characters of a refusal."""
+
+
+class RefusedError(Exception):
+    """A question has no answer; the message is one line."""
+
+
+class AnswerWorker:
+    """A process that opens jobs and answers about them, started when it is first asked."""
+
+    def __init__(self, folders: tuple[str, ...], cache_dir: Path | None) -> None:
+        self._arguments = (folders, cache_dir)
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self._pipe: Connection | None = None
+
+    def ask(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Return the JSON text of an answer; one question at a time.
+
+        Raises:
+            RefusedError: the question is refused, or the process ended over it.
+        """
+        with self._lock:
+            pipe = self._started()
+            try:
+                pipe.send((tool, dict(arguments)))
+                is_answer, text = pipe.recv()
+            except (EOFError, OSError):
+                code = self._ended()
+                raise RefusedError(
+                    f"the process that reads traces ended ({code}): perhaps a file is too large "
+                    "for memory; other questions are answered as before"
+                ) from None
+        if not is_answer:
+            raise RefusedError(text)
+        return str(text)
+
+    def stop(self) -> None:
+        """End the process, also in the middle of an answer."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _started(self) -> Connection:
+        if self._pipe is not None and self._process.is_alive():
+            return self._pipe
+        self._ended()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        # Not a daemon: it starts processes that read large files, which a daemon may not.
+        self._process = context.Process(target=_answer_all, args=(theirs, *self._arguments))
+        with theirs, starting():
+            self._process.start()
+        return self._pipe
+
+    def _ended(self) -> str:
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+        if self._process is None:
+            return ""
+        self._process.join(_END_S)
+        code = self._process.exitcode
+        return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+
+def _answer_all(pipe: Connection, folders: tuple[str, ...], cache_dir: Path | None) -> None:
+    """Answer until the server closes the pipe, or ends."""
+    ignore_sigint()
+    os.dup2(2, 1)  # standard output carries the protocol
+    sys.stdout = sys.stderr
+    from ccltui.mcp_server.opened_jobs import OpenedJobs  # noqa: PLC0415  (numpy)
+    from ccltui.mcp_server.roots import Roots  # noqa: PLC0415
+
+    jobs = OpenedJobs(Roots(folders), cache_dir)
+    answers = _answers()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            tool, arguments = pipe.recv()
+            pipe.send(_answered(lambda: answers[tool](jobs, arguments)))  # noqa: B023
+
+
+def _answers() -> Mapping[str, Callable[..., dict[str, Any]]]:
+    from ccltui.mcp_server import compare_answer, job_answers, row_answers  # noqa: PLC0415
+
+    return {
+        "open": job_answers.open_job,
+        "explain": job_answers.explain,
+        "metric": job_answers.metric,
+        "table": row_answers.table,
+        "collective": row_answers.collective,
+        "kernel": row_answers.kernel,
+        "compare": compare_answer.compare,
+        "window": row_answers.window,
+    }
+
+
+def _answered(answer: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
+    from ccltui.report.printable_json import json_bytes  # noqa: PLC0415
+
+    try:
+        return True, json_bytes(answer()).decode().rstrip("\n")
+    except TraceError as error:
+        return False, _line(str(error))
+    except OSError as error:
+        return False, _line(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except MemoryError:
+        return False, "not enough memory for this answer"
+    except Exception as error:
+        return False, _line(internal_error(error))
+
+
+def _line(text: str) -> str:
+    return safe_text(" ".join(text.split()))[:_LONGEST_LINE]

@@ -1,0 +1,119 @@
+"""Write an explanation as Markdown, or as a JSON document within a budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ccltui.report.explanation import BUDGET, Claim, Explanation
+from ccltui.report.markdown_text import escaped
+from ccltui.report.printable_json import printable_json
+
+SCHEMA: Final = "ccltui.explanation/1"
+_LONGEST: Final = 400
+"""Characters of one text where the document would exceed its budget; names may have thousands."""
+
+
+def as_markdown(explanation: Explanation) -> bytes:
+    """Return the explanation as Markdown text, UTF-8."""
+    lines = [f"# {escaped(explanation.path)}", "", escaped(explanation.headline), ""]
+    for claim in explanation.claims:
+        source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
+        lines.append(f"- {escaped(claim.text)} (`{source}`)")
+    for title, texts in (
+        ("What to do", explanation.actions),
+        ("Ruled out", explanation.ruled_out),
+        ("Missing", explanation.missing),
+    ):
+        if texts:
+            lines += ["", f"{title}:", "", *(f"- {escaped(text)}" for text in texts)]
+    if explanation.claims:
+        lines += ["", f"    {explanation.all_commands()}"]
+    lines.append("")
+    return "\n".join(lines).encode()
+
+
+def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
+    """Return the explanation as a JSON document of at most ``budget`` bytes.
+
+    What does not fit is left out from the end: long texts are cut, then statements, then what is
+    missing and what is ruled out. ``left_out`` is the number of these entries.
+    """
+    parts: dict[str, list[Any]] = {
+        "claims": [_claim_document(explanation, one) for one in explanation.claims],
+        "missing": list(explanation.missing),
+        "ruled_out": list(explanation.ruled_out),
+    }
+    total = sum(map(len, parts.values()))
+    data = _encoded(explanation, parts, 0)
+    if len(data) > budget:
+        parts = {name: _cut(entries) for name, entries in parts.items()}
+        explanation = replace(explanation, **_cut(_texts_of(explanation)))
+        data = _encoded(explanation, parts, 0)
+    while len(data) > budget and any(parts.values()):
+        next(filter(None, parts.values())).pop()
+        data = _encoded(explanation, parts, total - sum(map(len, parts.values())))
+    return data
+
+
+def _encoded(explanation: Explanation, parts: Mapping[str, list[Any]], left_out: int) -> bytes:
+    document = {
+        "schema": SCHEMA,
+        "path": explanation.path,
+        "ranks": explanation.ranks,
+        "world_size": explanation.world_size,
+        "headline": explanation.headline,
+        "verdict": explanation.verdict,
+        "confidence": explanation.confidence,
+        "culprit": explanation.culprit,
+        "cost": {"metric": "verdict", **explanation.cost},
+        "actions": list(explanation.actions),
+        "claims": parts["claims"],
+        "ruled_out": parts["ruled_out"],
+        "missing": parts["missing"],
+        "left_out": left_out,
+    }
+    text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
+    return f"{printable_json(text)}\n".encode("utf-8", "backslashreplace")
+
+
+def _claim_document(explanation: Explanation, claim: Claim) -> dict[str, Any]:
+    return {
+        "about": claim.about,
+        "text": claim.text,
+        "metric": claim.metric,
+        "key": claim.key,
+        "value": claim.value,
+        "unit": claim.unit,
+        "command": explanation.command(claim),
+    }
+
+
+def _texts_of(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "path": explanation.path,
+        "headline": explanation.headline,
+        "culprit": explanation.culprit,
+        "actions": explanation.actions,
+    }
+
+
+def _cut(value: Any) -> Any:
+    """Return a value whose texts have at most `_LONGEST` characters."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    if isinstance(value, Mapping):
+        return {key: _cut(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_cut(item) for item in value)
+    return value
+
+
+WRITERS: Final[Mapping[str, Callable[[Explanation, int], bytes]]] = {
+    "md": lambda explanation, _: as_markdown(explanation),
+    "json": as_json,
+}
+"""Writers by format; the number is the budget in bytes."""
