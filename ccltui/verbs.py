@@ -29,6 +29,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "export": Verb(
         "export_command", "DIR --to FORMAT [options]", "write the job for Perfetto, or as tables"
     ),
+    "index": Verb(
+        "index_command", "DIR [options]", "read all ranks into the store, here or on a cluster"
+    ),
     "inspect": Verb("inspect_command", "DIR [options]", "print all that is recorded of one event"),
     "metrics-report": Verb(
         "metrics_report", "DIR… [options]", "print all metrics of many directories"

@@ -53,7 +53,7 @@ def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> in
     """
     wanted = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(files))
     budget = available_memory() * _SHARE
-    needs = sorted((_peak_bytes(*file) for file in files), reverse=True)
+    needs = sorted((peak_bytes(*file) for file in files), reverse=True)
     count, total = 0, 0.0
     for need in needs[:wanted]:
         total += need
@@ -63,7 +63,8 @@ def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> in
     return max(count, 1)
 
 
-def _peak_bytes(size_bytes: int, form: str) -> float:
+def peak_bytes(size_bytes: int, form: str) -> float:
+    """Most memory of a process that reads one file, in bytes; ``form`` as of `workers_for`."""
     return _WORKER_BYTES + size_bytes * _BYTES_PER_BYTE[form]
 
 

@@ -1,0 +1,91 @@
+"""What an engine is: it reads the files of a plan and reports, in the order in which they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ccltui.index.index_plan import Plan
+from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.found_files import FoundFile
+
+ENGINES: Final = ("local", "slurm", "dask", "tcp://HOST:PORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run of an engine does: the files ``pending`` of ``plan``, by index."""
+
+    state: IndexState
+    plan: Plan
+    pending: tuple[int, ...]
+    found: Sequence[FoundFile]  # as discovered, by index in the plan
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Options of all engines; each uses its own."""
+
+    workers: int | None = None  # None: what memory and CPUs, or the site, allow
+    ranks_per_task: int | None = None
+    site: str | None = None
+    sbatch: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BytesRead:
+    """Progress within one file."""
+
+    path: str
+    done_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line for the user."""
+
+    text: str
+
+
+EngineEvent = BytesRead | FileRecord | Message
+
+
+class EngineError(RuntimeError):
+    """An engine cannot run here, or refused the work; one line says why."""
+
+
+class Engine(Protocol):
+    """Reads files into the store. Whatever ended stays when it stops."""
+
+    reduces: bool
+    """Whether it also writes the record of the job, so that the caller does not."""
+
+    def run(self, work: Work, cancelled: Callable[[], bool]) -> Iterator[EngineEvent]:
+        """Read the pending files, yielding what happens; return soon after ``cancelled``.
+
+        Raises:
+            EngineError: It cannot start.
+            OSError: The state cannot be written.
+        """
+
+
+def engine_named(name: str, options: EngineOptions) -> Engine:
+    """Return the engine of ``--engine``. Raises GrammarError.
+
+    Only the module of the engine that is named is imported.
+    """
+    if name == "local":
+        from ccltui.index.local_engine import LocalEngine  # noqa: PLC0415
+
+        return LocalEngine(options)
+    if name == "slurm":
+        from ccltui.index.slurm_engine import SlurmEngine  # noqa: PLC0415
+
+        return SlurmEngine(options)
+    if name == "dask" or name.startswith(("tcp://", "tls://")):
+        from ccltui.index.dask_engine import DaskEngine  # noqa: PLC0415
+
+        return DaskEngine(options, None if name == "dask" else name)
+    raise GrammarError(f"{name[:40]!r} is no engine: {', '.join(ENGINES)}")
