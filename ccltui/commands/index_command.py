@@ -22,6 +22,7 @@ from ccltui.verbs import usage_of
 if TYPE_CHECKING:
     from ccltui.index.index_engine import Engine
     from ccltui.index.index_run import IndexRun
+    from ccltui.parsers.job import Job
 
 PROG = "ccltui index"
 _DESCRIPTION = """\
@@ -128,24 +129,44 @@ def _index(
     from ccltui.index.index_run import IndexRun, settled  # noqa: PLC0415  (numpy)
 
     before: dict[str, tuple[int, int]] | None = None
+    covered: dict[str, tuple[int, int]] = {}
     last: IndexRun | None = None
     while True:
         job = discover_job(loading)
         if loading.capture is None and loading.iteration is None:
             require_one_recording(job, loading.path)
-        chosen, now = settled(job, before) if options.follow else (job, {})
-        if options.follow and before is not None and now == before and last is not None:
-            if job.capture.complete and job.capture.world_size:
-                return last
-        elif chosen.capture.files or not options.follow:
+        if not options.follow:
+            _require_traces(job, loading.path)
+            last = IndexRun(job, loading.path, loading.cache_dir, _open_options(loading))
+            _run(last, engine, stopped)
+            return last
+        chosen, now = settled(job, before)
+        here = {found.path: now[found.path] for found in chosen.capture.files}
+        if here != covered:
             last = IndexRun(chosen, loading.path, loading.cache_dir, _open_options(loading))
             _run(last, engine, stopped)
-        before = now
-        if not options.follow or stopped():
+            covered = here
+        elif last is not None and here == now and _is_whole(job):
             return last
+        before = now
         _sleep(stopped)
         if stopped():
             return last
+
+
+def _is_whole(job: Job) -> bool:
+    """Whether every rank of a world size that files state is there."""
+    return job.capture.complete and job.capture.world_size is not None
+
+
+def _require_traces(job: Job, path: str) -> None:
+    """Raise TraceError where there is nothing to read."""
+    if job.capture.files:
+        return
+    from ccltui.parsers.found_files import found_instead  # noqa: PLC0415  (only errors need it)
+
+    what = found_instead(job.discovery.files)
+    raise TraceError(f"no trace that can be opened; found {what}", path=path)
 
 
 def _open_options(loading: LoadOptions) -> dict[str, str | int | None]:
