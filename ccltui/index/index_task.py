@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     directory, plan_name, what = arguments
     state = IndexState(Path(directory))
     try:
-        return (
+        status = (
             run_reduce(state, plan_name)
             if what == "reduce"
             else run_task(state, plan_name, int(what))
@@ -76,6 +77,9 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, TraceError) as error:
         print(f"ccltui: {error}", file=sys.stderr, flush=True)
         return 1
+    times = os.times()  # all of the process: with the start of Python, which records leave out
+    print(f"CPU-s {times.user + times.system + times.children_user + times.children_system:.2f}")
+    return status
 
 
 if __name__ == "__main__":
