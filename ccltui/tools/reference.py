@@ -19,6 +19,7 @@ from ccltui.commands import (
     demo_command,
     diff_command,
     doctor_command,
+    index_command,
     metrics_report,
     stats_command,
 )
@@ -63,6 +64,7 @@ def cli_page() -> str:
         demo_command.parser(),
         diff_command.parser(),
         doctor_command.parser(),
+        index_command.parser(),
         metrics_report.parser(),
         stats_command.parser(),
         ccl_metrics_command.parser(),

@@ -45,6 +45,14 @@ def available_memory() -> int:
     return min(_machine_memory(Path("/proc/meminfo")), _cgroup_memory())
 
 
+def address_space() -> int:
+    """Bytes of address space that one process may have (``ulimit -v``)."""
+    import resource  # noqa: PLC0415  (few ask)
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else min(soft, _UNLIMITED)
+
+
 def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> int:
     """Worker processes for ``files``: what CPUs and memory allow.
 
