@@ -108,7 +108,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _engine(options: argparse.Namespace) -> Engine:
-    from ccltui.index.index_engine import EngineOptions, engine_named  # noqa: PLC0415  (numpy)
+    from ccltui.index.engine_choice import engine_named  # noqa: PLC0415  (numpy)
+    from ccltui.index.index_engine import EngineOptions  # noqa: PLC0415  (numpy)
 
     for name in ("site", "sbatch"):
         if getattr(options, name) and options.engine == "local":

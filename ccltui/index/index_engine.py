@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from ccltui.index.index_plan import Plan
 from ccltui.index.index_state import FileRecord, IndexState
-from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.found_files import FoundFile
-
-ENGINES: Final = ("local", "slurm", "dask", "tcp://HOST:PORT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +66,3 @@ class Engine(Protocol):
             EngineError: It cannot start.
             OSError: The state cannot be written.
         """
-
-
-def engine_named(name: str, options: EngineOptions) -> Engine:
-    """Return the engine of ``--engine``. Raises GrammarError.
-
-    Only the module of the engine that is named is imported.
-    """
-    if name == "local":
-        from ccltui.index.local_engine import LocalEngine  # noqa: PLC0415
-
-        return LocalEngine(options)
-    if name == "slurm":
-        from ccltui.index.slurm_engine import SlurmEngine  # noqa: PLC0415
-
-        return SlurmEngine(options)
-    if name == "dask" or name.startswith(("tcp://", "tls://")):
-        from ccltui.index.dask_engine import DaskEngine  # noqa: PLC0415
-
-        return DaskEngine(options, None if name == "dask" else name)
-    raise GrammarError(f"{name[:40]!r} is no engine: {', '.join(ENGINES)}")

@@ -122,12 +122,12 @@ class Store:
         digest = hashlib.blake2b(digest_size=20)
         digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
         for one in (path,) if companion is None else (path, companion):
-            with one.open("rb", buffering=0) as file:
+            with one.open("rb") as file:
                 status = os.fstat(file.fileno())
                 digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
-                digest.update(os.pread(file.fileno(), _SAMPLE_BYTES, 0))
-                end = max(status.st_size - _SAMPLE_BYTES, 0)
-                digest.update(os.pread(file.fileno(), _SAMPLE_BYTES, end))
+                digest.update(file.read(_SAMPLE_BYTES))
+                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
+                digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
 
     @cached_property
