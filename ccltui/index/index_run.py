@@ -17,6 +17,7 @@ from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.window import format_ranks
 
 
 class IndexRun:
@@ -131,10 +132,10 @@ class IndexRun:
         rows: list[tuple[float, tuple[str, str, str, str, str]]] = []
         for planned in self.plan.files:
             record = self._records.get(planned.key)
-            if record is not None and record.error is None:
+            if record is None or record.error is None:
                 continue
-            reason = "not read yet" if record is None else _reason(record.error or "", planned.path)
-            attempts, host = ("", "") if record is None else (str(record.attempts), record.host)
+            reason = _reason(record.error, planned.path)
+            attempts, host = str(record.attempts), record.host
             rows.append(
                 (_order(planned), (_rank(planned.rank), planned.path, attempts, host, reason))
             )
@@ -150,6 +151,11 @@ class IndexRun:
         """Return one line on the store and, where it was matched, on the job."""
         total = len(self.plan.files) + len(self._unreadable) + len(self._damaged)
         parts = [f"{self.num_stored} of {_count(total, 'file')} in the store"]
+        unread = [one for one in self.plan.files if one.key not in self._records]
+        if unread:
+            ranks = frozenset(one.rank for one in unread if one.rank is not None)
+            which = f" (ranks {format_ranks(ranks)})" if ranks else ""
+            parts.append(f"{_count(len(unread), 'file')} not read yet{which}")
         limit = Store(self._store).limit_bytes
         read = [one for one in self._records.values() if one.cpu_s]
         if read:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ccltui.commands import index_command
 from ccltui.demo import Spec, write_job
-from ccltui.exit_codes import INPUT, OK, USAGE
+from ccltui.exit_codes import INPUT, INTERRUPTED, OK, USAGE
 from ccltui.index import index_file as index_file_module
 from ccltui.index.index_file import MAX_ATTEMPTS, index_file
 from ccltui.index.index_plan import Plan, PlannedFile, planned_files
@@ -164,6 +166,24 @@ def test_ranks_that_come_later_are_followed(
     finally:
         later.join()
     assert len(columns(store)) == 8
+
+
+def test_ctrl_c_names_what_is_not_read(
+    job: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    @contextlib.contextmanager
+    def interrupted() -> Iterator[Callable[[], bool]]:
+        yield lambda: True
+
+    monkeypatch.setattr(index_command, "_interruptible", interrupted)
+
+    assert index_command.run([str(job), "--store", str(tmp_path / "store")]) == INTERRUPTED
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "0 of 4 files in the store; 4 files not read yet (ranks 0-3)" in told.err
 
 
 @pytest.fixture
