@@ -64,7 +64,7 @@ class PlannedFile(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The files of one job, and lists of their indices: one for each task of an array."""
 
-    path: str
+    path: bytes  # absolute, of the directory
     store: bytes
     files: tuple[PlannedFile, ...]
     tasks: tuple[tuple[int, ...], ...]
@@ -76,6 +76,10 @@ class Plan(msgspec.Struct, frozen=True):
         """Name of what the plan covers, whatever its tasks: equal where the same files are read."""
         keys = "\n".join(sorted(planned.key for planned in self.files))
         return hashlib.blake2b(keys.encode(), digest_size=16).hexdigest()
+
+    def directory(self) -> Path:
+        """Return the directory of the traces."""
+        return Path(os.fsdecode(self.path))
 
     def store_path(self) -> Path:
         """Return the directory of the store."""

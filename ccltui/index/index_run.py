@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class IndexRun:
         by_path = {one.path: one for one in files}
         self._found: tuple[FoundFile, ...] = tuple(by_path[one.path] for one in planned)
         self.plan = Plan(
-            path,
+            os.fsencode(path),
             bytes(directory),
             tuple(planned),
             (),

@@ -53,7 +53,7 @@ def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
     from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (rarely needed)
 
     job = start_job(
-        plan.path,
+        plan.directory(),
         rank_map=parse_rank_map(rank_map) if isinstance(rank_map, str) else None,
         iteration=_number(options.get("iteration")),
         capture=_text(options.get("capture")),

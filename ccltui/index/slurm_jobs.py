@@ -153,7 +153,7 @@ def _run(program: str, *options: str, text: str = "") -> subprocess.CompletedPro
             input=text,
             capture_output=True,
             encoding="utf-8",
-            errors="replace",
+            errors="surrogateescape",
             timeout=_TIMEOUT_S,
             env=_environment(),
         )

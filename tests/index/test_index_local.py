@@ -69,6 +69,15 @@ def test_what_is_indexed_opens_without_reading(
     assert opened.failures == ()
 
 
+def test_directories_whose_names_are_no_text(traces: Path, tmp_path: Path) -> None:
+    job = Path(os.fsdecode(os.fsencode(tmp_path) + b"/job\xff"))
+    shutil.copytree(traces, job)
+    store = Path(os.fsdecode(os.fsencode(tmp_path) + b"/store\xff"))
+
+    assert index_command.run([str(job), "--store", str(store)]) == OK
+    assert len(columns(store)) == 8
+
+
 def test_a_second_run_reads_nothing(
     job: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,7 +201,7 @@ def prepared(job: Path, tmp_path: Path) -> tuple[IndexState, PlannedFile, Path]:
     store = tmp_path / "store"
     files, _ = planned_files(start_job(job).capture.files[:1], Store(store))
     state = IndexState(tmp_path / "state")
-    state.prepare(Plan(str(job), bytes(store), tuple(files), ((0,),)))
+    state.prepare(Plan(bytes(job), bytes(store), tuple(files), ((0,),)))
     return state, files[0], store
 
 

@@ -50,24 +50,24 @@ def test_an_array_has_no_more_tasks_than_slurm_accepts(per_task: int | None) -> 
 
 def test_a_plan_is_named_after_its_files_whatever_their_tasks() -> None:
     files = (planned(0, 1), planned(1, 2))
-    one = Plan("/job", b"/store", files, ((0, 1),))
+    one = Plan(b"/job", b"/store", files, ((0, 1),))
 
-    assert one.digest == Plan("/elsewhere", b"/store", files[::-1], ((0,), (1,))).digest
-    assert one.digest != Plan("/job", b"/store", files[:1], ((0,),)).digest
+    assert one.digest == Plan(b"/elsewhere", b"/store", files[::-1], ((0,), (1,))).digest
+    assert one.digest != Plan(b"/job", b"/store", files[:1], ((0,),)).digest
 
 
 def test_paths_that_are_no_text_survive_the_plan(tmp_path: Path) -> None:
     state = IndexState(tmp_path / "state")
     file = PlannedFile("rank?.json", b"/x/rank\xff.json", "kineto", 1, "none", "k")
 
-    state.prepare(Plan("/job", bytes(tmp_path), (file,), ()))
+    state.prepare(Plan(b"/job", bytes(tmp_path), (file,), ()))
 
     assert bytes(state.plan().files[0].source()) == b"/x/rank\xff.json"
 
 
 def test_attempts_are_counted_until_one_is_withdrawn(tmp_path: Path) -> None:
     state = IndexState(tmp_path)
-    state.prepare(Plan("/job", bytes(tmp_path), (), ()))
+    state.prepare(Plan(b"/job", bytes(tmp_path), (), ()))
 
     assert [state.begin("k", 2) for _ in range(3)] == [1, 2, None]
     state.withdraw("k", 2)
@@ -78,7 +78,7 @@ def test_attempts_are_counted_until_one_is_withdrawn(tmp_path: Path) -> None:
 
 def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
     state = IndexState(tmp_path)
-    state.prepare(Plan("/job", bytes(tmp_path), (), ()))
+    state.prepare(Plan(b"/job", bytes(tmp_path), (), ()))
     state.write_record(FileRecord("k", "rank0.json", (0,)))
     assert state.record("k") == FileRecord("k", "rank0.json", (0,))
 
