@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
 from ccltui import __version__
 from ccltui.metrics.view.view_options import Span, ViewOptions
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.store.cache_place import parse_size
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 
 if TYPE_CHECKING:
@@ -168,6 +169,12 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _size(text: str) -> str:
+    """Return ``text``, a size. Raises GrammarError."""
+    parse_size(text)
+    return text
+
+
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """Add the options for nsys, worker processes and the column cache."""
     group = parser.add_argument_group("loading")
@@ -192,11 +199,20 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 def add_cache_dir(group: argparse._ActionsContainer) -> None:
     """Add the option for the directory of the column cache."""
     group.add_argument(
+        "--store",
         "--cache-dir",
+        dest="cache_dir",
         type=Path,
         metavar="DIR",
-        help="directory of the column cache; default: CCLTUI_CACHE_DIR, else ccltui in the user's "
-        "cache directory",
+        help="directory of the column store; default: CCLTUI_STORE, CCLTUI_CACHE_DIR, else ccltui "
+        "in the user's cache directory",
+    )
+    group.add_argument(
+        "--store-limit",
+        type=grammar(_size),
+        metavar="SIZE",
+        help="size above which the least recently used columns are removed (500G, 2T); default: "
+        "CCLTUI_STORE_LIMIT, else 20G",
     )
 
 

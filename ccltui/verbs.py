@@ -19,7 +19,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
     "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
-    "diff": Verb("diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"),
+    "diff": Verb(
+        "comparison.diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"
+    ),
     "doctor": Verb(
         "doctor_command", "DIR [options]", "check the files of DIR; --environment: this machine"
     ),
@@ -28,6 +30,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "export": Verb(
         "export_command", "DIR --to FORMAT [options]", "write the job for Perfetto, or as tables"
+    ),
+    "index": Verb(
+        "index_command", "DIR [options]", "read all ranks into the store, here or on a cluster"
     ),
     "inspect": Verb("inspect_command", "DIR [options]", "print all that is recorded of one event"),
     "metrics-report": Verb(

@@ -114,4 +114,6 @@ def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = caches / str(next(NUMBERS))
     directory.mkdir()
     monkeypatch.setenv("CCLTUI_CACHE_DIR", str(directory))
+    monkeypatch.delenv("CCLTUI_STORE", raising=False)
+    monkeypatch.delenv("CCLTUI_STORE_LIMIT", raising=False)
     return directory

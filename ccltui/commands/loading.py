@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
+from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+
 if TYPE_CHECKING:
     from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.job import Job, ProfileMode
@@ -35,7 +37,8 @@ class LoadOptions:
 
     @classmethod
     def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:
-        """Options of a parsed command line."""
+        """Options of a parsed command line. Raises GrammarError for a wrong size of the store."""
+        _set_store_limit(getattr(arguments, "store_limit", None))
         return cls(
             path,
             arguments.rank_map,
@@ -72,6 +75,13 @@ def discover_job(options: LoadOptions) -> Job:
     )
     slow_path.warn()
     return job
+
+
+def _set_store_limit(stated: str | None) -> None:
+    """Set the limit of the store, for this process and others. Raises GrammarError."""
+    if stated is not None:
+        os.environ[LIMIT_VARIABLE] = stated
+    store_limit()
 
 
 def set_nsys_path(options: LoadOptions) -> None:

@@ -17,14 +17,16 @@ from ccltui.commands import (
     card_command,
     ccl_metrics_command,
     demo_command,
-    diff_command,
     doctor_command,
     explain_command,
     export_command,
+    index_command,
     inspect_command,
     metrics_report,
+    report_command,
     stats_command,
 )
+from ccltui.commands.comparison import diff_command
 from ccltui.commands.programs import schema_command, serve_mcp_command
 from ccltui.metrics import registry
 from ccltui.metrics.key_units import unit_of
@@ -69,8 +71,10 @@ def cli_page() -> str:
         doctor_command.parser(),
         explain_command.parser(),
         export_command.parser(),
+        index_command.parser(),
         inspect_command.parser(),
         metrics_report.parser(),
+        report_command.parser(),
         schema_command.parser(),
         serve_mcp_command.parser(),
         stats_command.parser(),

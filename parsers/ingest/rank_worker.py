@@ -39,7 +39,7 @@ class Outcome:
 
 
 class _Worker:
-    """State of a worker process, set once by its initializer."""
+    """State of a worker process, set once by its initializer; none where nobody listens."""
 
     reports: Any = None
     stop: Any = None
@@ -52,6 +52,15 @@ def start_worker(reports: Any, stop: Any) -> None:
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def stop_with(stop: threading.Event) -> None:
+    """Let ``stop`` end what this process reads, where no parent does."""
+    _Worker.stop = stop
+
+
+def _is_stopped() -> bool:
+    return _Worker.stop is not None and bool(_Worker.stop.is_set())
 
 
 def ignore_sigint() -> None:
@@ -114,7 +123,7 @@ def read_one(
     def progress(bytes_read: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _REPORT_S:
+        if _Worker.reports is not None and now - last >= _REPORT_S:
             last = now
             _Worker.reports.put((shown, bytes_read))
 
@@ -130,7 +139,7 @@ def read_one(
                 companion=companion,
                 scratch=directories,
                 progress=progress,
-                cancelled=_Worker.stop.is_set,
+                cancelled=_is_stopped,
             )
     except TraceError as error:
         return Outcome(error=str(error), is_lost=is_of_machine(error), defect=defect_of(error))

@@ -3,10 +3,13 @@
 One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned) and
 ``manifest.json`` (the position of each column, and the file's facts; on a line of its own, their
 checksum). A folder is written under a temporary name and renamed, so readers see a complete one or
-none; a folder that is removed while it is mapped stays readable. Entries of other users are not
-read, and the size of ``columns.bin`` is compared before it is mapped; a file that is cut while it
-is mapped ends the process, which nothing here prevents. Nothing here is pickled and nothing is
-executed.
+none; a folder that is removed while it is mapped stays readable. Entries of other users are read
+only from a store that is shared with a group, and the size of ``columns.bin`` is compared before it
+is mapped; a file that is cut while it is mapped ends the process, which nothing here prevents.
+Nothing here is pickled and nothing is executed.
+
+An entry is named after what the file is, not where it lies: a directory that is moved, mounted
+elsewhere or copied with its times opens without reading.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -40,6 +44,7 @@ from ccltui.parsers.columns import (
     SourceFile,
     Track,
 )
+from ccltui.parsers.store.cache_place import store_limit
 from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
 from ccltui.parsers.store.layout import columns_of, map_columns
 from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
@@ -47,8 +52,10 @@ from ccltui.parsers.store.store_entry import (
     checked,
     flush,
     freshen,
+    is_shared,
+    let_group_read,
     put_in_place,
-    require_own,
+    require_trusted,
     with_checksum,
 )
 
@@ -56,7 +63,6 @@ STORE_VERSION = 5
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
-_DEFAULT_LIMIT_BYTES = 20 << 30
 SCRATCH_PREFIX = ".writing-"
 _ABANDONED_S = 3600
 COLUMNS_NAME = "columns.bin"
@@ -95,34 +101,38 @@ class Store:
 
     Entries do not name their files: ``source.path`` of a loaded trace is empty.
 
-    ``limit_bytes`` bounds its entries; the least recently used, by day, are removed first.
-    Nothing else is removed. ``lasts``: entries outlive the process, so they have to be complete
-    after a crash too.
+    ``limit_bytes`` bounds its entries (None: what the environment states); the least recently
+    used, by day, are removed first. Nothing else is removed. ``lasts``: entries outlive the
+    process, so they have to be complete after a crash too.
     """
 
     def __init__(
-        self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES, lasts: bool = True
+        self, directory: Path, *, limit_bytes: int | None = None, lasts: bool = True
     ) -> None:
         self.directory = directory
-        self.limit_bytes = limit_bytes
+        self.limit_bytes = store_limit() if limit_bytes is None else limit_bytes
         self.lasts = lasts
 
     def key(self, path: Path, parser_version: int, companion: Path | None = None) -> str:
-        """Name of the entry: real path, size, time, first and last bytes, versions.
+        """Name of the entry: size, time of the last change, first and last bytes, versions.
 
-        The same of a ``companion`` file, which adds to its columns.
+        The same of a ``companion`` file, which adds to its columns. Neither path nor owner is part
+        of it; the time, to the nanosecond, stands for the bytes between, which are not read.
         """
         digest = hashlib.blake2b(digest_size=20)
         digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
         for one in (path,) if companion is None else (path, companion):
-            status = one.stat()
-            facts = (os.fsencode(one.resolve()), status.st_size, status.st_mtime_ns)
-            digest.update(repr(facts).encode())
             with one.open("rb") as file:
+                status = os.fstat(file.fileno())
+                digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
                 digest.update(file.read(_SAMPLE_BYTES))
                 file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
                 digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
+
+    @cached_property
+    def _is_shared(self) -> bool:
+        return is_shared(self.directory)
 
     def load(self, key: str) -> RankTrace | None:
         """Mapped columns of an entry, None when there is none or it cannot be used."""
@@ -136,7 +146,7 @@ class Store:
         folder = self.directory / key
         files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
         try:
-            require_own((folder, *files))
+            require_trusted((folder, *files), shared=self._is_shared)
             text = checked(files[0].read_bytes())
             manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
             trace = _mapped(manifest, files[1])
@@ -165,6 +175,8 @@ class Store:
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
         try:
             _write(scratch, trace)
+            if is_shared(self.directory):
+                let_group_read(scratch)
             if self.lasts:
                 flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             target = self.directory / key

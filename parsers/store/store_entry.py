@@ -56,16 +56,38 @@ def _remove(target: Path, scratch_prefix: str) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def require_own(places: Iterable[Path]) -> None:
+def is_shared(directory: Path) -> bool:
+    """Whether a store is shared with its group: the directory has the set-group-ID bit.
+
+    What is written below it then belongs to that group. One that everybody may write to is not
+    shared, as anybody could have put entries there.
+    """
+    try:
+        mode = directory.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_ISGID) and not mode & stat.S_IWOTH
+
+
+def let_group_read(folder: Path) -> None:
+    """Let the group read a folder that was made for its owner alone, and the files in it."""
+    for file in folder.iterdir():
+        file.chmod(0o640)
+    folder.chmod(0o2750)
+
+
+def require_trusted(places: Iterable[Path], *, shared: bool) -> None:
     """Raise ValueError where a place is a link, of another user but root, or a folder for others.
 
     Others could have written anything there, and could change it while it is mapped. The folder is
-    made by `mkdtemp` and admits nobody else, so that the umask of its files does not matter.
+    made by `mkdtemp` and admits nobody else, so that the umask of its files does not matter. In a
+    ``shared`` store the owner may be any member of the group; only the owner can change an entry.
     """
     for path in places:
         status = path.lstat()
         writable = stat.S_ISDIR(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if stat.S_ISLNK(status.st_mode) or writable or status.st_uid not in (0, os.geteuid()):
+        stranger = not shared and status.st_uid not in (0, os.geteuid())
+        if stat.S_ISLNK(status.st_mode) or writable or stranger:
             raise ValueError(path)
 
 

@@ -45,6 +45,14 @@ def available_memory() -> int:
     return min(_machine_memory(Path("/proc/meminfo")), _cgroup_memory())
 
 
+def address_space() -> int:
+    """Bytes of address space that one process may have (``ulimit -v``)."""
+    import resource  # noqa: PLC0415  (few ask)
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else min(soft, _UNLIMITED)
+
+
 def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> int:
     """Worker processes for ``files``: what CPUs and memory allow.
 
@@ -53,7 +61,7 @@ def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> in
     """
     wanted = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(files))
     budget = available_memory() * _SHARE
-    needs = sorted((_peak_bytes(*file) for file in files), reverse=True)
+    needs = sorted((peak_bytes(*file) for file in files), reverse=True)
     count, total = 0, 0.0
     for need in needs[:wanted]:
         total += need
@@ -63,7 +71,8 @@ def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> in
     return max(count, 1)
 
 
-def _peak_bytes(size_bytes: int, form: str) -> float:
+def peak_bytes(size_bytes: int, form: str) -> float:
+    """Most memory of a process that reads one file, in bytes; ``form`` as of `workers_for`."""
     return _WORKER_BYTES + size_bytes * _BYTES_PER_BYTE[form]
 
 

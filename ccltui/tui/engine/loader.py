@@ -50,6 +50,7 @@ def run_load(
         clock: Seconds, for the period of progress.
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
+    from ccltui.index.size_advice import with_advice  # noqa: PLC0415
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
     from ccltui.parsers.job import LoadSettings, load_job, start_job  # noqa: PLC0415
 
@@ -68,6 +69,7 @@ def run_load(
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
     cache = None if options.cache_dir is None else Path(options.cache_dir)
+    job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
     observer = _Posting(post, clock)
     loaded = load_job(job, settings, observer=observer, cancelled=cancelled, pool=pool)

@@ -33,6 +33,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "unmatched_collectives": "Record with a PyTorch that writes sequence numbers and groups of "
     "collectives (2.2 or later), the same steps on every rank.",
     "no_step_markers": "Call profiler.step() once a step, or give a window of time with t.",
+    "read_elsewhere": "The command reads the ranks into the store, on a cluster with --engine "
+    "slurm or dask; then this directory opens without reading.",
     "no_card": "Put a workload card beside the traces, or give --set name=value.",
     "card_invalid": "Numbers that need the card are not computed: correct the file.",
     "card_incomplete": "Give what is missing with --set name=value.",

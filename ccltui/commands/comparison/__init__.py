@@ -1,0 +1,1 @@
+"""``ccltui diff``: two jobs, captures, runs, ranks, steps or windows."""

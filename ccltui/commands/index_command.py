@@ -1,0 +1,236 @@
+"""``ccltui index DIR``: read the ranks of a job into a store, here or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions, discover_job
+from ccltui.parsers.errors import GrammarError, TraceError
+from ccltui.report.output import print_message, write_report
+from ccltui.verbs import usage_of
+
+if TYPE_CHECKING:
+    from ccltui.index.index_engine import Engine
+    from ccltui.index.index_run import IndexRun
+    from ccltui.parsers.job import Job
+
+PROG = "ccltui index"
+_DESCRIPTION = """\
+Read every rank of DIR into the store of columns, so that a later ccltui DIR opens without reading.
+local: processes of this machine. slurm: a job array, with no process that has to stay; started
+again, the command finds its jobs and goes on. dask: workers of dask.distributed, of this machine
+or, with --site, of Slurm; tcp://HOST:PORT: those of a running scheduler. Ranks that are in the
+store are not read again."""
+_EPILOG = """\
+ctrl+c cancels the jobs and keeps what is read. Compute nodes need this Python, DIR and the store on
+file systems that they share with this machine. Exit status: 0 all ranks are in the store or are
+damaged files; 1 some were not read for lack of resources, or none can be read; 130 ctrl+c."""
+_FOLLOW_S: Final = 5.0
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui index``."""
+    result = args.Parser(
+        prog=PROG, usage=usage_of("index"), description=_DESCRIPTION, epilog=_EPILOG
+    )
+    result.add_argument("trace", metavar="DIR", help="trace directory")
+    group = result.add_argument_group("engine")
+    group.add_argument(
+        "--engine",
+        default="local",
+        metavar="ENGINE",
+        help="local, slurm, dask or tcp://HOST:PORT; default: local",
+    )
+    group.add_argument(
+        "--site",
+        metavar="PROFILE",
+        help="slurm, dask: account, partition, constraint and QOS of a profile in sbatch/sites, by "
+        "name or path",
+    )
+    group.add_argument(
+        "--sbatch",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="slurm, dask: a further option of sbatch: --sbatch=--reservation=x; may be repeated",
+    )
+    group.add_argument(
+        "--ranks-per-task",
+        type=args.grammar(args.positive),
+        metavar="N",
+        help="slurm: files of one task; default: as many as hold 1 GiB of text",
+    )
+    group.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with ranks that are written later, until all of the world size are there",
+    )
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui index`` with its arguments and return the exit status."""
+    options = parser().parse_args(arguments)
+    if options.no_cache:
+        raise GrammarError("--no-cache: the command does nothing but fill the store")
+    from ccltui.index.index_engine import EngineError  # noqa: PLC0415  (numpy)
+
+    loading = LoadOptions.of(str(Path(options.trace).absolute()), options)
+    engine = _engine(options)
+    try:
+        with _interruptible() as stopped:
+            finished = _index(loading, engine, options, stopped)
+    except (TraceError, OSError, EngineError) as error:
+        if isinstance(error, GrammarError):
+            raise
+        print_message(str(error))
+        return exit_codes.INPUT
+    if finished is None:
+        return exit_codes.INTERRUPTED
+    _print_failures(finished)
+    print_message(finished.summary())
+    if stopped():
+        return exit_codes.INTERRUPTED
+    return exit_codes.INPUT if finished.has_lost or not finished.num_stored else exit_codes.OK
+
+
+def _engine(options: argparse.Namespace) -> Engine:
+    from ccltui.index.engine_choice import engine_named  # noqa: PLC0415  (numpy)
+    from ccltui.index.index_engine import EngineOptions  # noqa: PLC0415  (numpy)
+
+    for name in ("site", "sbatch"):
+        if getattr(options, name) and options.engine == "local":
+            raise GrammarError(f"--{name} is for --engine slurm and dask")
+    return engine_named(
+        options.engine,
+        EngineOptions(options.jobs, options.ranks_per_task, options.site, tuple(options.sbatch)),
+    )
+
+
+def _index(
+    loading: LoadOptions,
+    engine: Engine,
+    options: argparse.Namespace,
+    stopped: Callable[[], bool],
+) -> IndexRun | None:
+    """Index the ranks that are there; with ``follow`` again, until none is missing."""
+    from ccltui.index.index_run import IndexRun, settled  # noqa: PLC0415  (numpy)
+    from ccltui.parsers.job import require_one_recording  # noqa: PLC0415  (numpy)
+
+    before: dict[str, tuple[int, int]] | None = None
+    covered: dict[str, tuple[int, int]] = {}
+    last: IndexRun | None = None
+    while True:
+        job = discover_job(loading)
+        if loading.capture is None and loading.iteration is None:
+            require_one_recording(job, loading.path)
+        if not options.follow:
+            _require_traces(job, loading.path)
+            last = IndexRun(job, loading.path, loading.cache_dir, _open_options(loading))
+            _run(last, engine, stopped)
+            return last
+        chosen, now = settled(job, before)
+        here = {found.path: now[found.path] for found in chosen.capture.files}
+        if here != covered:
+            last = IndexRun(chosen, loading.path, loading.cache_dir, _open_options(loading))
+            _run(last, engine, stopped)
+            covered = here
+        elif last is not None and here == now and _is_whole(job):
+            return last
+        before = now
+        _sleep(stopped)
+        if stopped():
+            return last
+
+
+def _is_whole(job: Job) -> bool:
+    """Whether every rank of a world size that files state is there."""
+    return job.capture.complete and job.capture.world_size is not None
+
+
+def _require_traces(job: Job, path: str) -> None:
+    """Raise TraceError where there is nothing to read."""
+    if job.capture.files:
+        return
+    from ccltui.parsers.found_files import found_instead  # noqa: PLC0415  (only errors need it)
+
+    what = found_instead(job.discovery.files)
+    raise TraceError(f"no trace that can be opened; found {what}", path=path)
+
+
+def _open_options(loading: LoadOptions) -> dict[str, str | int | None]:
+    return {
+        "rank_map": loading.rank_map,
+        "iteration": loading.iteration,
+        "capture": loading.capture,
+        "profile_mode": loading.profile_mode,
+    }
+
+
+def _run(run_: IndexRun, engine: Engine, stopped: Callable[[], bool]) -> None:
+    """Run an engine over what is missing, with progress on a terminal."""
+    from ccltui.index.index_engine import BytesRead, Message  # noqa: PLC0415  (numpy)
+    from ccltui.report.progress import ProgressLine, Silent  # noqa: PLC0415
+
+    print_message(run_.what_is_there())
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    meter = ProgressLine(sys.stderr, run_.sizes()) if watched else Silent()
+    try:
+        for event in run_.run(engine, stopped):
+            if isinstance(event, BytesRead):
+                meter.update(event.path, event.done_bytes)
+            elif isinstance(event, Message):
+                meter.close()
+                print_message(event.text)
+            else:
+                meter.finish(event.path)
+    finally:
+        meter.close()
+
+
+def _print_failures(run_: IndexRun) -> None:
+    from ccltui.report.text_layout import table, text_bytes  # noqa: PLC0415
+
+    rows = run_.failure_rows()
+    if rows:
+        header = ("rank", "file", "attempts", "host", "reason")
+        write_report(text_bytes(table(header, rows, align=("right", "left", "right"))), None)
+
+
+def _sleep(stopped: Callable[[], bool]) -> None:
+    until = time.monotonic() + _FOLLOW_S
+    while time.monotonic() < until and not stopped():
+        time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first ctrl+c or SIGTERM into a request to stop; the second ends the command."""
+    stopped = False
+
+    def on_signal(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, on_signal) for number in signals]
+    try:
+        yield lambda: stopped
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Read the ranks of a job on an engine (processes, Slurm, dask) into a shared store of columns."""

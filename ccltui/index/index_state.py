@@ -1,0 +1,226 @@
+"""State of an index run, as files in the store: plan, a record for each file read, and the job's.
+
+Every file is written under another name and renamed, so that engines, tasks and a later command on
+any node see whole ones without locks. Whoever starts ``ccltui index`` again continues from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from ccltui.index.index_plan import PLAN_VERSION, Plan
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.store.store_entry import is_shared
+
+STATE_FOLDER: Final = "index"
+LATEST: Final = "plan"
+"""Name of the plan of the last command."""
+_T = TypeVar("_T")
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """What became of one file; ``error`` is None where its columns are in the store.
+
+    ``is_lost``: the content of the file is not known to be wrong, so that another run tries again.
+    """
+
+    key: str
+    path: str
+    ranks: tuple[int | None, ...] = ()
+    error: str | None = None
+    is_lost: bool = False
+    cached: bool = False
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    host: str = ""
+    attempts: int = 1
+    defect: str = ""
+
+
+class RankClock(msgspec.Struct, frozen=True):
+    """Clock of one rank against the reference."""
+
+    label: str
+    host: str
+    offset_ns: int
+    drift_ppb: int | None
+    residual_p95_ns: int | None
+    known: bool
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """What is known of the whole job once all of its files are read."""
+
+    digest: str  # of the plan
+    ranks: int
+    world_size: int | None
+    events: int
+    collectives: int  # matched, all members present
+    incomplete: int
+    mismatched: int
+    groups: int
+    clocks: tuple[RankClock, ...]
+    failed: int
+    cpu_s: float
+    problem: str = ""  # why collectives and clocks are absent
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """How tasks were submitted: options of sbatch, and rounds so far."""
+
+    options: tuple[str, ...]
+    python: str
+    per_task: int | None = None  # files of one task, None: by size
+    rounds: int = 1
+
+
+class IndexState:
+    """The state folder of one job."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @classmethod
+    def of(cls, store: Path, traces: str, capture: str) -> IndexState:
+        """Return the state of a capture of a directory, below the store."""
+        name = hashlib.blake2b(digest_size=8)
+        name.update(os.fsencode(os.path.realpath(traces)))
+        name.update(b"\0" + os.fsencode(capture))
+        return cls(store / STATE_FOLDER / name.hexdigest())
+
+    @property
+    def name(self) -> str:
+        """Short name, which jobs of a scheduler have too."""
+        return f"ccltui-index-{self.directory.name}"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of what tasks print."""
+        return self.directory / "logs"
+
+    def prepare(self, plan: Plan) -> None:
+        """Write the plan. Raises OSError."""
+        group = is_shared(plan.store_path())
+        for folder in (self.directory, self.logs, self._records, self._attempts):
+            folder.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # another user's
+                folder.chmod(0o2770 if group else 0o700)
+        self.write_plan(plan)
+
+    def write_plan(self, plan: Plan, name: str = LATEST) -> None:
+        """Write a plan, also under a name of its own for tasks that are numbered by it."""
+        self._write(self.directory / f"{name}.json", plan)
+
+    def plan(self, name: str = LATEST) -> Plan:
+        """Return a plan. Raises TraceError where there is none that this version can read."""
+        path = self.directory / f"{name}.json"
+        plan = self._read(path, Plan)
+        if plan is None or plan.version != PLAN_VERSION:
+            raise TraceError("no plan of this version", path=path)
+        return plan
+
+    def record(self, key: str) -> FileRecord | None:
+        """Return what became of a file, None where that is not known yet."""
+        return self._read(self._records / key, FileRecord)
+
+    def write_record(self, record: FileRecord) -> None:
+        """Write what became of a file. Raises OSError."""
+        self._write(self._records / record.key, record)
+
+    def forget(self, key: str) -> None:
+        """Remove the record and the attempts of a file, so that it is tried again."""
+        with contextlib.suppress(OSError):
+            (self._records / key).unlink()
+        for place in self._attempts.glob(f"{key}.*"):
+            with contextlib.suppress(OSError):
+                place.unlink()
+
+    def begin(self, key: str, at_most: int) -> int | None:
+        """Count an attempt to read a file; None after ``at_most`` that did not end."""
+        for number in range(1, at_most + 1):
+            try:
+                with self._attempt(key, number).open("x"):
+                    return number
+            except FileExistsError:
+                continue
+        return None
+
+    def withdraw(self, key: str, number: int) -> None:
+        """Take an attempt back that was ended on purpose."""
+        with contextlib.suppress(OSError):
+            self._attempt(key, number).unlink()
+
+    def recorded_keys(self) -> set[str]:
+        """Return the keys of all files with a record, by one listing."""
+        try:
+            return {one.name for one in self._records.iterdir() if not one.name.startswith(".")}
+        except OSError:
+            return set()
+
+    def job(self) -> JobRecord | None:
+        """Return the record of the whole job, None where there is none yet."""
+        return self._read(self.directory / "job.json", JobRecord)
+
+    def write_job(self, record: JobRecord) -> None:
+        """Write the record of the whole job. Raises OSError."""
+        self._write(self.directory / "job.json", record)
+
+    def forget_job(self) -> None:
+        """Remove the record of the job, which another one follows."""
+        with contextlib.suppress(OSError):
+            (self.directory / "job.json").unlink()
+
+    def submission(self) -> Submission | None:
+        """Return how tasks were submitted, None where they were not."""
+        return self._read(self.directory / "submission.json", Submission)
+
+    def write_submission(self, submission: Submission) -> None:
+        """Write how tasks were submitted. Raises OSError."""
+        self._write(self.directory / "submission.json", submission)
+
+    def cancel(self) -> None:
+        """Mark the run as cancelled: tasks that still run submit nothing more."""
+        with contextlib.suppress(OSError):
+            (self.directory / "cancelled").touch()
+
+    def resume(self) -> None:
+        """Remove the mark of a cancelled run."""
+        with contextlib.suppress(OSError):
+            (self.directory / "cancelled").unlink()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return (self.directory / "cancelled").exists()
+
+    @property
+    def _records(self) -> Path:
+        return self.directory / "files"
+
+    @property
+    def _attempts(self) -> Path:
+        return self.directory / "attempts"
+
+    def _attempt(self, key: str, number: int) -> Path:
+        return self._attempts / f"{key}.{number}"
+
+    def _read(self, path: Path, kind: type[_T]) -> _T | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, path: Path, value: object) -> None:
+        scratch = path.with_name(f".{uuid.uuid4().hex}")
+        try:
+            scratch.write_bytes(msgspec.json.encode(value))
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)

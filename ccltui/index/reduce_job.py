@@ -1,0 +1,117 @@
+"""The step after all files are read: match the collectives of all ranks and estimate clocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ccltui.index.index_plan import Plan
+from ccltui.index.index_state import FileRecord, IndexState, JobRecord, RankClock
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.errors import internal_error
+from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import ProfileMode
+
+
+def missing_keys(state: IndexState, plan: Plan) -> list[int]:
+    """Return the indices of the files of a plan that have no record yet."""
+    known = state.recorded_keys()
+    return [number for number, one in enumerate(plan.files) if one.key not in known]
+
+
+def reduce_job(state: IndexState, plan: Plan) -> JobRecord:
+    """Match the ranks in the store and write the record of the job.
+
+    Files without columns are left out, not read again.
+
+    Raises:
+        OSError: The record cannot be written.
+        TraceError: The directory cannot be listed any more.
+    """
+    records = [state.record(one.key) for one in plan.files]
+    known = [record for record in records if record is not None]
+    before = os.times()
+    job = _stored_job(plan, known)
+    record = _reduced(job, plan, known, before.user + before.system)
+    state.write_job(record)
+    return record
+
+
+def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
+    """Return the job of the ranks that are in the store."""
+    options = plan.open_options
+    mode: ProfileMode = "auto"
+    if options.get("profile_mode") in ("torch", "nsys"):
+        mode = "torch" if options["profile_mode"] == "torch" else "nsys"
+    rank_map = options.get("rank_map")
+    from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (rarely needed)
+
+    job = start_job(
+        plan.directory(),
+        rank_map=parse_rank_map(rank_map) if isinstance(rank_map, str) else None,
+        iteration=_number(options.get("iteration")),
+        capture=_text(options.get("capture")),
+        profile_mode=mode,
+    )
+    stored = {record.path for record in records if record.error is None}
+    files = tuple(found for found in job.capture.files if found.path in stored)
+    capture = msgspec.structs.replace(job.capture, files=files)
+    job = dataclasses.replace(job, capture=capture)
+    return load_job(job, LoadSettings(plan.store_path(), 1, inline=True))
+
+
+def _reduced(job: Job, plan: Plan, records: Sequence[FileRecord], cpu_before: float) -> JobRecord:
+    collectives = incomplete = mismatched = groups = 0
+    clocks: tuple[RankClock, ...] = ()
+    problem = ""
+    try:
+        facts = View(job).facts
+        for match in facts.matches.groups:
+            groups += 1
+            collectives += int(match.complete.sum())
+            incomplete += match.num_incomplete
+            mismatched += match.num_mismatched
+        hosts = {trace.label: trace.host for trace in job.ranks}
+        clocks = tuple(
+            RankClock(
+                label,
+                hosts[label],
+                clock.offset_ns,
+                clock.drift_ppb,
+                clock.residual_p95_ns,
+                clock.known,
+            )
+            for label, clock in facts.clocks.clocks.items()
+        )
+    except Exception as error:
+        # The columns are in the store whatever becomes of the matching.
+        problem = internal_error(error)
+    after = os.times()
+    return JobRecord(
+        digest=plan.digest,
+        ranks=len(job.ranks),
+        world_size=job.world_size,
+        events=sum(len(events) for trace in job.ranks for events in trace.events.values()),
+        collectives=collectives,
+        incomplete=incomplete,
+        mismatched=mismatched,
+        groups=groups,
+        clocks=clocks,
+        failed=sum(record.error is not None for record in records),
+        cpu_s=after.user + after.system - cpu_before,
+        problem=problem,
+    )
+
+
+def _number(value: str | int | None) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: str | int | None) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,188 @@
+"""Submit, list and cancel the Slurm jobs of an index run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ccltui.index.index_engine import EngineError
+from ccltui.index.index_plan import Plan, PlannedFile, tasks_of
+from ccltui.index.index_state import IndexState, Submission
+
+MAX_ROUNDS: Final = 4
+"""Submissions of what is still missing, the first one included."""
+_MEMORY_FACTOR: Final = 1.3
+_LEAST_MEMORY: Final = 512 << 20
+_REDUCE_BYTES_PER_TEXT_BYTE: Final = 0.15  # measured: 0.1 for 1,024 ranks
+_SLOWEST_BYTES_PER_S: Final = 20 << 20  # a tenth of the rate on a local disk
+_LEAST_MINUTES: Final = 10
+_TIMEOUT_S: Final = 120
+_REFUSED_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJobs:
+    """Jobs of a run in the queue: ids, and the number of tasks that run."""
+
+    ids: tuple[str, ...]
+    running: int
+    reasons: tuple[str, ...]  # why others wait
+
+
+def submit_round(
+    state: IndexState, plan: Plan, missing: Sequence[int], submission: Submission
+) -> str:
+    """Submit an array for the files ``missing``, and the job after it that reduces.
+
+    The plan of these tasks has a file of its own, which later commands do not change.
+
+    Returns:
+        One line on what was submitted.
+
+    Raises:
+        EngineError: Slurm refuses it.
+        OSError: The state cannot be written.
+    """
+    tasks = tasks_of(plan.files, missing, submission.per_task)
+    name = f"tasks-{uuid.uuid4().hex[:8]}"
+    state.write_plan(_with_tasks(plan, tasks), name)
+    after: tuple[str, ...] = ()
+    told = "the reduction"
+    if tasks:
+        files = [plan.files[number] for number in missing]
+        array = _sbatch(
+            state,
+            submission,
+            f"--array=0-{len(tasks) - 1}",
+            f"--output={state.logs}/%A_%a.log",
+            f"--mem={_task_memory(files, submission.rounds) >> 20}M",
+            f"--time={_minutes([[plan.files[n] for n in task] for task in tasks])}",
+            script=_script(state, submission, name, '"$SLURM_ARRAY_TASK_ID"'),
+        )
+        after = (f"--dependency=afterany:{array}",)
+        files_text = f"{len(missing)} file{'' if len(missing) == 1 else 's'}"
+        told = f"array {array}: {files_text} in {len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    text_bytes = sum(one.text_bytes for one in plan.files)
+    memory = _LEAST_MEMORY + int(text_bytes * _REDUCE_BYTES_PER_TEXT_BYTE)
+    try:
+        reduction = _sbatch(
+            state,
+            submission,
+            *after,
+            f"--output={state.logs}/%j.log",
+            f"--mem={memory >> 20}M",
+            f"--time={_minutes([plan.files])}",
+            script=_script(state, submission, name, "reduce"),
+        )
+    except EngineError:
+        cancel(state)  # nobody would continue after the array
+        raise
+    state.write_submission(submission)
+    return f"submitted {told}; job {reduction} matches the ranks after it"
+
+
+def live_jobs(state: IndexState) -> LiveJobs | None:
+    """Return the jobs of the run in the queue, None where Slurm does not answer.
+
+    They are found by name: a command that was killed after submitting left no other trace.
+    """
+    try:
+        done = _run("squeue", "-h", "-r", f"--name={state.name}", "-o", "%F|%t|%r")
+    except EngineError:
+        return None
+    if done.returncode:
+        return None
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.count("|") == 2]
+    ids = tuple(dict.fromkeys(row[0] for row in rows))
+    running = sum(row[1] in ("R", "CG", "CF") for row in rows)
+    reasons = tuple(
+        sorted({r[2] for r in rows if r[1] == "PD" and r[2] not in ("None", "Dependency")})
+    )
+    return LiveJobs(ids, running, reasons)
+
+
+def cancel(state: IndexState) -> None:
+    """Cancel every job of the run. Raises EngineError."""
+    _run("scancel", f"--name={state.name}", f"--user={os.getuid()}")
+
+
+def _with_tasks(plan: Plan, tasks: tuple[tuple[int, ...], ...]) -> Plan:
+    import msgspec  # noqa: PLC0415  (needed here alone)
+
+    return msgspec.structs.replace(plan, tasks=tasks)
+
+
+def _script(state: IndexState, submission: Submission, plan: str, what: str) -> str:
+    words = [submission.python, "-m", "ccltui.index.index_task", str(state.directory), plan]
+    # The folder that a job starts in may hold modules of any name.
+    lines = ["#!/bin/bash", "export PYTHONSAFEPATH=1 OPENBLAS_NUM_THREADS=1"]
+    return "\n".join([*lines, f"exec {shlex.join(words)} {what}", ""])
+
+
+def _sbatch(state: IndexState, submission: Submission, *options: str, script: str) -> str:
+    """Return the id of a submitted job. Raises EngineError with what Slurm printed."""
+    common = [
+        "--parsable",
+        f"--job-name={state.name}",
+        "--nodes=1",
+        "--ntasks=1",
+        "--cpus-per-task=1",
+        "--requeue",
+        "--open-mode=append",
+    ]
+    done = _run("sbatch", *common, *options, *submission.options, text=script)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        why = "; ".join(lines[:_REFUSED_LINES]) or f"exit status {done.returncode}"
+        raise EngineError(f"sbatch refused the job: {why}")
+    return done.stdout.strip().partition(";")[0]
+
+
+def _run(program: str, *options: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [program, *options],
+            check=False,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=_TIMEOUT_S,
+            env=_environment(),
+        )
+    except FileNotFoundError as error:
+        raise EngineError(f"{program} is not installed here: the engine slurm needs it") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{program}: {error}") from error
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment outside of a job, whose variables would describe the next one."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SLURM_") or name == "SLURM_CONF"
+    }
+
+
+def _task_memory(files: Sequence[PlannedFile], rounds: int) -> int:
+    """Return the memory of a task, twice as much each round: the last one may have lacked it."""
+    largest = max(one.peak_bytes for one in files)
+    return max(int(largest * _MEMORY_FACTOR), _LEAST_MEMORY) << (rounds - 1)
+
+
+def _minutes(tasks: Sequence[Sequence[PlannedFile]]) -> int:
+    longest = max((sum(one.text_bytes for one in task) for task in tasks), default=0)
+    return _LEAST_MINUTES + -(-longest // (60 * _SLOWEST_BYTES_PER_S))
+
+
+def python_of_jobs() -> str:
+    """Return the interpreter that jobs start: that of this process, on a shared file system."""
+    return str(Path(sys.executable).absolute())
