@@ -428,7 +428,9 @@ def test_a_third_party_metric_is_listed_and_runs(job: Path, tmp_path: Path) -> N
     computed = run(CCLTUI, job, "--metric", "fleet", "--fail-if", "fleet == 4", env=env)
 
     assert "fleet " in listed.stdout
-    assert listed.stderr.startswith("ccltui: metric plug-in broken is skipped: no_such_module")
+    assert listed.stderr.startswith(
+        "ccltui: metric plug-in broken of fleet 1.0 is skipped: no_such_module"
+    )
     assert computed.returncode == 4
     assert "fleet_ranks      4  ranks  ok" in computed.stdout
 
