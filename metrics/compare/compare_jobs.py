@@ -183,6 +183,16 @@ class JobComparison:
         return ""
 
     @property
+    def why_unmeasured(self) -> str:
+        """Reason why a side has no step time and no measured time, "" where both have one."""
+        sides = (("A", self.a, self.step_time.a), ("B", self.b, self.step_time.b))
+        found = [(label, table.why_unmeasured) for label, table, value in sides if value is None]
+        reasons = {why for _, why in found}
+        if len(found) == 2 and len(reasons) == 1:
+            return f"A and B: {reasons.pop()}"
+        return "; ".join(f"{label}: {why}" for label, why in found)
+
+    @property
     def too_few(self) -> str:
         """Reason why no interval can be computed, "" where one can."""
         if not self.by_step or min(self.blocks) >= LEAST:
