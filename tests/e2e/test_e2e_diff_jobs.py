@@ -137,3 +137,15 @@ def test_conditions_name_the_parts_of_the_table(job: Path) -> None:
     assert float(line.split()[4]) == pytest.approx(
         float(done.stderr.split("(it is ")[1].split(")")[0]), abs=5e-4
     )
+
+
+def test_sides_of_one_name_are_told_apart_by_their_folders(job: Path, tmp_path: Path) -> None:
+    copies = [tmp_path / folder / "run" for folder in ("before", "after")]
+    for one in copies:
+        one.mkdir(parents=True)
+        for file in job.iterdir():
+            (one / file.name).symlink_to(file)
+
+    done = run(CCLTUI, "diff", *copies)
+
+    assert done.stdout.splitlines()[:2] == ["A  before/run", "B  after/run"]
