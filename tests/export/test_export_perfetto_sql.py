@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
