@@ -192,7 +192,7 @@ def test_what_is_measured_is_chosen_on_the_command_line(job: Path) -> None:
         (["--metric=iter_time", "--steps", "a"], "Illegal steps 'a'"),
         (["--metric=iter_time", "--fail-if", "iter_time"], "Illegal condition 'iter_time'"),
         (["--metric=iter_time", "--fail-if", "nope > 1"], "unknown metric 'nope'"),
-        (["--metric=iter_time", "--format", "xml"], "argument --format: invalid choice"),
+        (["--metric=iter_time", "--format", "xml"], "argument --format: 'xml' is none of table"),
         (["--metric=iter_time", "-o", "/no/such/folder/x"], "the folder /no/such/folder does not"),
         (["--metric=iter_time", "--rank-map", "x"], "x"),
         (["--metric=iter_time", "--jobs", "0"], "'0' is not a whole number above 0"),
