@@ -18,6 +18,7 @@ from ccltui.metrics.compare.job_table import (
     JobTable,
     Work,
     WorkKey,
+    why_unmeasured,
 )
 from ccltui.metrics.device.step_division import KINDS, Part
 
@@ -185,12 +186,7 @@ class JobComparison:
     @property
     def why_unmeasured(self) -> str:
         """Reason why a side has no step time and no measured time, "" where both have one."""
-        sides = (("A", self.a, self.step_time.a), ("B", self.b, self.step_time.b))
-        found = [(label, table.why_unmeasured) for label, table, value in sides if value is None]
-        reasons = {why for _, why in found}
-        if len(found) == 2 and len(reasons) == 1:
-            return f"A and B: {reasons.pop()}"
-        return "; ".join(f"{label}: {why}" for label, why in found)
+        return why_unmeasured((self.a, self.step_time.a), (self.b, self.step_time.b))
 
     @property
     def too_few(self) -> str:

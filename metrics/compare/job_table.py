@@ -134,3 +134,16 @@ class JobTable:
             kinds_ms={},
             waits_ms={name: ms * times for name, ms in self.waits_ms.items()},
         )
+
+
+def why_unmeasured(*sides: tuple[JobTable, float | None]) -> str:
+    """Return why sides A and B, each with its time, have none; "" where both have one."""
+    found = [
+        (label, table.why_unmeasured)
+        for label, (table, value) in zip("AB", sides, strict=True)
+        if value is None
+    ]
+    reasons = {why for _, why in found}
+    if len(found) == 2 and len(reasons) == 1:
+        return f"A and B: {reasons.pop()}"
+    return "; ".join(f"{label}: {why}" for label, why in found)
