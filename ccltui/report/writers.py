@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final, Protocol
 
 from ccltui.parsers.errors import TraceError
@@ -81,8 +82,13 @@ def writer_named(name: str) -> Writer:
     """Return the writer of a format, built in or of another package.
 
     Raises:
-        TraceError: A package has a writer of this name that cannot be used.
+        TraceError: The writer of this name needs a package that is absent, or is one of a package
+            that cannot be used.
     """
+    if name == "openmetrics" and find_spec("prometheus_client") is None:
+        raise TraceError(
+            "--format openmetrics needs prometheus-client: install ccltui[openmetrics]"
+        )
     if name in WRITERS:
         return WRITERS[name]
     entry = next(one for one in plug_ins.installed(plug_ins.WRITERS) if one.name == name)

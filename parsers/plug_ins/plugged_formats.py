@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -88,13 +89,17 @@ def _problem(found: object, others: Sequence[Format]) -> str:
 def _contained(found: Format, entry: PlugIn, failed: dict[str, Skipped]) -> Format:
     """Return a format whose functions raise TraceError alone, and whose rules raise nothing."""
     called = {name: getattr(found, name) for name in _CALLED}
-    functions: dict[str, Any] = {
+    changes: dict[str, Any] = {
         name: _named_errors(function, entry)
         for name, function in called.items()
         if function is not None
     }
+    # Stored columns are found by file and version: neither those of another format of the same file
+    # nor those of an older release of the package may be taken for these.
+    identity = f"{found.kind} {found.version} {entry.distribution}"
+    changes["version"] = zlib.crc32(identity.encode()) if found.read else 0
     rules = tuple(Rule(rule.priority, _silent(rule.test, entry, failed)) for rule in found.sniff)
-    return dataclasses.replace(found, sniff=rules, **functions)
+    return dataclasses.replace(found, sniff=rules, **changes)
 
 
 def _named_errors(function: Callable[..., Any], entry: PlugIn) -> Callable[..., Any]:

@@ -283,3 +283,31 @@ def test_a_failure_named_by_a_plug_in_stays_as_it_is(
 
     with pytest.raises(TraceError, match=r"^here: cut off$"):
         formats.read_file(tmp_path, "told", shown="here")
+
+
+def test_columns_of_another_format_of_a_file_are_not_taken_from_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two packages that read one file, one after the other, with the same number of a version."""
+    directory = tmp_path / "job"
+    directory.mkdir()
+    (directory / "run.txt").write_text("reads of 1\n")
+    reader = (EXAMPLE / "ccltui_example" / "kernel_list_reader.py").read_text()
+    for name, scale in (("first", 1000), ("second", 5000)):
+        text = reader.replace("* 1000", f"* {scale}").replace("kernel_list", name) + DECLARED
+        text += (
+            f"def read(path, *, shown, **options):\n"
+            f"    (path := Path(str(path) + '.{name}')).write_text('of rank 1\\nk 0 10\\n')\n"
+            f"    return (read_{name}(path, shown=shown),)\n"
+            f"rule = lambda s: Match() if s.text and s.text.startswith('reads') else None\n"
+            f"a = make('{name}', rule, read=read, source='torch', version=1, family='{name}')\n"
+        )
+        module = f"reader_{name}"
+        entries = {"ccltui.formats": {"a": f"{module}:a"}}
+        site = distribution(tmp_path / name, module, entries, {module: text})
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(site))
+            job = opened(directory, tmp_path / "cache", inline=True)
+            assert not job.failures
+            assert job.ranks[0].group("gpu").dur_ns.tolist() == [10 * scale]
+        (directory / f"run.txt.{name}").unlink()
