@@ -13,6 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.errors import TraceError
+from ccltui.report import writers
 from ccltui.report.json_document import Entry, Report, TraceSummary
 from ccltui.report.openmetrics import MAX_ROWS, openmetrics
 
@@ -170,3 +172,12 @@ def test_every_metric_of_a_job_is_written_and_equals_the_result(tmp_path: Path) 
     seconds = samples(found["ccltui_iter_time_avg_iter_time_seconds"])[()]
     assert seconds * 1e3 == pytest.approx(results["iter_time"].value, rel=1e-14)
     assert samples(found["ccltui_gpu_busy_ratio"])[()] == results["gpu_busy"].value
+
+
+def test_without_the_package_the_format_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writers, "find_spec", lambda _name: None)
+
+    with pytest.raises(TraceError, match=r"install ccltui\[openmetrics\]"):
+        writers.writer_named("openmetrics")
