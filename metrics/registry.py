@@ -9,6 +9,7 @@ listed with the reason, and the others still work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -191,7 +192,7 @@ def _loaded(source: _Source) -> Metric | Skipped:
     if not isinstance(metric.keys, tuple) or metric.headline not in metric.keys:
         reason = f"{source.value}: its headline {metric.headline!r} is none of its keys"
         return source.skipped(reason)
-    return metric
+    return replace(metric, origin=source.distribution) if source.distribution else metric
 
 
 @cache
