@@ -1,22 +1,106 @@
-"""Compare the rate of encoding slices with that of the message classes of the `perfetto` package.
+"""Measure the rate of exports in MB of output per CPU second, and the memory that they take.
 
 Usage: python -m bench.export_rate [SLICES]
+       python -m bench.export_rate DIR [TIMES]
+
+The first form compares the encoding of slices with the message classes of the `perfetto` package.
+The second exports the job in DIR, its events repeated TIMES times, as Perfetto trace and as
+Parquet.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import resource
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from ccltui.export import perfetto_packets as packets
+from ccltui.export.perfetto_trace import perfetto_trace
 from ccltui.export.slice_nesting import places
+from ccltui.export.table_files import write_tables
+from ccltui.metrics.collectives.matched_calls import matched_calls
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import Events, RankTrace
+from ccltui.parsers.formats import in_memory
+from ccltui.parsers.job import open_job
 
 DEFAULT = 200_000
 
 
 def main() -> int:
+    """Print rates; 1 where a package is absent."""
+    if len(sys.argv) > 1 and Path(sys.argv[1]).exists():
+        return export_job(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    return compare_encoders()
+
+
+def export_job(directory: str, times: int) -> int:
+    """Print the rate of each export of a job, and by how much it raised the peak of memory."""
+    job = open_job(directory)
+    job = dataclasses.replace(job, ranks=tuple(repeated(one, times) for one in job.ranks))
+    view = View(job)
+    matched_calls(view)
+    count = sum(len(events) for trace in job.ranks for events in trace.events.values())
+    print(f"{len(job.ranks)} ranks, {count / 1e6:.1f} million events")
+    with tempfile.TemporaryDirectory() as folder:
+        write_tables(view, ["steps"], Path(folder), "parquet")  # imports pyarrow
+        before, began = peak_mb(), time.process_time()
+        size = sum(map(len, perfetto_trace(view)))
+        report("perfetto", size, began, before)
+        before, began = peak_mb(), time.process_time()
+        write_tables(view, ["events"], Path(folder), "parquet")
+        report("parquet", count * ROW_BYTES, began, before)
+    return 0
+
+
+ROW_BYTES = sum(4 if kind in ("int32", "text") else 8 for kind in ("text",) * 5 + ("int64",) * 7)
+"""Bytes of a row of events as columns: texts are ids."""
+
+
+def repeated(trace: RankTrace, times: int) -> RankTrace:
+    """Return a rank with its events repeated one after the other."""
+    whole = in_memory(trace)
+    if times == 1:
+        return whole
+    span = (whole.last_ns or 0) - (whole.first_ns or 0) + 1
+    return dataclasses.replace(
+        whole, events={group: tiled(rows, times, span) for group, rows in whole.events.items()}
+    )
+
+
+def tiled(rows: Events, times: int, span_ns: int) -> Events:
+    """Return events repeated, each time ``span_ns`` later."""
+    names = [name for name, _ in (*Events.COLUMNS, *Events.SPARSE)]
+    columns = {name: getattr(rows, name) for name in names}
+    found = {
+        name: np.tile(column, times) if len(column) == len(rows) else column
+        for name, column in columns.items()
+    }
+    found["start_ns"] += np.repeat(np.arange(times) * span_ns, len(rows))
+    return Events(**found)
+
+
+def peak_mb() -> float:
+    """Peak of resident memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def report(name: str, size: int, began: float, before_mb: float) -> None:
+    """Print one rate."""
+    seconds = time.process_time() - began
+    rate = size / 1e6 / seconds
+    print(
+        f"{name}: {size / 1e6:.0f} MB in {seconds:.2f} CPU s, {rate:.0f} MB/s, "
+        f"peak +{peak_mb() - before_mb:.0f} MB"
+    )
+
+
+def compare_encoders() -> int:
     """Print both rates in MB/s of CPU time and their ratio; 1 without the package."""
     try:
         from perfetto.protos.perfetto.trace import (  # noqa: PLC0415

@@ -6,6 +6,7 @@ This module does not import numpy: a command line is checked before anything is 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
@@ -19,8 +20,8 @@ from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 if TYPE_CHECKING:
     from ccltui.report.gates import Gate
 
-FORMATS: Final = ("table", "json", "jsonl", "csv")
-"""Output formats of reports of metrics."""
+FORMATS: Final = ("table", "json", "jsonl", "csv", "openmetrics")
+"""Built-in output formats of reports of metrics."""
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
 _HELP_WIDTH = 92
@@ -106,11 +107,26 @@ def add_general(parser: argparse.ArgumentParser) -> None:
     """Add ``--debug`` and ``--version``."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument(
-        "--version",
-        action="version",
-        version=f"%(prog)s {__version__}",
-        help="print the version and exit",
+        "--version", action=_PrintVersion, nargs=0, help="print the version and exit"
     )
+
+
+class _PrintVersion(argparse.Action):
+    """Print the version, and the packages that add metrics, formats, panes or writers."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        from ccltui.parsers.plug_ins.installed import by_distribution, contents  # noqa: PLC0415
+
+        lines = [f"{parser.prog} {__version__}"]
+        lines += [f"plug-in {name}: {contents(of)}" for name, of in by_distribution().items()]
+        sys.stdout.write("\n".join(lines) + "\n")
+        parser.exit()
 
 
 def add_metric(parser: argparse._ActionsContainer, help_text: str) -> None:
@@ -123,6 +139,18 @@ def gate(text: str) -> Gate:
     from ccltui.report.gates import parse_gate  # noqa: PLC0415  (most command lines have no condition)
 
     return parse_gate(text)
+
+
+def report_format(text: str) -> str:
+    """Parse an output format: a built-in one, or that of a plug-in. Raises GrammarError."""
+    if text in FORMATS:
+        return text
+    from ccltui.parsers.plug_ins.installed import WRITERS, installed  # noqa: PLC0415  (rare)
+
+    others = [one.name for one in installed(WRITERS)]
+    if text not in others:
+        raise GrammarError(f"{text[:40]!r} is none of {', '.join((*FORMATS, *others))}")
+    return text
 
 
 def add_gate(parser: argparse._ActionsContainer, help_text: str) -> None:

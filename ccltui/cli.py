@@ -91,7 +91,12 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "but the tables kernels, operators and modules",
     )
     add_functions(group)
-    group.add_argument("--format", choices=args.FORMATS, help="output format; default: table")
+    group.add_argument(
+        "--format",
+        type=args.grammar(args.report_format),
+        metavar="NAME",
+        help=f"{', '.join(args.FORMATS)}, or that of a plug-in; default: table",
+    )
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     group.add_argument(
         "--detail",

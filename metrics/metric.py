@@ -12,6 +12,7 @@ from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import refusal_reasons
 from ccltui.metrics.view.provenance import inputs_of, require_traces
 from ccltui.parsers.errors import internal_error
+from ccltui.parsers.plug_ins.installed import reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,7 @@ class Metric:
             nothing else of the metric; "" where it is no sum of named parts.
         in_all: False for a table that is computed only where its name is given: ``all`` and the
             explorer's list of metrics leave it out, because it takes longer than the others.
+        origin: Distribution of a metric of another package, "" of a built-in one.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Metric:
     lists_measured: bool = True
     parts: str = ""
     in_all: bool = True
+    origin: str = ""
 
     @property
     def title(self) -> str:
@@ -91,7 +94,10 @@ class Metric:
         except Refusal as refusal:
             return self._unavailable(view, refusal_reasons(view, refusal.reasons))
         except Exception as error:
-            reason = Reason("internal_error", internal_error(error))
+            text = internal_error(error)
+            if self.origin:
+                text = f"the metric plug-in {self.name} of {self.origin} failed: {reason_of(error)}"
+            reason = Reason("internal_error", text)
             return self.unavailable(reason, inputs=_inputs(view))
 
     def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:

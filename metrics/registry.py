@@ -9,7 +9,8 @@ listed with the reason, and the others still work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,39 +18,41 @@ from msgspec import Struct
 
 from ccltui.metrics.catalog import BUILT_IN, SEED
 from ccltui.metrics.metric import Metric
+from ccltui.parsers.plug_ins import installed as plug_ins
+from ccltui.parsers.plug_ins.installed import Skipped
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from ccltui.metrics.functions.function_process import FunctionLimits
     from ccltui.metrics.functions.function_source import FunctionSource
 
-ENTRY_POINTS: Final = "ccltui.metrics"
 SEED_ORDER: Final = tuple(line.rpartition(".")[2] for line in SEED)
 
 
 class UnknownMetricError(KeyError):
     """No metric has this name or alias; the message lists near names."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], broken: Iterable[Skipped] = ()) -> None:
         # Imported for the message alone: headless runs rarely need it.
         from difflib import get_close_matches  # noqa: PLC0415
 
         self.name = name
         self.known = tuple(known)
+        self.skipped = tuple(one.text for one in broken if one.name == name)
         self.near = tuple(get_close_matches(name, self.known, n=3, cutoff=0.6))
         super().__init__(name)
 
     def __str__(self) -> str:
+        if self.skipped:
+            return self.skipped[0]
         near = f"; did you mean {' or '.join(self.near)}?" if self.near else ""
         return f"unknown metric {self.name!r}{near} (--list-metrics lists all)"
 
 
 class Loaded(Struct, frozen=True):
-    """The metrics that load, and the name and reason of those that do not."""
+    """The metrics that load, and those that do not, each with the reason."""
 
     metrics: Mapping[str, Metric]
-    broken: tuple[tuple[str, str], ...]
+    broken: tuple[Skipped, ...]
 
 
 class Functions(Struct, frozen=True):
@@ -61,39 +64,45 @@ class Functions(Struct, frozen=True):
 
 
 class _Source(Struct, frozen=True):
-    """Definition of a metric: its name, its object as ``module:attribute``, and its import."""
+    """Definition of a metric: its name, its object as ``module:attribute``, and its import.
+
+    ``load`` returns the object, or why there is none.
+    ``distribution`` is the package that a plug-in comes from.
+    """
 
     name: str
     value: str
     load: Callable[[], Any]
+    distribution: str = ""
+
+    def skipped(self, reason: str) -> Skipped:
+        """Return that the metric is not used, with the reason."""
+        return Skipped("metric", self.name, reason, self.distribution)
 
 
 _functions = Functions()
 
 
-def load(entries: Iterable[EntryPoint] | None = None) -> Loaded:
-    """Load the built-in metrics, then those of other packages by name.
-
-    Args:
-        entries: Entry points of other packages; those installed where None.
-    """
+def load() -> Loaded:
+    """Load the built-in metrics, then those of installed packages by name."""
     found: dict[str, Metric] = {}
-    broken: list[tuple[str, str]] = []
+    broken: list[Skipped] = []
     names: set[str] = set()
-    for source in (*_built_in(), *_third_party(entries)):
+    for source in (*_built_in(), *_third_party()):
         metric = _loaded(source)
-        if isinstance(metric, str):
-            broken.append((source.name, metric))
+        if isinstance(metric, Skipped):
+            broken.append(metric)
             continue
         taken = names & {metric.name, *metric.aliases}
         if taken:
-            broken.append((source.name, f"the name {sorted(taken)[0]!r} is already taken"))
+            broken.append(source.skipped(f"the name {sorted(taken)[0]!r} is already taken"))
             continue
         names |= {metric.name, *metric.aliases}
         found[metric.name] = metric
     for one in _of_files(names):
         found[one.name] = one
-    return Loaded(found, (*broken, *_functions.broken))
+    of_files = (Skipped("metric", name, reason) for name, reason in _functions.broken)
+    return Loaded(found, (*broken, *of_files))
 
 
 def use_functions(functions: Functions) -> None:
@@ -121,18 +130,22 @@ def _built_in() -> list[_Source]:
 def _source(line: str) -> _Source:
     """The metric of one line of the catalog: the object that has the name of its module."""
     module, name = f"ccltui.metrics.catalog.{line}", line.rpartition(".")[2]
-    return _Source(name, f"{module}:{name}", lambda: getattr(import_module(module), name))
+    return _Source(name, f"{module}:{name}", partial(_imported, module, name))
 
 
-def _third_party(entries: Iterable[EntryPoint] | None) -> list[_Source]:
-    if entries is None:
-        # 38 ms, and a built-in metric is found without it.
-        from importlib.metadata import entry_points  # noqa: PLC0415
+def _imported(module: str, name: str) -> Any:
+    """The object of a built-in metric, or the reason why its module cannot be imported."""
+    try:
+        return getattr(import_module(module), name)
+    except Exception as error:
+        return Skipped("metric", name, f"{module}: {type(error).__name__}: {error}")
 
-        entries = entry_points(group=ENTRY_POINTS)
-    unique = dict.fromkeys(entries)  # an editable install may list a distribution twice
-    in_order = sorted(unique, key=lambda entry: entry.name)
-    return [_Source(entry.name, entry.value, entry.load) for entry in in_order]
+
+def _third_party() -> list[_Source]:
+    return [
+        _Source(one.name, one.value, partial(plug_ins.loaded, one), one.distribution)
+        for one in plug_ins.installed(plug_ins.METRICS)
+    ]
 
 
 def _of_function(source: _Source) -> Metric:
@@ -167,19 +180,19 @@ def _limits() -> FunctionLimits:
     return _functions.limits or FunctionLimits()
 
 
-def _loaded(source: _Source) -> Metric | str:
+def _loaded(source: _Source) -> Metric | Skipped:
     """The metric, or the reason why it cannot be loaded."""
-    try:
-        metric = source.load()
-    except Exception as error:
-        return f"{source.value}: {type(error).__name__}: {error}"
+    metric = source.load()
+    if isinstance(metric, Skipped):
+        return metric
     if callable(metric) and not isinstance(metric, type):
         return _of_function(source)
     if not isinstance(metric, Metric):
-        return f"{source.value} is a {type(metric).__name__}, not a Metric"
-    if metric.headline not in metric.keys:
-        return f"{source.value}: its headline {metric.headline!r} is none of its keys"
-    return metric
+        return source.skipped(f"{source.value} is a {type(metric).__name__}, not a Metric")
+    if not isinstance(metric.keys, tuple) or metric.headline not in metric.keys:
+        reason = f"{source.value}: its headline {metric.headline!r} is none of its keys"
+        return source.skipped(reason)
+    return replace(metric, origin=source.distribution) if source.distribution else metric
 
 
 @cache
@@ -200,8 +213,8 @@ def metrics() -> Mapping[str, Metric]:
     return _installed().metrics
 
 
-def broken() -> tuple[tuple[str, str], ...]:
-    """Name and reason of every metric that could not be loaded."""
+def broken() -> tuple[Skipped, ...]:
+    """Every metric that could not be loaded, with the reason."""
     return _installed().broken
 
 
@@ -223,4 +236,4 @@ def find(name: str) -> Metric:
     for metric in known.values():
         if name in metric.aliases:
             return metric
-    raise UnknownMetricError(name, known)
+    raise UnknownMetricError(name, known, broken())

@@ -1,4 +1,4 @@
-"""All formats: the list, look-up by kind, and reading a file of any of them."""
+"""All formats: the list of the built-in ones, look-up by kind, and reading a file of any."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ccltui.parsers.execution import EXECUTION_TRACE
 from ccltui.parsers.format import UNKNOWN, Companion, Format, Report
 from ccltui.parsers.kineto import KINETO, TPU_TRACE
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
+from ccltui.parsers.plug_ins.plugged_formats import plugged_formats
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -68,18 +69,34 @@ FORMATS: tuple[Format, ...] = (
     LOG,
     TEXT,
 )
-"""Every format that files are recognised as; of rules with equal priority the first matches."""
+"""The built-in formats; of rules with equal priority the first matches."""
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Return every format that files are recognised as: the built-in ones, then plug-ins."""
+    return (*FORMATS, *plugged_formats(FORMATS).formats)
+
+
+def plug_in_problems() -> tuple[str, ...]:
+    """Return one line for each format of another package that is not used, or that failed."""
+    return plugged_formats(FORMATS).problems
 
 
 def format_of(kind: str) -> Format:
     """Return the format of a kind, `UNKNOWN` where none is listed."""
-    return next((one for one in FORMATS if one.kind == kind), UNKNOWN)
+    return UNKNOWN if kind == UNKNOWN.kind else _first(lambda one: one.kind == kind)
 
 
 def format_of_trace(trace: RankTrace) -> Format:
     """Return the first format whose reader gives columns as those of a trace."""
     family = trace.source.format
-    return next((one for one in FORMATS if one.family == family), UNKNOWN)
+    return _first(lambda one: one.family == family)
+
+
+def _first(is_meant: Callable[[Format], bool]) -> Format:
+    """Return the first format that is meant; plug-ins are loaded where no built-in one is."""
+    found = next(filter(is_meant, FORMATS), None)
+    return next(filter(is_meant, all_formats()), UNKNOWN) if found is None else found
 
 
 def read_file(

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,13 +23,18 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
-from ccltui.commands.print_metrics import gate_status, judged, print_gates
+from ccltui.commands.print_metrics import (
+    gate_status,
+    judged,
+    print_gates,
+    write_gate_reports,
+)
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import printable
-from ccltui.report.gates import Verdict
+from ccltui.report.gates import Gate, Verdict
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.output import print_message, write_file, write_report
+from ccltui.report.output import check_target, print_message, write_file, write_report
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
 
@@ -67,6 +72,7 @@ def parser() -> args.Parser:
     args.add_gate(
         result, "exit with 4 if the condition holds in any of the directories; may be repeated"
     )
+    args.add_gate_reports(result)
     result.add_argument(
         "--output-dir",
         type=Path,
@@ -88,21 +94,28 @@ def run(arguments: Sequence[str]) -> int:
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
     selection = args.selection_of(options)
     check_overrides(selection.overrides, metrics)
+    problem = check_target(options.junit)
+    if problem is not None:
+        raise GrammarError(problem)
     tasks = _tasks(options.traces, options.output_dir)
     rows, status = [], exit_codes.OK
+    suites: dict[str, Sequence[Verdict]] = {}
     for task in tasks:
         measured = measure(metrics, LoadOptions.of(task.path, options), selection)
         measured = dataclasses.replace(measured, required=required_of(named))
-        one, row = _finished(task, measured, selection, options)
+        verdicts = [_judged(gate, measured) for gate in options.fail_if]
+        one, row = _finished(task, measured, selection, verdicts)
         status = exit_codes.worst(status, one)
         rows.append(row)
+        suites[f"{PROG} {printable(task.path)}"] = verdicts
+    _write_gate_reports(suites, options)
     align: tuple[Any, ...] = ("left", *["right"] * 4)
     write_report(text_bytes(table(HEADER, rows, align=align)), None)
     return status
 
 
 def _finished(
-    task: Task, measured: Measured, selection: ViewOptions, options: argparse.Namespace
+    task: Task, measured: Measured, selection: ViewOptions, verdicts: Sequence[Verdict]
 ) -> tuple[int, tuple[str, ...]]:
     """Write the results of one directory; return its exit status and row of the table.
 
@@ -111,7 +124,6 @@ def _finished(
     if measured.problem is not None:
         print_message(measured.problem)
         return exit_codes.INPUT, _row(task, measured, written=False)
-    verdicts = [judged(gate, measured) for gate in options.fail_if]
     try:
         _write(task, measured, selection, verdicts)
     except OSError as error:
@@ -120,6 +132,25 @@ def _finished(
     print_gates(verdicts)
     gates = [gate_status(verdict) for verdict in verdicts]
     return exit_codes.worst(measured.exit_status, *gates), _row(task, measured, written=True)
+
+
+def _judged(gate: Gate, measured: Measured) -> Verdict:
+    """Evaluate a gate; nothing is decided of a directory that cannot be read."""
+    if measured.problem is not None:
+        return Verdict(gate, None, None, measured.problem)
+    return judged(gate, measured)
+
+
+def _write_gate_reports(
+    suites: Mapping[str, Sequence[Verdict]], options: argparse.Namespace
+) -> None:
+    """Write the outcome of the gates of all directories for CI systems."""
+    if options.junit is not None:
+        from ccltui.report.gate_reports import junit_suites  # noqa: PLC0415  (xml)
+
+        write_report(junit_suites(suites), options.junit)
+    for name, verdicts in suites.items():
+        write_gate_reports(verdicts, name, junit_file=None, github=options.github)
 
 
 def _tasks(paths: Sequence[str], base: Path | None) -> list[Task]:

@@ -139,7 +139,9 @@ def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
     if not config.keys:
         return {}
     from ccltui.tui.input.key_table import checked  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
+    register_plugged_panes()  # their keys can be changed too
     return checked(config)
 
 
@@ -154,7 +156,9 @@ def print_keys(config: Config) -> int:
     from ccltui.report.output import write_report  # noqa: PLC0415
     from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
     from ccltui.tui.input.key_table import key_lines  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
+    register_plugged_panes()
     write_report(text_bytes(key_lines(config)), None)
     return exit_codes.OK
 

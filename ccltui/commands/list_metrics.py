@@ -54,5 +54,5 @@ def print_broken_plugins() -> None:
     """Print one line on standard error for each plug-in that could not be loaded."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
-    for name, problem in registry.broken():
-        print_message(f"metric plug-in {name} is skipped: {problem}")
+    for one in registry.broken():
+        print_message(one.text)

@@ -63,7 +63,9 @@ class LoadedJob:
 def discover_job(options: LoadOptions) -> Job:
     """Discover the files of a job without loading them. Raises TraceError if there are none."""
     from ccltui import slow_path  # noqa: PLC0415  (imports the compiled modules)
+    from ccltui.parsers.discovery.discover import SKIPPED_PLUG_IN  # noqa: PLC0415
     from ccltui.parsers.job import start_job  # noqa: PLC0415
+    from ccltui.report.output import print_message  # noqa: PLC0415
 
     set_nsys_path(options)
     job = start_job(
@@ -74,6 +76,9 @@ def discover_job(options: LoadOptions) -> Job:
         profile_mode=cast("ProfileMode", options.profile_mode),
     )
     slow_path.warn()
+    for note in job.discovery.notes:
+        if note.code == SKIPPED_PLUG_IN:
+            print_message(note.message)
     return job
 
 

@@ -126,6 +126,9 @@ def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
     for name in names:
         if name == ALL_METRICS:
             found = [metric for metric in registry.metrics().values() if metric.in_all]
+            for one in registry.broken():
+                if one.distribution:  # those of files are reported where the files are read
+                    print_message(one.text)
         else:
             found = [find_metric(name)]
         chosen.update((metric.name, metric) for metric in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import check_target, print_message, write_report
+
+if TYPE_CHECKING:
+    from ccltui.report.writers import Writer
 
 
 class PrintOptions(Struct, frozen=True):
@@ -49,28 +53,33 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
         problem = check_target(target)
         if problem is not None:
             raise GrammarError(problem)
+    # Imported here: it imports orjson.
+    from ccltui.report.writers import writer_named  # noqa: PLC0415
+
+    write = writer_named(options.format)  # before anything is read: it may not be usable
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metrics))
     verdicts = [judged(gate, measured) for gate in options.gates]
-    _print(measured, verdicts, options, selection)
-    measured.print_messages(warnings=options.format in {"table", "csv"})
+    _print(measured, verdicts, options, selection, write)
+    measured.print_messages(warnings=options.format in {"table", "csv", "openmetrics"})
     print_gates(verdicts)
     write_gate_reports(verdicts, "ccltui", junit_file=options.junit, github=options.github)
     return exit_codes.worst(measured.exit_status, *(gate_status(verdict) for verdict in verdicts))
 
 
 def _print(
-    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: ViewOptions
+    measured: Measured,
+    verdicts: Sequence[Verdict],
+    options: PrintOptions,
+    selection: ViewOptions,
+    write: Writer,
 ) -> None:
     """Write the report, except a table or csv of a trace that could not be opened."""
-    # Imported here: it imports orjson.
-    from ccltui.report.writers import WRITERS  # noqa: PLC0415
-
     if measured.problem is not None and options.format in {"table", "csv"}:
         return
     entries = [Entry(result, metric.headline) for metric, result in measured.results]
     report = Report(measured.trace, selection, entries, verdicts, detail=options.detail)
-    write_report(WRITERS[options.format](report), options.output)
+    write_report(write(report), options.output)
 
 
 def judged(gate: Gate, measured: Measured) -> Verdict:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ccltui import __version__, slow_path
+from ccltui.doctor.plug_in_checks import installed_plug_ins
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system import machine_limits
 from ccltui.parsers.system.acceleration import wanted
@@ -44,6 +45,11 @@ REQUIRED: Final[Mapping[str, str]] = {
 """Required distributions, and the module of each."""
 OPTIONAL: Final[Mapping[str, tuple[str, str, str]]] = {
     "pyarrow": ("pyarrow", "arrow", "Parquet and Arrow exports of nsys cannot be read"),
+    "prometheus-client": (
+        "prometheus_client",
+        "openmetrics",
+        "--format openmetrics is unavailable",
+    ),
     "textual-serve": ("textual_serve", "serve", "--serve is unavailable"),
 }
 """Optional distributions: module, extra of ccltui, and what is missing without it."""
@@ -366,6 +372,13 @@ def _nsys() -> list[EnvironmentFinding]:
     return [EnvironmentFinding("nsys", "ok", text, fix)]
 
 
+def _plug_ins() -> list[EnvironmentFinding]:
+    return [
+        EnvironmentFinding(f"plug-in {one.name}", "problem" if one.fix else "ok", one.text, one.fix)
+        for one in installed_plug_ins()
+    ]
+
+
 _CHECKS: Final[tuple[Callable[[], list[EnvironmentFinding]], ...]] = (
     _program,
     _python,
@@ -375,4 +388,5 @@ _CHECKS: Final[tuple[Callable[[], list[EnvironmentFinding]], ...]] = (
     _cache,
     _limits,
     _nsys,
+    _plug_ins,
 )

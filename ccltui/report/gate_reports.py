@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from xml.etree import ElementTree as Xml
 
@@ -22,9 +22,20 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> bytes:
         verdicts: outcomes of the conditions.
         suite: name of the test suite, such as "ccltui diff".
     """
-    root = Xml.Element(
+    return _document(_suite(verdicts, suite))
+
+
+def junit_suites(suites: Mapping[str, Sequence[Verdict]]) -> bytes:
+    """Return a JUnit document with a suite of conditions for each name, as `junit` writes one."""
+    root = Xml.Element("testsuites")
+    root.extend(_suite(verdicts, name) for name, verdicts in suites.items())
+    return _document(root)
+
+
+def _suite(verdicts: Sequence[Verdict], name: str) -> Xml.Element:
+    suite = Xml.Element(
         "testsuite",
-        name=safe_text(suite),
+        name=safe_text(name),
         tests=str(len(verdicts)),
         failures=str(sum(one.tripped is True for one in verdicts)),
         errors=str(sum(one.tripped is None for one in verdicts)),
@@ -32,13 +43,17 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> bytes:
     )
     for verdict in verdicts:
         case = Xml.SubElement(
-            root, "testcase", classname=safe_text(suite), name=safe_text(verdict.gate.text)
+            suite, "testcase", classname=safe_text(name), name=safe_text(verdict.gate.text)
         )
         if verdict.tripped is not False:
             kind = "failure" if verdict.tripped else "error"
             Xml.SubElement(case, kind, message=safe_text(_message(verdict)))
         elif verdict.value is not None:
             Xml.SubElement(case, "system-out").text = f"value {verdict.value!r}"
+    return suite
+
+
+def _document(root: Xml.Element) -> bytes:
     Xml.indent(root)
     return bytes(Xml.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 

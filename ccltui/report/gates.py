@@ -1,4 +1,7 @@
-"""Parse and evaluate conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, no eval."""
+"""Parse and evaluate conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, no eval.
+
+A name in a key that holds spaces or comparison signs is quoted: ``kernels."void f<int>".delta_ms``.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyTy
     }
 )
 _CONDITION = re.compile(
-    r"(?P<metric>[A-Za-z0-9_-]+)(?:\.(?P<key>[^\s<>=!]+))?\s*"
+    r"(?P<metric>[A-Za-z0-9_-]+)(?:\.(?P<key>(?:\"[^\"]*\"|[^\s<>=!])++))?\s*"
     r"(?P<operator><=|>=|==|!=|<|>)\s*"
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
@@ -87,25 +90,31 @@ def judge(gate: Gate, result: Result) -> Verdict:
     return _judged(gate, value)
 
 
-def judge_details(gate: Gate, details: Mapping[str, Any], headline: str) -> Verdict:
+def judge_details(
+    gate: Gate, details: Mapping[str, Any], headline: str, *, why_null: str = ""
+) -> Verdict:
     """Evaluate ``gate`` on nested values; its first name is a key of ``details``.
 
     Args:
         gate: the condition.
         details: values by name.
         headline: key that a condition without a key tests.
+        why_null: reason of values that are null, "" where it is unknown.
     """
     inner = _item(details, gate.metric)
     if isinstance(inner, _Absent):
         return Verdict(gate, None, None, f"there is no {gate.metric}{_hint(details, gate.metric)}")
-    return _judged(gate, _value_at(inner, gate.key or headline))
+    key = gate.key or headline
+    return _judged(gate, _value_at(inner, key), why_null, key)
 
 
-def _judged(gate: Gate, value: Any) -> Verdict:
+def _judged(gate: Gate, value: Any, why_null: str = "", name: str = "") -> Verdict:
     if isinstance(value, _Absent):
         return Verdict(gate, None, None, f"{gate.metric} has no {gate.key}{value.hint}")
     if value is None:
-        return Verdict(gate, None, None, f"{gate.key or gate.metric} is null in this trace")
+        name = name or gate.key or gate.metric
+        why = f"{name} is unknown: {why_null}" if why_null else f"{name} is null in this trace"
+        return Verdict(gate, None, None, why)
     if not isinstance(value, int | float):
         return Verdict(gate, None, None, f"{gate.key} is not a number")
     number = int(value) if isinstance(value, bool) else value
@@ -118,6 +127,12 @@ class _Absent(Struct, frozen=True):
 
 def _value_at(details: Any, path: str) -> Any:
     """Value at a path in ``details``; names that contain points are tried before they are split."""
+    if path.startswith('"'):  # a name with spaces or comparison signs, as of a C++ kernel
+        name, _, rest = path[1:].partition('"')
+        inner = _item(details, name)
+        if isinstance(inner, _Absent):
+            return _Absent(_hint(details, name))
+        return _value_at(inner, rest[1:]) if rest.startswith(".") else inner
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         inner = _item(details, ".".join(parts[:length]))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final, Protocol
 
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.plug_ins import installed as plug_ins
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import Report, document, head, result_dict
 from ccltui.report.result_rows import HEADER, Row, rows_of
@@ -59,12 +62,64 @@ def write_jsonl(report: Report) -> bytes:
     return b"".join(lines)
 
 
+def write_openmetrics(report: Report) -> bytes:
+    """OpenMetrics text, which Prometheus reads."""
+    from ccltui.report.openmetrics import openmetrics  # noqa: PLC0415  (prometheus_client)
+
+    return openmetrics(report)
+
+
 WRITERS: Final[Mapping[str, Writer]] = {
     "table": write_table,
     "json": write_json,
     "jsonl": write_jsonl,
     "csv": write_csv,
+    "openmetrics": write_openmetrics,
 }
+
+
+def writer_named(name: str) -> Writer:
+    """Return the writer of a format, built in or of another package.
+
+    Raises:
+        TraceError: The writer of this name needs a package that is absent, or is one of a package
+            that cannot be used.
+    """
+    if name == "openmetrics" and find_spec("prometheus_client") is None:
+        raise TraceError(
+            "--format openmetrics needs prometheus-client: install ccltui[openmetrics]"
+        )
+    if name in WRITERS:
+        return WRITERS[name]
+    entry = next(one for one in plug_ins.installed(plug_ins.WRITERS) if one.name == name)
+    found = plugged_writer(entry)
+    if isinstance(found, plug_ins.Skipped):
+        raise TraceError(found.text)
+    return found
+
+
+def plugged_writer(entry: plug_ins.PlugIn) -> Writer | plug_ins.Skipped:
+    """Return the writer of another package, which raises TraceError alone; or why there is none."""
+    found = plug_ins.loaded(entry)
+    if isinstance(found, plug_ins.Skipped):
+        return found
+    if entry.name in WRITERS:
+        return entry.skipped(f"the name {entry.name!r} is already taken")
+    if not callable(found):
+        return entry.skipped(f"{entry.value} is a {type(found).__name__}, not a function")
+
+    def write(report: Report) -> bytes:
+        try:
+            data = found(report)
+            if isinstance(data, bytes):
+                return data
+            raise TypeError(f"it returned a {type(data).__name__}, not bytes")
+        except (Exception, SystemExit) as error:
+            reason = plug_ins.reason_of(error)
+            problem = f"the writer plug-in {entry.name} of {entry.distribution} failed: {reason}"
+            raise TraceError(problem) from error
+
+    return write
 
 
 def _spaced(lines: list[str], blocks: list[list[Row]]) -> list[str]:

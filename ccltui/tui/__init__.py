@@ -45,6 +45,9 @@ def run(path: str, *, options: ExplorerOptions) -> int:
 
         register(ComparePane(options.against, options))
 
+    from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
+
+    register_plugged_panes()
     sys.setswitchinterval(_SWITCH_S)
     try:
         app = Explorer(path, options, _driver(options), processes.load, processes.analyst)

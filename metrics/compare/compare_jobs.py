@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
+from ccltui.metrics.compare import job_table
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.job_checks import JobChecks, job_checks
-from ccltui.metrics.compare.job_table import (
-    Collective,
-    CollectiveKey,
-    JobTable,
-    Work,
-    WorkKey,
-)
+from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.device.step_division import KINDS, Part
 
 if TYPE_CHECKING:
@@ -181,6 +176,11 @@ class JobComparison:
         if self.verdict == "not distinguishable":
             return self.too_few or "the 95 % interval of the difference holds 0"
         return ""
+
+    @property
+    def why_unmeasured(self) -> str:
+        """Reason why a side has no step time and no measured time, "" where both have one."""
+        return job_table.why_unmeasured((self.a, self.step_time.a), (self.b, self.step_time.b))
 
     @property
     def too_few(self) -> str:

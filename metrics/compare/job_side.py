@@ -28,6 +28,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.instances import instances_of
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.workload.hardware import device_names
 from ccltui.metrics.workload.job_steps import step_times
 
@@ -66,6 +67,7 @@ def job_table(view: View, name: str) -> JobTable:
 
     def attempt(section: Section, make: Callable[[], _T]) -> _T | None:
         try:
+            require_traces(view)  # a selection of nothing is the reason why there is no device work
             return make()
         except Refusal as refusal:
             missing[section] = refusal.reasons[0].message

@@ -115,6 +115,13 @@ class JobTable:
         """Number of measured steps, those that every rank has."""
         return len(self.device_ms) or len(self.marker_ms)
 
+    @property
+    def why_unmeasured(self) -> str:
+        """Reasons why neither steps nor the time of the devices are known."""
+        reasons = (self.missing.get(name) for name in ("steps", "kernels", "parts"))
+        found = dict.fromkeys(one for one in reasons if one)
+        return "; ".join(found) or "no steps in common with the other side"
+
     def without_steps(self) -> JobTable:
         """Return the table with times of all the measured time of a rank instead of a step."""
         times = self.num_rank_steps / self.num_ranks if self.num_rank_steps else 1
@@ -127,3 +134,16 @@ class JobTable:
             kinds_ms={},
             waits_ms={name: ms * times for name, ms in self.waits_ms.items()},
         )
+
+
+def why_unmeasured(*sides: tuple[JobTable, float | None]) -> str:
+    """Return why sides A and B, each with its time, have none; "" where both have one."""
+    found = [
+        (label, table.why_unmeasured)
+        for label, (table, value) in zip("AB", sides, strict=True)
+        if value is None
+    ]
+    reasons = {why for _, why in found}
+    if len(found) == 2 and len(reasons) == 1:
+        return f"A and B: {reasons.pop()}"
+    return "; ".join(f"{label}: {why}" for label, why in found)

@@ -42,11 +42,11 @@ class Instances:
         dim: index into DIMS.
         step: id of the step.
         start_ns: first start of any recorded member.
-        time_ns: shortest duration of any recorded member, since the last one to arrive does not
-            wait; with ``members`` of 1 it may include waiting.
+        time_ns: shortest duration of any recorded member, selected or not, since the last one to
+            arrive does not wait; with ``members`` of 1 it may include waiting.
         message_bytes: largest message that a member states.
         wire_bytes: bytes that all recorded members send in total, -1 where one of them is unknown.
-        members: number of recorded members.
+        members: number of recorded members that are selected.
         group_size: number of ranks of the group.
         trusted: False where members disagree on the operation, so that the match is wrong.
         source: global rank that sends a transfer.
@@ -132,7 +132,7 @@ def _matched_instances(
     keep = np.flatnonzero(inside)
     table = {
         name: _gathered(calls, rows[keep], name)
-        for name in ("start_ns", "dur_ns", "message_bytes", "wire_bytes")
+        for name in ("start_ns", "message_bytes", "wire_bytes")
     }
     present, wire = rows[keep] >= 0, table["wire_bytes"]
     is_known = row_all((wire >= 0) | ~present)
@@ -143,7 +143,7 @@ def _matched_instances(
         dim=_dims(view, calls, rows[keep]),
         step=match.step[keep],
         start_ns=_lowest(table["start_ns"], present),
-        time_ns=_lowest(table["dur_ns"], present),
+        time_ns=_transfer_times(view, match, keep),
         message_bytes=row_max(table["message_bytes"], MISSING),
         wire_bytes=np.where(is_known, row_sum(np.where(present, wire, 0)), MISSING),
         members=row_count(present),
@@ -152,6 +152,17 @@ def _matched_instances(
         source=np.full(len(keep), MISSING, np.int64),
         target=np.full(len(keep), MISSING, np.int64),
     )
+
+
+def _transfer_times(view: View, match: GroupMatch, keep: I64) -> I64:
+    """Shortest duration of any member, also of ranks that are not selected.
+
+    Those may be the last to arrive, and all selected members may wait for them.
+    """
+    calls = {one.label: one.calls for one in view.match_inputs}
+    rows = match.rows[keep]
+    durations = _gathered([calls[label] for label in match.labels], rows, "dur_ns")
+    return _lowest(durations, rows >= 0)
 
 
 def _first_is_selected(rows: I64, masks: Sequence[Bool]) -> Bool:

@@ -26,12 +26,15 @@ from ccltui.parsers.discovery.sniff import Sniffed, late_info, sniff
 from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.format import SOURCES, RankInfo, Source
+from ccltui.parsers.formats import plug_in_problems
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
 from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.text.file_heads import content_digest
 
 __all__ = ["Capture", "Discovery", "FoundFile", "discover", "parse_rank_map"]
 
+SKIPPED_PLUG_IN = "skipped_plug_in"
+"""Code of a note on a format of another package that is not used."""
 _JUST_WRITTEN_NS = 120 * 10**9
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 
@@ -90,6 +93,7 @@ def discover(
     files = [in_capture.get(file.path, file) for file in files]
     files.sort(key=lambda file: natural_key(file.path))
     notes += [*_duplicates(files), *_several(captures)]
+    notes += [Note(SKIPPED_PLUG_IN, text) for text in plug_in_problems()]
     return Discovery(str(path), tuple(files), captures, tuple(notes))
 
 

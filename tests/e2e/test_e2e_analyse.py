@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from runs_by_hand import BASELINE, COMMIT_A, document, put_run
@@ -143,3 +144,29 @@ def test_a_run_without_traces_has_its_metrics_in_every_command(tmp_path: Path) -
     assert (named.returncode, "run_throughput  tokens_per_s" in named.stdout) == (3, True)
     assert done.returncode == 0
     assert (tmp_path / "run" / "metrics.csv").is_file()
+
+
+def test_conditions_of_each_directory_are_a_suite_for_ci(
+    job: Path, one_rank: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "gates.xml"
+    absent = tmp_path / "absent"
+
+    done = run(
+        CCLTUI,
+        *("analyse", job, one_rank, absent, "--output-dir", tmp_path / "out", "--github"),
+        *("--metric", "iter_time", "--fail-if", "iter_time > 0", "--junit", report),
+    )
+
+    assert done.returncode == 1  # a directory could not be read
+    suites = list(ElementTree.parse(report).getroot())
+    assert [suite.get("name") for suite in suites] == [
+        f"ccltui analyse {path}" for path in (job, one_rank, absent)
+    ]
+    assert [[child.tag for child in case] for suite in suites for case in suite] == [
+        ["failure"],
+        ["failure"],
+        ["error"],
+    ]
+    annotations = [line for line in done.stderr.splitlines() if line.startswith("::")]
+    assert [line.partition(" ")[0] for line in annotations] == ["::error", "::error", "::warning"]

@@ -113,3 +113,40 @@ def test_two_paths_without_the_explorer_are_referred_to_diff(job: Path) -> None:
     assert (metric.returncode, absent.returncode) == (2, 1)
     assert "ccltui diff A B" in metric.stderr
     assert "absent: no such file" in absent.stderr
+
+
+def test_a_side_without_steps_states_why(job: Path) -> None:
+    parts = ("--a", "steps=10-12", "--b", "steps=90-91")
+
+    done = run(CCLTUI, "diff", job, *parts, "--fail-if", "step_time > 3")
+
+    assert done.returncode == 3
+    assert "no measured time (B: " in done.stdout.splitlines()[2]
+    assert "no step 90-91; steps here: 10-12" in done.stdout.splitlines()[2]
+    assert "change_pct is unknown: B: " in done.stderr
+    assert "no step 90-91" in done.stderr
+
+
+def test_conditions_name_the_parts_of_the_table(job: Path) -> None:
+    table = run(CCLTUI, "diff", job, "--a", "ranks=0", "--b", "ranks=1").stdout
+    (line,) = [one for one in table.splitlines() if one.startswith("idle: between steps ")]
+    condition = "parts.idle_between_steps.b_ms > -1"
+
+    done = run(CCLTUI, "diff", job, "--a", "ranks=0", "--b", "ranks=1", "--fail-if", condition)
+
+    assert done.returncode == 4
+    assert float(line.split()[4]) == pytest.approx(
+        float(done.stderr.split("(it is ")[1].split(")")[0]), abs=5e-4
+    )
+
+
+def test_sides_of_one_name_are_told_apart_by_their_folders(job: Path, tmp_path: Path) -> None:
+    copies = [tmp_path / folder / "run" for folder in ("before", "after")]
+    for one in copies:
+        one.mkdir(parents=True)
+        for file in job.iterdir():
+            (one / file.name).symlink_to(file)
+
+    done = run(CCLTUI, "diff", *copies)
+
+    assert done.stdout.splitlines()[:2] == ["A  before/run", "B  after/run"]

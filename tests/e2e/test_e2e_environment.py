@@ -49,11 +49,12 @@ def test_the_packages_are_those_of_the_project() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
-    named = {Requirement(text).name for extra in ("arrow", "serve") for text in extras[extra]}
+    of_users = {"arrow", "openmetrics", "serve"}
+    named = {Requirement(text).name for extra in of_users for text in extras[extra]}
 
     assert set(REQUIRED) == {Requirement(text).name for text in project["dependencies"]}
     assert set(OPTIONAL) == named
-    assert {extra for _, extra, _ in OPTIONAL.values()} == {"arrow", "serve"}
+    assert {extra for _, extra, _ in OPTIONAL.values()} == of_users
 
 
 def test_a_bare_python_is_told_what_is_missing(job: Path) -> None:

@@ -16,7 +16,6 @@ from ccltui.metrics import catalog, registry
 from ccltui.metrics.catalog import BUILT_IN, SEED
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import (
-    ENTRY_POINTS,
     SEED_ORDER,
     Loaded,
     UnknownMetricError,
@@ -25,6 +24,7 @@ from ccltui.metrics.registry import (
     metrics,
 )
 from ccltui.metrics.view.job_view import View
+from ccltui.parsers.plug_ins.installed import METRICS
 
 PLUGIN = Path(__file__).parent / "plugin"
 CATALOG = Path(catalog.__file__).parent
@@ -70,7 +70,7 @@ def test_a_built_in_metric_is_found_without_the_others_and_without_entry_points(
 
 
 def test_no_built_in_metric_is_an_entry_point() -> None:
-    values = [entry.value for entry in entry_points(group=ENTRY_POINTS)]
+    values = [entry.value for entry in entry_points(group=METRICS)]
 
     assert [value for value in values if value.startswith("ccltui.")] == []
 
@@ -106,7 +106,7 @@ def test_a_third_party_metric_loads_and_runs_like_ours(with_plugin: Loaded) -> N
 
 
 def test_broken_plugins_are_listed_and_not_fatal(with_plugin: Loaded) -> None:
-    broken = dict(with_plugin.broken)
+    broken = {one.name: one.text for one in with_plugin.broken}
 
     assert set(broken) == {
         "missing_module",

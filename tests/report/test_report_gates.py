@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ccltui.metrics.result import Reason, Result
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.gates import judge, parse_gate
+from ccltui.report.gates import judge, judge_details, parse_gate
 
 LAG = Result(
     metric="straggler_lag",
@@ -135,3 +135,24 @@ def test_an_unavailable_metric_cannot_pass_a_gate() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_finite_limit_can_be_written(limit: float) -> None:
     assert math.isclose(parse_gate(f"m > {limit!r}").limit, limit, rel_tol=0, abs_tol=0)
+
+
+def test_a_quoted_name_may_hold_spaces_points_and_signs() -> None:
+    gate = parse_gate('kernels."void f<int, 2>(a.b) = x".delta_ms > 1')
+    values = {"kernels": {"void f<int, 2>(a.b) = x": {"delta_ms": 3.0}, "plain": {"delta_ms": 0}}}
+
+    assert gate.key == '"void f<int, 2>(a.b) = x".delta_ms'
+    assert judge_details(gate, values, "delta_ms").tripped is True
+    absent = judge_details(parse_gate('kernels."plane".delta_ms > 1'), values, "delta_ms")
+    assert absent.tripped is None
+    assert "near names: plain" in str(absent.problem)
+
+
+def test_a_null_has_the_reason_of_the_comparison() -> None:
+    gate = parse_gate("step_time > 3")
+
+    verdict = judge_details(
+        gate, {"step_time": {"change_pct": None}}, "change_pct", why_null="B: no step 5-6"
+    )
+
+    assert verdict.problem == "change_pct is unknown: B: no step 5-6"

@@ -112,7 +112,9 @@ def _compare_jobs(options: argparse.Namespace) -> int:
 
     write_report(JOB_WRITERS[options.format](found), options.output)
     refused = found.verdict == "not comparable"
-    status = _gated(options, gate_values(found), found.why if refused else "")
+    values = gate_values(found)
+    why_null = found.why_unmeasured or found.too_few
+    status = _gated(options, values, found.why if refused else "", why_null)
     if refused and options.format != "table":
         print_message(headline(found))
     return exit_codes.worst(
@@ -122,13 +124,16 @@ def _compare_jobs(options: argparse.Namespace) -> int:
     )
 
 
-def _gated(options: argparse.Namespace, values: Mapping[str, Any], why_not: str) -> int:
+def _gated(
+    options: argparse.Namespace, values: Mapping[str, Any], why_not: str, why_null: str = ""
+) -> int:
     """Evaluate the conditions; none is decided where the sides are not comparable."""
     verdicts = []
     for gate in options.fail_if:
         first = values.get(gate.metric)
         known = isinstance(first, Mapping) and _HEADLINES[0] in first
-        verdict = judge_details(gate, values, _HEADLINES[0] if known else _HEADLINES[1])
+        headline = _HEADLINES[0] if known else _HEADLINES[1]
+        verdict = judge_details(gate, values, headline, why_null=why_null)
         if why_not and verdict.problem is None:
             verdict = type(verdict)(gate, verdict.value, None, f"not comparable: {why_not}")
         verdicts.append(verdict)

@@ -85,13 +85,15 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
     selection = args.selection_of(options)
     check_overrides(selection.overrides)
     tables, loaded = [], dict[LoadOptions, LoadedJob]()
-    for path, parts in ((options.a, options.only_a), (options.b or options.a, options.only_b)):
+    paths = (options.a, options.b or options.a)
+    sides = zip(paths, _names(*paths), (options.only_a, options.only_b), strict=True)
+    for path, name, parts in sides:
         loading = _loading(path, parts, options)
         if loading not in loaded:
             loaded[loading] = load_job(loading)
             _print_problems(loaded[loading], loading)
         view = view_of(loaded[loading], _selection(selection, parts))
-        tables.append(job_table(view, _name(path, parts)))
+        tables.append(job_table(view, _name(name, parts)))
     is_whole = all(one.complete and not one.job.failures for one in loaded.values())
     return compare_jobs(*tables), is_whole
 
@@ -106,8 +108,17 @@ def _selection(selection: ViewOptions, parts: Sequence[Selected]) -> ViewOptions
     return replace(selection, **found)
 
 
-def _name(path: str, parts: Sequence[Selected]) -> str:
-    name = Path(path).name or str(Path(path).resolve().name)
+def _names(*paths: str) -> list[str]:
+    """Return the last names of paths, with folders above them where two paths have one name."""
+    folders = [Path(path).resolve().parts for path in paths]
+    for depth in range(1, max(map(len, folders))):
+        names = ["/".join(one[-depth:]) for one in folders]
+        if len(set(names)) == len(set(folders)):
+            return names
+    return list(paths)
+
+
+def _name(name: str, parts: Sequence[Selected]) -> str:
     return printable(" ".join([name, *(one.text for one in parts)]))
 
 

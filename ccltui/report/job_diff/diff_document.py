@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from ccltui.metrics.compare.compare_jobs import (
@@ -11,8 +12,9 @@ from ccltui.metrics.compare.compare_jobs import (
     WorkChange,
 )
 from ccltui.metrics.compare.job_table import JobTable
-from ccltui.report.overview_text import part_name
+from ccltui.report.job_diff.diff_sections import shown_part
 
+_NAME: Final = re.compile(r"[\s:]+")
 SCHEMA_VERSION: Final = 1
 BASIS: Final = {
     "delta": "B minus A",
@@ -92,10 +94,13 @@ def document(found: JobComparison) -> dict[str, Any]:
 
 
 def gate_values(found: JobComparison) -> dict[str, Any]:
-    """Return the values that conditions test, by name."""
+    """Return the values that conditions test, by name.
+
+    Parts have their names in the tables, with _ between the words.
+    """
     kinds = {row.name: time_record(row) for row in found.kinds}
     parts = {
-        part_name({"kind": row.part[0], "part": row.part[1]}): {
+        _NAME.sub("_", shown_part(row.part)): {
             "a_ms": row.a,
             "b_ms": row.b,
             "delta_ms": row.delta,

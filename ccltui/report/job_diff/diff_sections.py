@@ -38,7 +38,7 @@ def headline(found: JobComparison) -> str:
     row = found.step_time
     text = f"{found.verdict}: {row.name}"
     if row.delta is None:
-        return f"{found.verdict}: the {row.name} of a side is unknown" + _because(found)
+        return f"{found.verdict}: no {row.name} ({found.why_unmeasured})" + _because(found)
     text += f" {row.a:.4g} → {row.b:.4g} ms, {_signed(row.delta)} ms"
     text += "" if row.delta_pct is None else f" ({row.delta_pct:+.2f} %)"
     if row.half_width is not None:
@@ -97,7 +97,8 @@ def _times(found: JobComparison) -> Section:
 def _waterfall(found: JobComparison) -> Section:
     whole = found.step_time
     rows = [
-        (_part(row.part), _ms(row.a), _ms(row.b), _signed(row.delta)) for row in found.waterfall
+        (shown_part(row.part), _ms(row.a), _ms(row.b), _signed(row.delta))
+        for row in found.waterfall
     ]
     if rows and whole.a is not None and whole.b is not None and whole.delta is not None:
         rows.append((f"= {whole.name}", _ms(whole.a), _ms(whole.b), _signed(whole.delta)))
@@ -211,7 +212,8 @@ def _bytes(value: float) -> str:
     return bytes_text(value) if value else ""
 
 
-def _part(part: tuple[str, str]) -> str:
+def shown_part(part: tuple[str, str]) -> str:
+    """Return a part of a step in words."""
     if part == REMAINDER:
         return "idle: between steps"
     return part_name({"kind": part[0], "part": part[1]})

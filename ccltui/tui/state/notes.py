@@ -11,6 +11,7 @@ from ccltui.draw.palette import Ink
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.names import listed
 from ccltui.parsers.note_groups import note_groups
+from ccltui.tui.state.plugged_problems import plugged_problems
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def notes(scene: Scene) -> list[NoteRow]:
         text = f"x workload card: {job.card_problem}"
         found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
     found += [_of_reader("", note.code, note.message) for note in job.notes]
+    found += [NoteRow(f"! {text}", Ink.WARNING) for text in plugged_problems()]
     if slower := slow_path.summary():
         found.append(
             NoteRow(f"! {slower}", Ink.WARNING, f"For the faster one {slow_path.remedy()}")

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from ccltui.parsers import formats
 from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
-from ccltui.parsers.errors import internal_error
+from ccltui.parsers.errors import TraceError, internal_error
 from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
 from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
@@ -64,6 +64,8 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
         return Sniffed("unknown", "cannot be read: not enough memory")
+    except TraceError as error:  # a function of a format of another package
+        return Sniffed("unknown", printable(str(error)))
     except Exception as error:  # one file must not hide the others
         return Sniffed("unknown", printable(internal_error(error)))
 
@@ -111,7 +113,7 @@ def _first_match(
     sample: FileSample, least: Priority, below: Priority | None
 ) -> tuple[Format, Match] | None:
     """Try the rules from priority ``least`` up to ``below`` (None: all further ones)."""
-    rules = [(rule, one) for one in formats.FORMATS for rule in one.sniff]
+    rules = [(rule, one) for one in formats.all_formats() for rule in one.sniff]
     rules = [item for item in rules if item[0].priority >= least]
     if below is not None:
         rules = [item for item in rules if item[0].priority < below]
