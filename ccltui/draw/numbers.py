@@ -80,3 +80,8 @@ def quantity(value: float | None) -> str:
     if size >= 10:
         return f"{value:.2f}"
     return f"{value:.3f}" if size >= 0.001 or size == 0 else f"{value:.3g}"
+
+
+def signed_quantity(value: float) -> str:
+    """Format a difference of metrics: ``+20.29``; zero has no sign."""
+    return quantity(value) if value <= 0 else f"+{quantity(value)}"

@@ -19,6 +19,12 @@ from ccltui.metrics.compare.job_table import (
     Work,
     WorkKey,
 )
+from ccltui.metrics.compare.metric_changes import (
+    DimensionRow,
+    MetricChange,
+    dimension_rows,
+    metric_changes,
+)
 from ccltui.metrics.device.step_division import KINDS, Part
 
 if TYPE_CHECKING:
@@ -141,6 +147,8 @@ class JobComparison:
         stragglers: exposed waiting by the rank that causes it, the largest difference first.
         count: steps of A and of B.
         blocks: blocks of steps that are nearly independent.
+        metrics: metrics of both sides, where they were asked for.
+        by_dimension: the table of `parallelism` of both sides, where it was asked for.
     """
 
     a: JobTable
@@ -158,6 +166,8 @@ class JobComparison:
     stragglers: tuple[TimeChange, ...]
     count: tuple[int, int]
     blocks: tuple[int, int]
+    metrics: tuple[MetricChange, ...] = ()
+    by_dimension: tuple[DimensionRow, ...] = ()
 
     @property
     def verdict(self) -> Verdict | Literal["unknown"]:
@@ -232,6 +242,10 @@ def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
         stragglers=_stragglers(a, b),
         count=(len(steps[0]), len(steps[1])),
         blocks=(len(steps[0]) // block[0], len(steps[1]) // block[1]),
+        metrics=metric_changes(a.metrics, b.metrics),
+        by_dimension=dimension_rows(
+            a.metrics, b.metrics, (a.num_steps, b.num_steps) if by_step else (1, 1)
+        ),
     )
 
 

@@ -70,6 +70,7 @@ def sections(found: JobComparison) -> list[Section]:
         _collectives(found),
         _work(found, found.kernels, "kernel"),
         _work(found, found.operators, "operator"),
+        _metrics(found),
     ]
     return [section for section in made if section.rows]
 
@@ -165,6 +166,28 @@ def _work(found: JobComparison, works: Sequence[WorkChange], what: str) -> Secti
         f"{basis}; max/mean: the longest rank over the mean of ranks. {_more(len(works))}".strip()
     )
     return Section(f"{what}s", header, rows, (*_align(0, 4), *_align(3, 4)), note)
+
+
+def _metrics(found: JobComparison) -> Section:
+    rows = [
+        (
+            row.name,
+            _quantity(row.a),
+            _quantity(row.b),
+            "" if row.delta is None else f"{row.delta:+.4g}",
+            row.unit,
+            "" if row.half_width is None else f"{row.half_width:.3g}",
+            row.direction,
+        )
+        for row in found.metrics
+    ]
+    header = ("metric", "A", "B", "B - A", "unit", "± 95 %", "change")
+    align = (*_align(1, 3), *_align(1, 1))
+    return Section("metrics", header, rows, align)
+
+
+def _quantity(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _change_first(row: TimeChange) -> tuple[str, str, str, str]:

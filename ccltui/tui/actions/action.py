@@ -45,6 +45,7 @@ class Effect(Enum):
     PROMPT_RETURN = auto()
     PROMPT_KERNELS = auto()
     PROMPT_VERSUS = auto()
+    PROMPT_COLUMNS = auto()
     STEP_HERE = auto()
     COPY_ROWS = auto()
     VIEW_BACK = auto()

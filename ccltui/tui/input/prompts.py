@@ -16,6 +16,7 @@ from ccltui.tui.input.goto import TITLE, goto
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.figures import metric_columns
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
 from ccltui.tui.state.pane import pane_in_view
@@ -189,6 +190,11 @@ VERSUS = Question(
     compare_ranks.parse_versus,
     options=compare_ranks.suggestions,
 )
+COLUMNS = Question(
+    "column to hide (-) or list again (+)   empty: all",
+    metric_columns.toggled,
+    options=metric_columns.matching,
+)
 EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 
 OF = {
@@ -204,5 +210,6 @@ OF = {
     Effect.PROMPT_RETURN: RETURN,
     Effect.PROMPT_KERNELS: KERNELS,
     Effect.PROMPT_VERSUS: VERSUS,
+    Effect.PROMPT_COLUMNS: COLUMNS,
 }
 """The question of every prompt."""

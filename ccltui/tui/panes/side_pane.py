@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import fit
 from ccltui.tui.state.answers import FileQuery, Query
 from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -27,6 +30,8 @@ class SidePane(Pane, Generic[R]):
     opens_without_traces = True
     kind: type[FileQuery[Sequence[R]]]
     """The query that returns the rows."""
+    sort_keys: Mapping[str, Callable[[R], Value]] = {}
+    """What rows are sorted by, by the title of the column; {} where they cannot be sorted."""
     definition: str
     """Explanation of the numbers, shown as the first line about the cursor."""
 
@@ -41,9 +46,75 @@ class SidePane(Pane, Generic[R]):
         """Yield the query for the rows, once the directory is known."""
         return () if scene.session.job is None else (self.query(scene),)
 
-    def rows(self, scene: Scene) -> Sequence[R] | None:
-        """Return the rows, None while they are being read."""
+    def found_rows(self, scene: Scene) -> Sequence[R] | None:
+        """Return all rows in the order in which they are found, None while they are being read."""
         return scene.answers.latest(self.kind)
+
+    def rows(self, scene: Scene) -> Sequence[R] | None:
+        """Return the rows that match the filter, in order, None while they are being read."""
+        found, own = self.found_rows(scene), self.own.of(scene.state)
+        if found is None:
+            return None
+        if own.pattern:
+            found = self.matching(found, own.pattern)
+        key = self.sort_keys.get(own.sorting.column)
+        if key is None:
+            return found[::-1] if own.sorting.reverse else found
+        return [found[place] for place in own.sorting.order([key(row) for row in found])]
+
+    def text_of(self, row: R) -> str:
+        """Return the text of a row that a filter is matched with."""
+        raise NotImplementedError
+
+    def matching(self, rows: Sequence[R], pattern: str) -> Sequence[R]:
+        """Return the rows whose text matches a regular expression, case ignored."""
+        matches = re.compile(pattern, re.IGNORECASE).search
+        return [row for row in rows if matches(self.text_of(row))]
+
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the rows that are listed."""
+        return self.own.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List the rows whose text matches."""
+        own = replace(self.own.of(scene.state), pattern=pattern, row=0)
+        return self.own.put(scene.state, own)
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason: nothing is read yet, or the filter leaves nothing."""
+        pattern = self.row_pattern(scene)
+        if pattern:
+            return f"no row matches /{pattern}/: / changes the filter"
+        return super().why_no_rows(scene)
+
+    @property
+    def is_sorted(self) -> bool:  # type: ignore[override]
+        """Whether rows can be sorted by each of the pane's columns."""
+        return bool(self.sort_keys)
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the titles of the columns; "" is the order in which rows are found."""
+        return ("", *self.sort_keys)
+
+    def sorting(self, scene: Scene) -> Sorting:
+        """Return the order of the rows."""
+        return self.own.of(scene.state).sorting
+
+    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
+        """Sort the rows; the cursor moves to the first."""
+        return self.own.put(scene.state, replace(self.own.of(scene.state), sorting=sorting, row=0))
+
+    def listing_text(self, scene: Scene) -> str:
+        """Return filter and order for the legend, "" where all rows are as they were found."""
+        own, found = self.own.of(scene.state), self.found_rows(scene) or ()
+        parts = []
+        if own.pattern:
+            shown = len(self.rows(scene) or ())
+            parts.append(f"/{fit(own.pattern, 12).rstrip()}/ {shown} of {len(found)}")
+        parts += [own.sorting.text] if own.sorting.text else []
+        return "".join(f"{part}  " for part in parts)
 
     def count(self, scene: Scene) -> int:
         """Return the number of rows that are read."""
@@ -96,3 +167,29 @@ def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> N
         planes.listed[y] = first + y
     for y, text in enumerate(below, height - len(below)):
         planes.put(y, 1, text, Ink.DIM)
+
+
+def with_headings(
+    rows: Sequence[R],
+    pattern: str,
+    text_of: Callable[[R], str],
+    is_heading: Callable[[R], bool],
+) -> list[R]:
+    """Return the lines of a page that match a pattern, below the headings that they belong to.
+
+    Args:
+        rows: the lines of the page.
+        pattern: a regular expression, case ignored.
+        text_of: text of a line.
+        is_heading: whether a line is the heading of those after it.
+    """
+    matches = re.compile(pattern, re.IGNORECASE).search
+    found: list[R] = []
+    heading: R | None = None
+    for row in rows:
+        if is_heading(row):
+            heading = row
+        elif matches(text_of(row)):
+            found += [row] if heading is None else [heading, row]
+            heading = None
+    return found

@@ -13,6 +13,7 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
+    from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.communicator import Communicator
 
 
@@ -30,6 +31,7 @@ class Scene:
     marks: Mapping[str, ViewState] = field(default_factory=dict)
     said: str = ""  # message of the last action, a sentence
     bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
+    other: OtherPath | None = None  # the second path, with which the open one is compared
 
     @property
     def num_worst(self) -> int:

@@ -10,10 +10,12 @@ from ccltui.metrics.attribution.step_culprits import StepCulprits
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
+from ccltui.tui.moves.lists import row_sorting
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
+from ccltui.tui.state.own.step_listing import STEPS_STATE
 from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
 from ccltui.tui.state.queries.wanted_queries import answered
 from ccltui.tui.state.scene import Scene
@@ -41,7 +43,7 @@ def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
 
     assert slowest.startswith("▶2 ")  # 15 ms of lateness are planted in it
     assert slowest.split()[3] == "r5"  # who keeps the others waiting, not the slowest victim
-    in_order = text(found.with_state(step_rows.other_order(found)))
+    in_order = text(found.with_state(row_sorting.sort(1)(found)))
     assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
 
 
@@ -51,7 +53,7 @@ def test_moving_takes_the_shared_cursor_along() -> None:
     parts = step_parts(View(full_job(Plan())))
     row = int(parts.slowest_first[1])
 
-    assert step_rows.STEPS_STATE.of(moved.state).step == parts.steps[row]
+    assert STEPS_STATE.of(moved.state).step == parts.steps[row]
     assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
     assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
     assert row_moves.current(moved) == 1
