@@ -6,12 +6,8 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from ccltui.metrics.compare.compare_jobs import (
-    CollectiveChange,
-    JobComparison,
-    TimeChange,
-    WorkChange,
-)
+from ccltui.metrics.compare.compare_jobs import JobComparison
+from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, WorkChange
 from ccltui.metrics.compare.job_table import JobTable
 from ccltui.metrics.compare.metric_changes import MetricChange
 from ccltui.report.overview_text import part_name

@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, TimeChange, WorkChange
+from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison
+from ccltui.metrics.compare.job_changes import TimeChange, WorkChange
 from ccltui.report.overview_text import part_name
 from ccltui.report.text_layout import Align, bytes_text
 
