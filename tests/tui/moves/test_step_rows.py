@@ -15,9 +15,10 @@ from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.own.step_listing import STEPS_STATE
+from ccltui.tui.state.own.sorting import Sorting
+from ccltui.tui.state.own.step_listing import PARTS, STEPS_STATE
 from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
-from ccltui.tui.state.queries.wanted_queries import answered
+from ccltui.tui.state.queries.wanted_queries import answered, parts_of_steps
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 
@@ -120,3 +121,33 @@ def test_older_steps_are_shown_until_newer_are_there() -> None:
     stale = Answered(StepsQuery(3), None)
     assert answered(newer, stale).answers == newer.answers
     assert Findings().steps == ()
+
+
+def test_steps_are_filtered_by_number_and_by_who_keeps_the_others_waiting() -> None:
+    found = opened()
+
+    assert _numbers(found, "^4") == [4]
+    assert 2 in _numbers(found, "r5")  # its lateness is planted in step 2
+    assert _numbers(found, "no such") == []
+    nothing = found.with_state(PANE.with_row_pattern(found, "no such"))
+    assert row_moves.count(nothing) == 0
+    assert step_rows.why_none(nothing) == "no step matches /no such/: / changes the filter"
+
+
+def _numbers(found: Scene, pattern: str) -> list[int]:
+    parts = parts_of_steps(found)
+    assert parts is not None
+    filtered = found.with_state(PANE.with_row_pattern(found, pattern))
+    return [parts.steps[row] for row in step_rows.order(filtered)]
+
+
+def test_steps_are_sorted_by_each_part_of_their_time() -> None:
+    found = opened()
+    parts = parts_of_steps(found)
+    assert parts is not None
+    for place, column in enumerate(PARTS):
+        sorted_by = found.with_state(PANE.with_sorting(found, Sorting(column)))
+        rows = step_rows.order(sorted_by)
+        spent = [parts.mean_ns(row)[place] for row in rows]
+        assert spent == sorted(spent, reverse=True)
+        assert sorted(rows) == list(range(len(parts)))
