@@ -101,11 +101,16 @@ def document(verdict: str, why: str) -> bytes:
     )
 
 
-@pytest.mark.parametrize("verdict", ["not comparable", "unknown"])
-def test_jobs_that_are_not_comparable_have_a_standing_and_no_verdict(verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "doubt"),
+    [("not comparable", "not comparable"), ("unknown", "comparability unknown")],
+)
+def test_jobs_that_are_not_comparable_have_a_standing_and_no_verdict(
+    verdict: str, doubt: str
+) -> None:
     found = parsed(document(verdict, "model is a in A and b in B"), b"")
 
-    assert found.standing == f"{verdict}: model is a in A and b in B"
+    assert found.standing == f"{doubt}: model is a in A and b in B"
     assert found.document is not None
     assert found.document.step_time.verdict == "shorter"  # of the time, not of the job
 

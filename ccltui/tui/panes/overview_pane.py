@@ -169,6 +169,7 @@ def _chosen(scene: Scene) -> Metric | None:
 
 
 def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
+    from ccltui.tui.state.against.compared import compared
     from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
 
     result = scene.findings.results.get(metric.name)
@@ -177,6 +178,10 @@ def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
     if len(text) > 1 or result is None:
         return above, [(f" {line}", Ink.TEXT) for line in text[1:]]
     parts = [f"{key}: {value}" for key, value in result.basis.items()]
+    sides = compared(scene)
+    row = None if sides is None else sides.metrics.get(metric.name)
+    if row is not None and row.why:
+        parts = [row.why, *parts]
     columns = rank_columns(result, tuple(scene.findings.lanes))
     if leading(columns, metric.headline) is None and fallback(columns) is not None:
         parts = [f"(by rank): {fallback(columns)}", *parts]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.scene import Scene
 
 STILL: Final = "B is still being compared"
+_DOUBTS: Final = {"not comparable": "not comparable", "unknown": "comparability unknown"}
 
 
 class TimeOf(Struct, frozen=True):
@@ -135,9 +136,8 @@ class Compared:
         found = self.document
         if found is None:
             return self.problem
-        if found.verdict in ("not comparable", "unknown"):
-            return f"{found.verdict}: {found.why}" if found.why else found.verdict
-        return ""
+        doubt = _DOUBTS.get(found.verdict, "")
+        return f"{doubt}: {found.why}" if doubt and found.why else doubt
 
 
 @dataclass(frozen=True, slots=True)
