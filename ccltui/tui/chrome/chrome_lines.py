@@ -61,7 +61,7 @@ def header(scene: Scene, width: int) -> Line:
 def _ranks(count: int, world_size: int | None) -> str:
     if world_size is not None and world_size > count:
         return f"{count} of {world_size} ranks"
-    return "1 rank" if count == 1 else f"{count} ranks"
+    return numbers.counted(count, "rank")
 
 
 def _loaded(session: Session) -> str:

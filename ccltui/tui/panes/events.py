@@ -65,9 +65,9 @@ class EventsPane(Pane):
         rank = scene.state.selection.rank
         if events is None or rank is None:
             return []
-        count = numbers.count(len(events))
+        count = _counted(len(events), listing.listed)
         filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
-        of = f"{count} {listing.listed.value}{filtered}"
+        of = f"{count}{filtered}"
         turned = ", reversed" if listing.reverse else ""
         return [(f"{rank_name(rank)}  {of}  by {listing.sort.value}{turned} ", Ink.TAB)]
 
@@ -226,9 +226,16 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
+def _counted(number: int, listed: Listed) -> str:
+    """Return a number of rows; device work has no plural."""
+    if listed is Listed.COLLECTIVES:
+        return numbers.counted(number, "collective")
+    return f"{numbers.count(number)} {listed.value}"
+
+
 def _nothing(events: EventTable) -> str:
     listing = events.listing
-    of = f"of {numbers.count(events.total)} rows of {listing.listed.value}"
+    of = f"of {numbers.counted(events.total, 'row')} of {listing.listed.value}"
     if listing.pattern:
         return f"No name matches {listing.pattern!r} (0 {of}): F changes it."
     return f"No {listing.listed.value} of this rank in the window."

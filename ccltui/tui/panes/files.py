@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
@@ -54,7 +55,7 @@ class FilesPane(Pane):
             return []
         files, captures = len(job.discovery.files), len(job.discovery.captures)
         pattern = FILES_STATE.of(scene.state).pattern
-        found = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+        found = f"{counted(files, 'file')}  {counted(captures, 'capture')} "
         counts = f"/{pattern}/ {len(_rows(scene))} of {found}" if pattern else found
         order = self.sorting(scene).text
         return [(f"{counts} {order} " if order else counts, Ink.TAB)]

@@ -83,13 +83,12 @@ class KernelsPane(Pane):
         if found is None:
             return []
         shown = len(kernel_rows.order(scene))
-        one = found.num_rows == 1 and not own.pattern
-        kind = own.by.value if one else _PLURALS.get(own.by, f"{own.by.value}s")
+        all_rows = numbers.counted(found.num_rows, own.by.value, _PLURALS.get(own.by, ""))
         of = f"{numbers.count(shown)} of " if shown != found.num_rows else ""
         filtered = f" /{fit(own.pattern, 12).rstrip()}/" if own.pattern else ""
         least = ", least first" if own.reverse else ""
         order = "" if narrow else f"  by {own.sort.value}{least}"
-        text = f"{of}{numbers.count(found.num_rows)} {kind}{filtered}{order} "
+        text = f"{of}{all_rows}{filtered}{order} "
         return [(text, Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:

@@ -256,7 +256,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     left = len(order) - first - room
     y = 1 + room
     if left > 0:
-        planes.put(y, 1, f"… {left} more step{'s' * (left != 1)}", Ink.DIM)
+        planes.put(y, 1, f"… {numbers.counted(left, 'more step')}", Ink.DIM)
     for text in of_b:
         y += 1
         planes.put(y, 1, text, Ink.TEXT)
