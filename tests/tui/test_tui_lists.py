@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,20 @@ from explorers import Start, listed, pane_text
 from fakes import scene
 from runs_by_hand import pair, put_run
 
+from ccltui.draw.planes import Planes
 from ccltui.tui import panes
 from ccltui.tui.actions.action_list import active
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.files import FILES
+from ccltui.tui.panes.pages.text_page import TextPage
+from ccltui.tui.panes.pages.text_tables import tables_of, value_of
 from ccltui.tui.panes.runs import RUNS
-from ccltui.tui.panes.side_pane import with_headings
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane
-
-TEXTS = {pane_names.REPORTS}
-"""Pages of several tables: their lines are filtered, but have no common columns to sort by."""
+from ccltui.tui.state.scene import Scene
 
 
 @pytest.mark.parametrize("pane", [one for one in panes.PANES if not one.is_chart])
@@ -30,9 +31,8 @@ def test_every_list_is_filtered_and_sorted(pane: Pane) -> None:
     keys = {key: action.id for action in active(pane.name) for key in action.keys}
 
     assert keys["/"] in ("filter.rows", "find.search")
-    if pane.name not in TEXTS:
-        assert keys["o"].endswith(".sort")
-        assert keys["O"].endswith(".reverse")
+    assert keys["o"].endswith(".sort")
+    assert keys["O"].endswith(".reverse")
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,72 @@ async def test_files_are_sorted_by_size_as_a_number(start: Start, runs: Path) ->
         assert FILES.sorting(app.scene).reverse
 
 
-def test_lines_of_a_page_are_found_below_their_headings() -> None:
-    lines = ["H1", " a", " b", "H2", " c", "H3", " b2"]
+PAGE = """\
+Kernels: a.txt
+Time (%)  Total (us)  Size     Name
+    70.0     1,200.5  1 KiB    gemm  with blanks
+    20.0       300.0  2 MiB    copy
+    10.0         -    512 B    add
 
-    found = with_headings(lines, "b", str, lambda line: line.startswith("H"))
+Ranges: a.txt
+no table here
+Total (us)  Range
+      5.0   forward
+      9.0   backward
+"""
 
-    assert found == ["H1", " b", "H3", " b2"]
+
+@dataclass(frozen=True)
+class _Line:
+    text: str
+
+
+class _Page(TextPage[_Line]):
+    name = "page"
+    definition = ""
+
+    def found_rows(self, scene: Scene) -> list[_Line]:
+        return [_Line(text) for text in PAGE.splitlines()]
+
+    def is_heading(self, row: _Line) -> bool:
+        return row.text.endswith("a.txt")
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        raise NotImplementedError
+
+
+def shown(page: _Page, found: Scene) -> list[str]:
+    return [line.text.split()[-1] for line in page.rows(found) or () if line.text.strip()]
+
+
+def test_tables_of_a_page_are_found_with_their_cells() -> None:
+    kernels, ranges = tables_of(PAGE.splitlines())
+
+    assert kernels.titles == ("Time (%)", "Total (us)", "Size", "Name")
+    assert [value_of(row[2]) for row in kernels.cells] == [1024.0, 2.0 * 2**20, 512.0]
+    assert [value_of(row[1]) for row in kernels.cells] == [1200.5, 300.0, None]
+    assert [row[0] for row in ranges.cells] == ["5.0", "9.0"]
+    assert tables_of(["1  2", "3  4"]) == []  # numbers are no titles
+
+
+def test_every_table_with_the_column_is_sorted_and_the_others_stay() -> None:
+    page, found = _Page(), scene()
+    assert page.sort_columns(found) == ("", "Time (%)", "Total (us)", "Size", "Name", "Range")
+
+    by_size = found.with_state(page.with_sorting(found, Sorting("Size")))
+    assert shown(page, by_size)[2:5] == ["copy", "blanks", "add"]
+    assert shown(page, by_size)[-2:] == ["forward", "backward"]
+    by_total = found.with_state(page.with_sorting(found, Sorting("Total (us)")))
+    assert shown(page, by_total)[2:5] == ["blanks", "copy", "add"]
+    assert shown(page, by_total)[-2:] == ["backward", "forward"]
+
+
+def test_lines_of_a_page_are_found_below_their_headings_and_titles() -> None:
+    page, found = _Page(), scene()
+    filtered = found.with_state(page.with_row_pattern(found, "copy|backward"))
+
+    assert shown(page, filtered) == ["a.txt", "Name", "copy", "a.txt", "Range", "backward"]
+    assert shown(page, found.with_state(page.with_row_pattern(found, "zzz"))) == []
 
 
 def test_a_filter_is_kept_in_the_state_of_its_pane() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.other_path import OtherPath
-from ccltui.tui.panes.side_pane import SidePane, paint_lines, with_headings
+from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
 from ccltui.tui.state.against.diff_process import run_diff
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene
@@ -58,7 +58,7 @@ def compared_lines(printed: str) -> tuple[ComparedLine, ...]:
     )
 
 
-class ComparePane(SidePane[ComparedLine]):
+class ComparePane(TextPage[ComparedLine]):
     """Differences between the open job (A) and another path (B)."""
 
     name = NAME
@@ -88,13 +88,9 @@ class ComparePane(SidePane[ComparedLine]):
             (*self._other.words(scene.session.path, scene.session.filter), *self._other.cache)
         )
 
-    def text_of(self, row: ComparedLine) -> str:
-        """Return the line."""
-        return row.text
-
-    def matching(self, rows: Sequence[ComparedLine], pattern: str) -> Sequence[ComparedLine]:
-        """Return the lines that match, below the headings of their tables."""
-        return with_headings(rows, pattern, lambda row: row.text, lambda row: row.is_heading)
+    def is_heading(self, row: ComparedLine) -> bool:
+        """Return whether the line is a verdict or the titles of a table."""
+        return row.is_heading
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw a page of lines."""

@@ -11,7 +11,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.panes.pages.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import CLUSTER as NAME
 from ccltui.tui.state.own.sorting import Sorting, Value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
-from ccltui.tui.panes.side_pane import SidePane, paint_lines, with_headings
+from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
@@ -40,7 +40,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
         return made_in_process(partial(nsys_overview, self.path), cancelled)
 
 
-class ReportsPane(SidePane["OverviewLine"]):
+class ReportsPane(TextPage["OverviewLine"]):
     """Studies of all-to-all and the tables of every nsys text report."""
 
     name = NAME
@@ -67,13 +67,9 @@ class ReportsPane(SidePane["OverviewLine"]):
         """Draw a page of lines with the selected one, repeated in full below where it is cut."""
         return _paint(scene, height, width)
 
-    def text_of(self, row: OverviewLine) -> str:
-        """Return the line."""
-        return row.text
-
-    def matching(self, rows: Sequence[OverviewLine], pattern: str) -> Sequence[OverviewLine]:
-        """Return the lines that match, below the headings of their tables."""
-        return with_headings(rows, pattern, lambda row: row.text, lambda row: row.role == "heading")
+    def is_heading(self, row: OverviewLine) -> bool:
+        """Return whether the line names a table or a study."""
+        return row.role == "heading"
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the filter, and the place of the cursor."""

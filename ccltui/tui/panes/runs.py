@@ -12,7 +12,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.panes.pages.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import RUNS as NAME
 from ccltui.tui.state.own.sorting import Sorting, Value

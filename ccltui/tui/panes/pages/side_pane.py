@@ -18,7 +18,7 @@ from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
-    from ccltui.draw.planes import Planes
+    pass
 
 R = TypeVar("R")
 
@@ -56,7 +56,8 @@ class SidePane(Pane, Generic[R]):
         if found is None:
             return None
         if own.pattern:
-            found = self.matching(found, own.pattern)
+            matches = re.compile(own.pattern, re.IGNORECASE).search
+            found = [row for row in found if matches(self.text_of(row))]
         key = self.sort_keys.get(own.sorting.column)
         if key is None:
             return found[::-1] if own.sorting.reverse else found
@@ -65,11 +66,6 @@ class SidePane(Pane, Generic[R]):
     def text_of(self, row: R) -> str:
         """Return the text of a row that a filter is matched with."""
         raise NotImplementedError
-
-    def matching(self, rows: Sequence[R], pattern: str) -> Sequence[R]:
-        """Return the rows whose text matches a regular expression, case ignored."""
-        matches = re.compile(pattern, re.IGNORECASE).search
-        return [row for row in rows if matches(self.text_of(row))]
 
     is_filtered = True
 
@@ -141,55 +137,3 @@ class SidePane(Pane, Generic[R]):
         from ccltui.tui.state.side_tables import records_of
 
         return records_of(self.rows(scene) or ())
-
-
-def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> None:
-    """Draw a page of texts with the selected one, repeated in full below where it is cut.
-
-    Args:
-        planes: the cells of the whole pane.
-        lines: at least one text, each with its ink.
-        row: the selected line.
-    """
-    from ccltui.draw.text import wrap
-
-    height, width = planes.height, planes.width
-    at = min(row, len(lines) - 1)
-    selected = lines[at][0]
-    below = wrap(selected.strip(), width - 2, most=3, indent="  ") if len(selected) >= width else []
-    room = max(height - len(below), 1)
-    first = at // room * room
-    for y, (text, ink) in enumerate(lines[first : first + room]):
-        on = first + y == at
-        shown = text if len(text) <= width - 1 else text[: width - 2] + "…"
-        line = ("▶" if on else " ") + shown
-        planes.put(y, 0, line.ljust(width), Ink.LABEL_ON if on else ink)
-        planes.listed[y] = first + y
-    for y, text in enumerate(below, height - len(below)):
-        planes.put(y, 1, text, Ink.DIM)
-
-
-def with_headings(
-    rows: Sequence[R],
-    pattern: str,
-    text_of: Callable[[R], str],
-    is_heading: Callable[[R], bool],
-) -> list[R]:
-    """Return the lines of a page that match a pattern, below the headings that they belong to.
-
-    Args:
-        rows: the lines of the page.
-        pattern: a regular expression, case ignored.
-        text_of: text of a line.
-        is_heading: whether a line is the heading of those after it.
-    """
-    matches = re.compile(pattern, re.IGNORECASE).search
-    found: list[R] = []
-    heading: R | None = None
-    for row in rows:
-        if is_heading(row):
-            heading = row
-        elif matches(text_of(row)):
-            found += [row] if heading is None else [heading, row]
-            heading = None
-    return found
