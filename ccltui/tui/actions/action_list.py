@@ -248,8 +248,6 @@ _OTHERS: Final[tuple[Action, ...]] = (
            SEARCHED, search_steps.why_not_like_this),
     Action("find.goto", ("g",), "go to k 4705, r16, it 42, 2s", "find", Effect.PROMPT_GOTO,
            SEARCHED, no_time, hint="goto"),
-    Action("find.pick", ("@",), "choose rank, step, kernel", "find", Effect.PICK,
-           why_not=no_time, hint="list"),
     Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
            why_not=no_time, pair="find.return", pair_help="set, go to a bookmark"),
     Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",
@@ -281,6 +279,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
            why_not=reasons.nothing_to_write),
+    Action("find.pick", ("@",), "choose rank, step, kernel", "find", Effect.PICK,
+           why_not=no_time, hint="list"),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     *GENERAL,
 )  # fmt: skip
