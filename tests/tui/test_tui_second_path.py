@@ -17,6 +17,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.state.against.compared import Compared, compared, parsed
+from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, Column
 
 SHAPE: dict[str, Any] = {"tp": 2, "pp": 1, "gpus_per_node": 2, "steps": 6, "layers": 2}
 
@@ -56,26 +57,30 @@ async def test_every_pane_has_the_numbers_of_the_second_path(
             assert row.a == pytest.approx(a.metric(name).value)
             assert row.b == pytest.approx(b.metric(name).value)
         assert "B: after" in pane_text(app) or "B - A" in pane_text(app)
-        record = next(row for row in rows_of(app.scene) if row["metric"] == "iter_time")
-        assert record["B"] == pytest.approx(b.metric("iter_time").value)
+        written = next(row for row in rows_of(app.scene) if row["metric"] == "iter_time")
+        assert written["B"] == pytest.approx(b.metric("iter_time").value)
 
         await pilot.press("asterisk")
         await both(app, pilot)
         kernels = b.metric("kernels").details
         record = next(iter(rows_of(app.scene)))
-        name = record["name"]
-        other = next(row for row in kernels["kernels"] if row["name"] == name)
+        other = next(row for row in kernels["kernels"] if row["name"] == record["name"])
         assert record["B_ms"] == pytest.approx(other["total_ms"] / (5 * 4))
         assert "of a rank in a step" in "\n".join(screen_rows(app))
+        while KERNELS_STATE.of(app.scene.state).sort is not Column.DELTA:
+            await pilot.press("o")
+        sizes = [abs(float(row["B - A_ms"] or 0)) for row in rows_of(app.scene)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] > 0
 
         await pilot.press("percent_sign")
         await both(app, pilot)
-        row = next(row for row in rows_of(app.scene) if row["dim"] == "tp" and not row["group"])
+        tp = next(row for row in rows_of(app.scene) if row["dim"] == "tp" and not row["group"])
         own = next(
             row for row in b.metric("parallelism").details["dimensions"] if row["dim"] == "tp"
         )
-        assert row["B exposed_ms"] == pytest.approx(own["exposed_ms"] / 5)
-        assert row["B hidden_ratio"] == pytest.approx(own["hidden_ratio"])
+        assert tp["B exposed_ms"] == pytest.approx(own["exposed_ms"] / 5)
+        assert tp["B hidden_ratio"] == pytest.approx(own["hidden_ratio"])
 
         await pilot.press("6")
         await both(app, pilot)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.state.against.compared import TimeOf, compared
+from ccltui.tui.state.against.compared import Compared, TimeOf, compared
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.queries.query_kinds import PivotQuery
 from ccltui.tui.state.scene import Scene
@@ -41,22 +42,23 @@ def order(scene: Scene) -> tuple[int, ...]:
     found, own = columns(scene), KERNELS_STATE.of(scene.state)
     if found is None:
         return ()
-    if own.sort in (Column.OF_B, Column.DELTA):
-        return _order_of_b(scene, found)
+    sides = compared(scene)
+    if own.sort in (Column.OF_B, Column.DELTA) and sides is not None:
+        return _order_of_b(found, sides, own.sort, own.pattern, reverse=own.reverse)
     return _order(found, own.sort, own.pattern, reverse=own.reverse)
 
 
-def _order_of_b(scene: Scene, found: PivotColumns) -> tuple[int, ...]:
+@lru_cache(maxsize=4)
+def _order_of_b(
+    found: PivotColumns, sides: Compared, sort: Column, pattern: str, *, reverse: bool
+) -> tuple[int, ...]:
     """Return the rows by the time in B, or by the size of the difference; unknown ones last."""
-    own = KERNELS_STATE.of(scene.state)
-    rows = _order(found, Column.TOTAL, own.pattern, reverse=False)
-    sizes = {row: _of_b(of_b(scene, found, row), own.sort) for row in rows}
-    known = [row for row in rows if sizes[row] is not None]
-    known.sort(key=lambda row: sizes[row] or 0.0, reverse=not own.reverse)
-    return (*known, *(row for row in rows if sizes[row] is None))
+    rows = _order(found, Column.TOTAL, pattern, reverse=False)
+    sizes = [_size(_aligned(sides, found, row), sort) for row in rows]
+    return tuple(rows[place] for place in Sorting(reverse=reverse).order(sizes))
 
 
-def _of_b(work: TimeOf | None, sort: Column) -> float | None:
+def _size(work: TimeOf | None, sort: Column) -> float | None:
     if work is None or work.delta_ms is None:
         return None
     return abs(work.delta_ms) if sort is Column.DELTA else work.b_ms
@@ -68,12 +70,12 @@ def of_b(scene: Scene, found: PivotColumns, row: int) -> TimeOf | None:
     None without a second path, and for rows that are neither names nor operators.
     """
     sides = compared(scene)
-    if sides is None:
-        return None
+    return None if sides is None else _aligned(sides, found, row)
+
+
+def _aligned(sides: Compared, found: PivotColumns, row: int) -> TimeOf | None:
     tables = {By.NAME.value: sides.kernels, By.OPERATOR.value: sides.operators}
-    if found.by not in tables:
-        return None
-    return tables[found.by].get(found.key[row])
+    return tables[found.by].get(found.key[row]) if found.by in tables else None
 
 
 @lru_cache(maxsize=4)

@@ -97,7 +97,7 @@ class _Document(Struct, frozen=True):
     by_dimension: tuple[DimensionOf, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Compared:
     """Numbers of both sides; ``problem`` is the reason where there are none."""
 
@@ -161,7 +161,7 @@ def parsed(printed: bytes, messages: bytes) -> Compared:
         return Compared(lines[-1] if lines else "ccltui diff printed nothing")
     try:
         return Compared(document=msgspec.json.decode(printed, type=_Document))
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return Compared("these two are no traces: & compares them")
 
 
