@@ -106,3 +106,22 @@ class Result:
             "inputs": dict(self.inputs),
             "warnings": list(self.warnings),
         }
+
+
+def values_by_step(result: Result, headline: str) -> list[float | None]:
+    """Return the headline of a metric step by step, in order; [] where it has no such values."""
+    details = result.details
+    if headline == "avg_iter_time_ms":
+        return list(details.get("iter_times_ms") or ())
+    per_step = details.get("per_step")
+    if isinstance(per_step, Mapping):
+        ordered = sorted(per_step.items(), key=lambda item: int(item[0]))
+        rows = [row for _, row in ordered if isinstance(row, Mapping)]
+    else:
+        rows = [row for row in per_step or () if isinstance(row, Mapping)]
+    found = [row.get(headline) for row in rows]
+    return found if any(_is_number(value) for value in found) else []
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

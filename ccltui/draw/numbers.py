@@ -44,6 +44,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Format a number of things: ``1 rank``, ``3 ranks``; ``plural`` where it is not noun + s."""
+    return f"{count(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def decimal_size(size_bytes: int) -> str:
     """Format a file size in powers of 1000: ``41.0 GB``."""
     value = float(size_bytes)
@@ -80,3 +85,8 @@ def quantity(value: float | None) -> str:
     if size >= 10:
         return f"{value:.2f}"
     return f"{value:.3f}" if size >= 0.001 or size == 0 else f"{value:.3g}"
+
+
+def signed_quantity(value: float) -> str:
+    """Format a difference of metrics: ``+20.29``; zero has no sign."""
+    return quantity(value) if value <= 0 else f"+{quantity(value)}"

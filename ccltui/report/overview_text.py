@@ -250,8 +250,10 @@ def lost(results: Results) -> str:
 
 def recorded(ranks: int, world_size: int | None) -> str:
     """Return how many of the ranks are recorded."""
-    of = "" if world_size is None else f" of {world_size}"
-    return f"{ranks}{of} ranks are recorded." if ranks != 1 or of else "1 rank is recorded."
+    of = "" if world_size is None else f"{ranks} of "
+    whole = ranks if world_size is None else world_size
+    noun = "rank" if whole == 1 else "ranks"
+    return f"{of}{whole} {noun} {'is' if ranks == 1 else 'are'} recorded."
 
 
 def matched(results: Results) -> str:

@@ -22,6 +22,7 @@ from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst, is_id
 from ccltui.tui.engine.loader import Load, run_load
 from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.other_path import OtherPath
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
@@ -58,7 +59,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.key_log = self._open_key_log(path, options)
         self.options = options
         session = Session(path, filter=options.view)
-        self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
+        other = None if options.against is None else OtherPath.of(options.against, options)
+        self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys, other=other)
         self._background = Background(self, load, analyst, self._post)
         self._asked: dict[type[Query[Any]], Query[Any]] = {}
 
@@ -182,7 +184,14 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         old = self.scene
         self.options = replace(self.options, capture=capture, iteration=None)
         state = ViewState(pane=pane)
-        self.scene = Scene(old.session.anew(), state, colour=old.colour, bindings=old.bindings)
+        against = self.options.against
+        self.scene = Scene(
+            old.session.anew(),
+            state,
+            colour=old.colour,
+            bindings=old.bindings,
+            other=None if against is None else OtherPath.of(against, self.options),
+        )
         self._asked.clear()
         self._background.start_loading(old.session.path, self.options)
 

@@ -32,6 +32,7 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.tui.input.command_palette import Commands
+    from ccltui.tui.input.picker import Picker
     from ccltui.tui.input.prompt_line import Prompt
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
@@ -54,7 +55,7 @@ class Display:
         self._look = (look.styles, look.table)
         self._prepared = False
         self.help: int | None = None
-        self.commands: Commands | None = None
+        self.commands: Commands | Picker | None = None
 
     def compose(self) -> ComposeResult:
         """Create the lines above and below the panes; nothing here needs numpy."""

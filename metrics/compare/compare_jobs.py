@@ -12,106 +12,30 @@ import numpy as np
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
 from ccltui.metrics.compare import job_table
 from ccltui.metrics.compare.compare_runs import Verdict
+from ccltui.metrics.compare.job_changes import (
+    CollectiveChange,
+    DimensionChange,
+    PartChange,
+    TimeChange,
+    WorkChange,
+)
 from ccltui.metrics.compare.job_checks import JobChecks, job_checks
-from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work, WorkKey
+from ccltui.metrics.compare.job_table import Collective, JobTable, Work, WorkKey
+from ccltui.metrics.compare.metric_changes import (
+    DimensionRow,
+    MetricChange,
+    dimension_rows,
+    metric_changes,
+)
 from ccltui.metrics.device.step_division import KINDS, Part
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
 
-Direction = Literal["longer", "shorter", "not distinguishable", ""]
-"""Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
-Status = Literal["added", "gone", "changed", "not distinguishable", ""]
-
 MOST_TESTED: Final = 300
 """Rows of a table of work with an interval: the longest; each further one would widen all."""
 REMAINDER: Final[Part] = ("remainder", "between_steps")
 """Step time outside of the device parts of steps: between the last work of one and the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimeChange:
-    """A time of both sides in ms, None where a side does not have it.
-
-    ``half_width`` is half of the 95 % interval of the difference, None where the spread is unknown.
-    """
-
-    name: str
-    a: float | None
-    b: float | None
-    half_width: float | None = None
-
-    @property
-    def delta(self) -> float | None:
-        """B minus A."""
-        return None if self.a is None or self.b is None else self.b - self.a
-
-    @property
-    def delta_pct(self) -> float | None:
-        """B minus A in percent of A; None where A is 0 or unknown."""
-        return None if self.delta is None or not self.a else 100 * self.delta / self.a
-
-    @property
-    def direction(self) -> Direction:
-        """Whether B is longer or shorter than A."""
-        if self.delta is None or self.half_width is None:
-            return ""
-        if abs(self.delta) <= self.half_width:
-            return "not distinguishable"
-        return "longer" if self.delta > 0 else "shorter"
-
-
-@dataclass(frozen=True, slots=True)
-class PartChange:
-    """A bar of the waterfall: time of one part of a step in ms, 0 where a side has none."""
-
-    part: Part
-    a: float
-    b: float
-
-    @property
-    def delta(self) -> float:
-        """B minus A."""
-        return self.b - self.a
-
-
-@dataclass(frozen=True, slots=True)
-class WorkChange:
-    """Device work of one key on both sides; ``time`` is in the unit of the comparison."""
-
-    key: WorkKey
-    a: Work | None
-    b: Work | None
-    time: TimeChange
-
-    @property
-    def status(self) -> Status:
-        """Whether the work is only in one side, and whether its time changed beyond the noise."""
-        if self.a is None or self.b is None:
-            return "added" if self.a is None else "gone"
-        direction = self.time.direction
-        if direction == "longer" or direction == "shorter":  # noqa: PLR1714 - narrows the type
-            return "changed"
-        return direction
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveChange:
-    """Collectives of one key on both sides: calls and transfer time in ms, of a step or in all."""
-
-    key: CollectiveKey
-    calls: tuple[float, float]
-    time: TimeChange
-
-
-@dataclass(frozen=True, slots=True)
-class DimensionChange:
-    """Exposed communication of one parallel dimension, and its calls and bytes."""
-
-    dim: str
-    exposed: TimeChange
-    calls: tuple[float, float]
-    message_bytes: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +60,8 @@ class JobComparison:
         stragglers: exposed waiting by the rank that causes it, the largest difference first.
         count: steps of A and of B.
         blocks: blocks of steps that are nearly independent.
+        metrics: metrics of both sides, where they were asked for.
+        by_dimension: the table of `parallelism` of both sides, where it was asked for.
     """
 
     a: JobTable
@@ -153,6 +79,8 @@ class JobComparison:
     stragglers: tuple[TimeChange, ...]
     count: tuple[int, int]
     blocks: tuple[int, int]
+    metrics: tuple[MetricChange, ...] = ()
+    by_dimension: tuple[DimensionRow, ...] = ()
 
     @property
     def verdict(self) -> Verdict | Literal["unknown"]:
@@ -232,6 +160,10 @@ def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
         stragglers=_stragglers(a, b),
         count=(len(steps[0]), len(steps[1])),
         blocks=(len(steps[0]) // block[0], len(steps[1]) // block[1]),
+        metrics=metric_changes(a.metrics, b.metrics),
+        by_dimension=dimension_rows(
+            a.metrics, b.metrics, (a.num_steps, b.num_steps) if by_step else (1, 1)
+        ),
     )
 
 

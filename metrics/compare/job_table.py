@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.compare.metric_changes import Measure
 from ccltui.metrics.device.step_division import Part
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class JobTable:
         collectives: by operation, dimension, group size and message size.
         waits_ms: exposed waiting by straggler, in the unit of ``parts_ms``.
         missing: why a section has no numbers.
+        metrics: metrics that were asked for, by name.
     """
 
     name: str
@@ -104,6 +106,7 @@ class JobTable:
     collectives: Mapping[CollectiveKey, Collective] = field(default_factory=dict)
     waits_ms: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[Section, str] = field(default_factory=dict)
+    metrics: Mapping[str, Measure] = field(default_factory=dict)
 
     @property
     def has_steps(self) -> bool:

@@ -31,6 +31,8 @@ class PivotColumns:
         num_ranks: ranks with kernels.
         num_rows: rows with those beyond `MOST_ROWS`.
         all_ns: time of all rows.
+        key: what identifies a row in another job: name and class, operator and shapes; "" for
+            what is unknown or not part of the pivot.
         name: text of each key.
         detail: category of a name, shapes of an operator; "" for none.
         example: full name with the most time.
@@ -57,6 +59,7 @@ class PivotColumns:
     num_ranks: int
     num_rows: int
     all_ns: int
+    key: tuple[tuple[str, str], ...]
     name: tuple[str, ...]
     detail: tuple[str, ...]
     example: tuple[str, ...]
@@ -98,6 +101,7 @@ def pivot_columns(view: View, by: str) -> PivotColumns:
         num_ranks=len(ranks),
         num_rows=len(every),
         all_ns=total_ns(every),
+        key=tuple(_key(row) for row in rows),
         name=tuple(row.key[0] or _UNKNOWN.get(by, "(unknown)") for row in rows),
         detail=tuple(_detail(row, by) for row in rows),
         example=tuple(row.example for row in rows),
@@ -118,6 +122,10 @@ def pivot_columns(view: View, by: str) -> PivotColumns:
         longest_start_ns=_starts(view, rows),
         longest_ns=np.array([0 if one is None else one.dur_ns for one in longest], np.int64),
     )
+
+
+def _key(row: PivotRow) -> tuple[str, str]:
+    return row.key[0] or "", (row.key[1] or "") if len(row.key) > 1 else ""
 
 
 def _roofline_text(rate: ProductRate | None, by: str) -> str:

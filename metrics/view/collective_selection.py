@@ -106,7 +106,7 @@ def require_ranks(view: View) -> None:
     if len(known) >= 2:
         return
     of = f" of {view.world_size}" if view.world_size else ""
-    noun = "rank" if len(known) == 1 and not of else "ranks"
+    noun = "rank" if (view.world_size or len(known)) == 1 else "ranks"
     text = f"{len(known)}{of} {noun} found; lag needs at least 2 ranks of one group"
     nameless = sum(rank.rank is None for rank in view.ranks)
     if nameless:

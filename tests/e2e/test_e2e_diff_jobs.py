@@ -35,6 +35,25 @@ def test_two_jobs_as_json(job: Path, tmp_path: Path) -> None:
     assert {row["dim"] for row in found["collectives"]} >= {"dp", "pp"}
 
 
+def test_metrics_of_both_sides_are_those_of_each(job: Path) -> None:
+    parts = ("--a", "ranks=0,1", "--b", "ranks=2,3")
+
+    done = run(CCLTUI, "diff", job, *parts, "--metrics", "--format", "json")
+    alone = run(CCLTUI, job, "--ranks", "2,3", "--metric", "iter_time", "--format", "json")
+    text = run(CCLTUI, "diff", job, *parts, "--metrics")
+
+    found = json.loads(done.stdout)
+    rows = {row["name"]: row for row in found["metrics"]}
+    value = json.loads(alone.stdout)["results"][0]["value"]
+    assert rows["iter_time"]["b"] == pytest.approx(value)
+    assert rows["iter_time"]["delta"] == pytest.approx(value - rows["iter_time"]["a"])
+    assert all(row["a"] is not None or row["b"] is not None for row in rows.values())
+    assert {row["dim"] for row in found["by_dimension"]} >= {"dp"}
+    assert any(line.startswith("iter_time ") for line in text.stdout.splitlines())
+    without = json.loads(run(CCLTUI, "diff", job, *parts, "--format", "json").stdout)
+    assert without["metrics"] == []
+
+
 def test_parts_of_one_job_in_every_format(job: Path) -> None:
     parts = ("--a", "ranks=0", "--b", "ranks=1")
 

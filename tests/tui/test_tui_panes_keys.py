@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
-from ccltui.tui.moves.step_rows import STEPS_STATE
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
+from ccltui.tui.state.own.step_listing import STEPS_STATE
 from ccltui.tui.state.queries.wanted_queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
@@ -50,7 +50,9 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
         ("3", "C", *"copies", "enter"),
         lambda s: TIMELINE_STATE.of(s.state).kernels == "copies",
     ),
-    "steps.order": (("6", "o"), lambda s: STEPS_STATE.of(s.state).in_order),
+    "rows.sort": (("6", "o"), lambda s: STEPS_STATE.of(s.state).sorting.column == "step"),
+    "rows.sort_back": (("6", "h"), lambda s: STEPS_STATE.of(s.state).sorting.column == "idle"),
+    "rows.reverse": (("6", "O"), lambda s: STEPS_STATE.of(s.state).sorting.reverse),
     "compare.block": (("2", "]", "3", "R"), lambda s: compare_ranks.block(s) is not None),
     "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare_ranks.versus(s) is not None),
     "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),

@@ -17,6 +17,7 @@ from ccltui.report.output import print_message
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.compare_jobs import JobComparison
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.view_options import ViewOptions
 
 _OF_VIEW: Final[Mapping[str, Callable[[str], object]]] = {
@@ -25,6 +26,8 @@ _OF_VIEW: Final[Mapping[str, Callable[[str], object]]] = {
     "window": parse_window,
     "group": str,
 }
+_OF_FILES: Final = ("runs", "cluster")
+"""Categories of metrics that are read from files beside the traces."""
 _OF_LOADING: Final[Mapping[str, Callable[[str], object]]] = {
     "capture": str,
     "iteration": args.natural,
@@ -64,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"compare only this part of {side.upper()}: steps=I-J, ranks=LIST, window=A/B, "
             "group=NAME, capture=NAME or iteration=N; may be repeated",
         )
+    parser.add_argument(
+        "--metrics",
+        action="store_true",
+        help="compare all metrics of traces too, in tables and in json",
+    )
     args.add_selection(parser)
     args.add_capture(parser)
     args.add_loading(parser)
@@ -81,6 +89,7 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
     from ccltui.commands.measure import check_overrides, view_of  # noqa: PLC0415  (numpy)
     from ccltui.metrics.compare.compare_jobs import compare_jobs  # noqa: PLC0415
     from ccltui.metrics.compare.job_side import job_table  # noqa: PLC0415
+    from ccltui.metrics.compare.metric_changes import measures  # noqa: PLC0415
 
     selection = args.selection_of(options)
     check_overrides(selection.overrides)
@@ -93,9 +102,19 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
             loaded[loading] = load_job(loading)
             _print_problems(loaded[loading], loading)
         view = view_of(loaded[loading], _selection(selection, parts))
-        tables.append(job_table(view, _name(name, parts)))
+        table = job_table(view, _name(name, parts))
+        if options.metrics:
+            table = replace(table, metrics=measures(view, _compared_metrics()))
+        tables.append(table)
     is_whole = all(one.complete and not one.job.failures for one in loaded.values())
     return compare_jobs(*tables), is_whole
+
+
+def _compared_metrics() -> list[Metric]:
+    """Metrics of traces: those of runs and machines do not depend on what is selected of them."""
+    from ccltui.metrics.registry import metrics  # noqa: PLC0415
+
+    return [m for m in metrics().values() if m.in_all and m.category not in _OF_FILES]
 
 
 def _loading(path: str, parts: Sequence[Selected], options: argparse.Namespace) -> LoadOptions:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ccltui.metrics.compare.compare_jobs import (
-    CollectiveChange,
-    JobComparison,
-    TimeChange,
-    WorkChange,
-)
+from msgspec import to_builtins
+
+from ccltui.metrics.compare.compare_jobs import JobComparison
+from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, WorkChange
 from ccltui.metrics.compare.job_table import JobTable
+from ccltui.metrics.compare.metric_changes import MetricChange
 from ccltui.report.job_diff.diff_sections import shown_part
 
 _NAME: Final = re.compile(r"[\s:]+")
@@ -28,6 +27,10 @@ BASIS: Final = {
     "waterfall": "parts of step_composition, mean over ranks; the remainder is idle time between "
     "the device work of steps",
     "kernels": "mean over ranks and steps; without steps the sum over all ranks",
+    "metrics": "with --metrics: value of each side; the interval is that of the steps, where the "
+    "value is their mean",
+    "by_dimension": "with --metrics: the table of parallelism; calls, bytes and exposed time of a "
+    "step where both sides have steps",
     "collectives": "transfer time, the shortest duration of a member, of all groups of the size",
 }
 
@@ -87,6 +90,8 @@ def document(found: JobComparison) -> dict[str, Any]:
         "operators": [_work(found, row, "shapes") for row in found.operators],
         "collectives": [_collective(row) for row in found.collectives],
         "stragglers": [{**time_record(row), "rank": row.name} for row in found.stragglers],
+        "metrics": [_metric(row) for row in found.metrics],
+        "by_dimension": [to_builtins(row) for row in found.by_dimension],
         "verdict": found.verdict,
         "why": found.why or None,
         "basis": BASIS,
@@ -178,6 +183,20 @@ def _collective(row: CollectiveChange) -> dict[str, Any]:
         "group_size": key.group_size if key.group_size > 0 else None,
         "message_bytes": key.message_bytes if key.message_bytes >= 0 else None,
         "calls": {"a": row.calls[0], "b": row.calls[1]},
+    }
+
+
+def _metric(row: MetricChange) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "label": row.title,
+        "unit": row.unit,
+        "a": row.a,
+        "b": row.b,
+        "delta": row.delta,
+        "half_width": row.half_width,
+        "direction": row.direction or None,
+        "why": row.why or None,
     }
 
 

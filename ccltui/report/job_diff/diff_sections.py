@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, TimeChange, WorkChange
+from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison
+from ccltui.metrics.compare.job_changes import TimeChange, WorkChange
 from ccltui.report.overview_text import part_name
 from ccltui.report.text_layout import Align, bytes_text
 
@@ -70,6 +71,7 @@ def sections(found: JobComparison) -> list[Section]:
         _collectives(found),
         _work(found, found.kernels, "kernel"),
         _work(found, found.operators, "operator"),
+        _metrics(found),
     ]
     return [section for section in made if section.rows]
 
@@ -166,6 +168,28 @@ def _work(found: JobComparison, works: Sequence[WorkChange], what: str) -> Secti
         f"{basis}; max/mean: the longest rank over the mean of ranks. {_more(len(works))}".strip()
     )
     return Section(f"{what}s", header, rows, (*_align(0, 4), *_align(3, 4)), note)
+
+
+def _metrics(found: JobComparison) -> Section:
+    rows = [
+        (
+            row.name,
+            _quantity(row.a),
+            _quantity(row.b),
+            "" if row.delta is None else f"{row.delta:+.4g}",
+            row.unit,
+            "" if row.half_width is None else f"{row.half_width:.3g}",
+            row.direction,
+        )
+        for row in found.metrics
+    ]
+    header = ("metric", "A", "B", "B - A", "unit", "± 95 %", "change")
+    align = (*_align(1, 3), *_align(1, 1))
+    return Section("metrics", header, rows, align)
+
+
+def _quantity(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _change_first(row: TimeChange) -> tuple[str, str, str, str]:

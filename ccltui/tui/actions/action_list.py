@@ -28,6 +28,7 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
+from ccltui.tui.moves.lists import row_sorting
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.panes import files, runs
 from ccltui.tui.state.figures import metric_list
@@ -56,6 +57,7 @@ LATE: Final = only(
 FILTERED: Final[Where] = attrgetter("is_filtered")
 CHARTS: Final[Where] = attrgetter("is_chart")
 SEARCHED: Final[Where] = attrgetter("is_searchable")
+SORTED: Final[Where] = attrgetter("is_sorted")
 WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
@@ -82,6 +84,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            overview_rows.sort(-1), OVERVIEW, overview_rows.why_not_sort),
     Action("metrics.reverse", ("O",), "most first, or least first", "view",
            overview_rows.reverse, OVERVIEW, overview_rows.why_not_reverse),
+    Action("metrics.columns", ("|",), "columns: hide, list again", "view",
+           Effect.PROMPT_COLUMNS, OVERVIEW, overview_rows.why_not_sort),
     Action("metrics.hide", ("H",), "hide this metric; show all", "view",
            overview_rows.hide, OVERVIEW, overview_rows.why_not_hide),
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
@@ -183,11 +187,17 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("view.layout", ("|",), "above, beside, one alone", "view", chart_moves.layout, CHARTS),
     Action("view.maximise", ("x",), "this one alone, whole room", "view", chart_moves.maximise,
            WITH_DRAWER),
-    Action("steps.order", ("o",), "slowest first, or in order", "view", step_rows.other_order,
-           STEPS,
-           step_rows.why_none, hint="order"),
+    Action("rows.sort", ("o", "l", "right"), "sort by the next column", "view",
+           row_sorting.sort(1), SORTED, row_sorting.why_not, hint="sort", pair="rows.sort_back",
+           pair_help="sort: next, previous column"),
+    Action("rows.sort_back", ("h", "left"), "sort by the previous column", "view",
+           row_sorting.sort(-1), SORTED, row_sorting.why_not),
+    Action("rows.reverse", ("O",), "most first, or least first", "view", row_sorting.reverse,
+           SORTED, row_sorting.why_not),
     Action("events.sort", ("o",), "sort by time, duration, ...", "view", view_moves.sort, EVENTS,
            no_time, hint="sort"),
+    Action("events.reverse", ("O",), "the order turned round", "view", view_moves.reverse_list,
+           EVENTS, no_time),
     Action("events.switch", ("C",), "collectives; or device work", "view",
            view_moves.switch_list, EVENTS, no_time, hint="what"),
     Action("events.next_rank", ("l", "right"), "next rank", "move", view_moves.other_rank(1),
@@ -224,8 +234,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
            EVENTS, no_time, hint="filter"),
     Action("filter.rows", ("/", "F"), "rows whose name matches", "filter", Effect.PROMPT_ROWS,
            FILTERED, reasons.no_rows_to_filter, hint="filter"),
-    Action("filter.communicator", ("c",), "communicator", "filter",
-           Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
+    Action("filter.communicator", ("c",), "communicator, by figures", "filter",
+           Effect.PICK_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
            why_not=no_time),
     Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, SEARCHED,
@@ -257,7 +267,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("compare.versus", ("V",), "against another rank or step", "view",
            Effect.PROMPT_VERSUS, COMPARED, compare_ranks.why_no_versus, hint="versus"),
     Action("compare.sort", ("O",), "largest changes, or in order", "view", compare_ranks.sort_rows,
-           COMPARED, compare_ranks.why_not_sort),
+           TIMELINE, compare_ranks.why_not_sort),
     Action("open.chain", ("Z",), "chain of events to the cause", "stragglers", causal_zoom.show,
            LATE, causal_zoom.why_not, hint="chain"),
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", loss_list.show_next,
@@ -269,6 +279,8 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
            why_not=reasons.nothing_to_write),
+    Action("find.pick", ("@",), "choose rank, step, kernel", "find", Effect.PICK,
+           why_not=no_time, hint="list"),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     *GENERAL,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ccltui.draw import numbers
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
     if not count:
         return replace(scene, notice="nothing is in view that could be copied")
     put(text)
-    return replace(scene, said=f"copied: {count:,} rows")
+    return replace(scene, said=f"copied: {numbers.counted(count, 'row')}")
 
 
 def take_picture(app: App[Any], scene: Scene) -> Scene:

@@ -61,7 +61,7 @@ def header(scene: Scene, width: int) -> Line:
 def _ranks(count: int, world_size: int | None) -> str:
     if world_size is not None and world_size > count:
         return f"{count} of {world_size} ranks"
-    return "1 rank" if count == 1 else f"{count} ranks"
+    return numbers.counted(count, "rank")
 
 
 def _loaded(session: Session) -> str:
@@ -189,7 +189,9 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
 
 def _leads_away(action: Action, scene: Scene) -> bool:
     """Return whether an action is about traces while the pane is not."""
-    return not pane_in_view(scene).is_of_traces and action.group in ("stragglers", "filter")
+    if pane_in_view(scene).is_of_traces or action.id == "filter.rows":
+        return False
+    return action.group in ("stragglers", "filter") or action.id == "find.pick"
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:

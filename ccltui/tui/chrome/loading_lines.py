@@ -21,10 +21,11 @@ def load_total(session: Session, width: int) -> Line:
     share = session.done_bytes / max(session.total_bytes, 1)
     done = numbers.decimal_size(session.done_bytes)
     total = numbers.decimal_size(session.total_bytes)
+    expected = numbers.counted(session.ranks_expected, "rank")
     left: Line = [
         (" loading ", Ink.TEXT),
         (bar(share, _BAR), Ink.COMPUTE),
-        (f"  {session.ranks_loaded}/{session.ranks_expected} ranks  {done} of {total}", Ink.TEXT),
+        (f"  {session.ranks_loaded}/{expected}  {done} of {total}", Ink.TEXT),
     ]
     return spread(left, [("esc stops and keeps what is there ", Ink.DIM)], width, Ink.TEXT)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker, get_current_worker
 
+from ccltui.draw import numbers
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.engine.loader import Load
 from ccltui.tui.engine.messages import Exported, Fact
@@ -150,7 +151,7 @@ class Background:
         except OSError as error:
             self._post(Exported(problem=f"{path}: {error.strerror}"))
         else:
-            self._post(Exported(f"{count:,} rows in {path}"))
+            self._post(Exported(f"{numbers.counted(count, 'row')} in {path}"))
 
     def _start_analysis(self, session: Callable[[], Session]) -> None:
         self._settling = False

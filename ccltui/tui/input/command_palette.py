@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
 from ccltui.tui.actions.action_list import all_actions
 from ccltui.tui.chrome.chrome_lines import cut
+from ccltui.tui.input.fuzzy_words import misfit
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.key_counts import MAX_COUNT
 from ccltui.tui.input.keymap import works_in
@@ -23,8 +24,10 @@ from ccltui.tui.styled_text import Line
 
 TITLE: Final = "Commands"
 _COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")
-_STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "pagedown": 10}
+STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "pagedown": 10}
 _ID, _KEYS, _HELP = 28, 14, 36
+_SCATTERED: Final = 10
+"""Added where only help, id and group together have all words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +56,39 @@ class Commands:
 
     prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))
     row: int = 0
+    uses: Mapping[str, int] = field(default_factory=dict)
+    """How often each action was used in this session, by its id."""
 
     def entries(self, scene: Scene, bindings: Bindings) -> list[Entry]:
-        """Return a place that the text names, then matching actions, those of this pane first."""
+        """Return a place that the text names, then matching actions, those of this pane first.
+
+        Those that the words fit better come first, then those that are used more.
+        """
         text = self.prompt.text.strip()
         counted = _COUNT.match(text)
         times = 1 if counted is None else min(max(int(counted[1]), 1), MAX_COUNT)
         words = text if counted is None else text[counted.end() :]
         place = _place(text, scene)
-        fitting = [action for action in all_actions() if _fits(action, words, bindings)]
-        fitting.sort(key=lambda action: _rank(action, words, scene.state.pane, bindings))
-        return place + [_entry(action, times, scene, bindings) for action in fitting]
+        found = []
+        for action in all_actions():
+            bad = _misfit(action, words, bindings)
+            if bad is not None:
+                exact = words in keys_of(action, bindings)
+                is_elsewhere = not action.works_in(scene.state.pane)
+                named = words.lower() in (action.help.split(" ")[0], *action.id.split("."))
+                uses = self.uses.get(action.id, 0)
+                key = (not exact or is_elsewhere, is_elsewhere, bad, not named, -uses)
+                found.append((key, action))
+        found.sort(key=lambda pair: pair[0])
+        return place + [_entry(action, times, scene, bindings) for _, action in found]
 
     def press(
         self, key: str, character: str | None, scene: Scene, bindings: Bindings
     ) -> Commands | Chosen | None:
         """Return the palette after a key, what was chosen, or None when it is closed."""
-        if key in _STEPS:
+        if key in STEPS:
             last = max(len(self.entries(scene, bindings)) - 1, 0)
-            return replace(self, row=min(max(self.row + _STEPS[key], 0), last))
+            return replace(self, row=min(max(self.row + STEPS[key], 0), last))
         if key == "backspace" and not self.prompt.text:
             return None
         typed = self.prompt.press(key, character)
@@ -79,7 +96,11 @@ class Commands:
             return None
         if typed is PromptEnd.ACCEPTED:
             return self._accepted(scene, bindings)
-        return Commands(typed, self.row if typed.text == self.prompt.text else 0)
+        return replace(self, prompt=typed, row=self.row if typed.text == self.prompt.text else 0)
+
+    def pasted(self, text: str) -> Commands:
+        """Return the palette after text was pasted."""
+        return replace(self, prompt=self.prompt.insert(text), row=0)
 
     def _accepted(self, scene: Scene, bindings: Bindings) -> Commands | Chosen:
         entries = self.entries(scene, bindings)
@@ -119,21 +140,16 @@ def _place(text: str, scene: Scene) -> list[Entry]:
     return [Entry(f"go to {text}", "", "the place that this names", "", Chosen(state=state))]
 
 
-def _fits(action: Action, words: str, bindings: Bindings) -> bool:
+def _misfit(action: Action, words: str, bindings: Bindings) -> int | None:
+    """Return how badly words fit an action, None where they do not; its own words count most."""
     if words in keys_of(action, bindings):
-        return True
-    known = f"{action.id} {action.help} {action.group}".lower()
-    return all(word in known for word in words.lower().split())
-
-
-def _rank(
-    action: Action, words: str, pane: str, bindings: Bindings
-) -> tuple[bool, bool, bool, bool]:
-    """Return a sort key: exact keys, actions of this pane, matching names, in this order."""
-    is_elsewhere = not action.works_in(pane)
-    exact = words in keys_of(action, bindings)
-    named = action.id.startswith(words) or words in action.id.split(".")
-    return (not (exact and not is_elsewhere), is_elsewhere, not named, not exact)
+        return 0
+    found = [misfit(words, action.help), misfit(words, action.id)]
+    known = [bad for bad in found if bad is not None]
+    if known:
+        return min(known)
+    together = misfit(words, f"{action.help} {action.id} {action.group}")
+    return None if together is None else together + _SCATTERED
 
 
 def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:
@@ -151,9 +167,9 @@ def _line(entry: Entry, width: int, *, on: bool) -> Line:
     name_ink = ink if on or not entry.why_not else Ink.DIM
     pieces: Sequence[tuple[str, int]] = (
         ("▶" if on else " ", ink),
-        (_column(entry.name, _ID), name_ink),
-        (_column(entry.keys, _KEYS), ink if on else Ink.KEY),
         (_column(entry.help, _HELP), name_ink),
+        (_column(entry.keys, _KEYS), ink if on else Ink.KEY),
+        (_column(entry.name, _ID), dim),
         (entry.why_not, dim),
     )
     return cut(pieces, width, ink)

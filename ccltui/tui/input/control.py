@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,11 +23,12 @@ from ccltui.tui.moves import drawer, view_history, view_moves
 from ccltui.tui.panes import files, runs
 from ccltui.tui.state.own.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.pane import drawer_has_keys
-from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.input.host_protocols import Host, Screen
+    from ccltui.tui.input.picker import Picker
     from ccltui.tui.input.prompt_line import Prompt
     from ccltui.tui.input.prompt_session import PromptSession
     from ccltui.tui.input.prompts import Outcome
@@ -44,6 +46,7 @@ class Control:
         self.count = ""
         self.stroke = ""  # the first of two strokes, if it has no action of its own
         self.asking: PromptSession | None = None
+        self._uses: Counter[str] = Counter()
         self.effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self.clear_window,
             Effect.WINDOW_HERE: self._window_here,
@@ -58,6 +61,8 @@ class Control:
             Effect.BACK: self._back,
             Effect.HELP: self._open_help,
             Effect.COMMANDS: self._open_commands,
+            Effect.PICK: self._open_picker,
+            Effect.PICK_COMMUNICATOR: lambda: self._open_picker(Picked.COMMUNICATORS),
             Effect.SUSPEND: app.action_suspend_process,
             Effect.INTERRUPT: self._interrupt,
             Effect.REPAINT: app.repaint,
@@ -111,10 +116,11 @@ class Control:
         if self.asking is not None:
             self.asking = self.asking.pasted(text, self._scene)
         elif self._front.commands is not None:
-            self._front.commands = Commands(self._front.commands.prompt.insert(text))
+            self._front.commands = self._front.commands.pasted(text)
 
     def perform(self, action: Action, times: int = 1) -> None:
         """Perform an action, or show why it cannot act."""
+        self._uses[action.id] += 1
         if isinstance(action.act, Effect):
             why = action.why_not(self._scene)
             if why is not None:
@@ -147,10 +153,10 @@ class Control:
         self.stroke = key if refused and not before and key in PREFIXES else ""
         return True
 
-    def _command(self, commands: Commands, key: str, character: str | None) -> None:
-        """Pass a key to the command palette; perform what is chosen."""
+    def _command(self, commands: Commands | Picker, key: str, character: str | None) -> None:
+        """Pass a key to the command palette or the list of places; perform what is chosen."""
         after = commands.press(key, character, self._scene, self._scene.bindings)
-        self._front.commands = after if isinstance(after, Commands) else None
+        self._open_list(None if isinstance(after, Chosen) else after)
         if not isinstance(after, Chosen):
             return
         self._scene = replace(self._scene, notice="", said="")
@@ -240,7 +246,19 @@ class Control:
         self._front.help = 0
 
     def _open_commands(self) -> None:
-        self._front.commands = Commands()
+        self._open_list(Commands(uses=self._uses))
+
+    def _open_picker(self, kind: Picked | None = None) -> None:
+        from ccltui.tui.input import picker  # noqa: PLC0415  (not needed to start)
+
+        kind = picker.kind_for(self._scene.state.pane) if kind is None else kind
+        self._open_list(picker.Picker.of(kind, self._scene))
+
+    def _open_list(self, shown: Commands | Picker | None) -> None:
+        """Open a list over the panes, or close it; what places of its kind need is asked for."""
+        self._front.commands = shown
+        kind = None if shown is None or isinstance(shown, Commands) else shown.kind
+        self._scene = replace(self._scene, picking=kind)
 
     def _interrupt(self) -> None:
         if not self._app.stop_loading():

@@ -12,6 +12,7 @@ from ccltui.tui.state.session import Session
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.tui.input.command_palette import Commands
+    from ccltui.tui.input.picker import Picker
 
 
 class Screen(Protocol):
@@ -19,7 +20,7 @@ class Screen(Protocol):
 
     help: int | None
     """First line of the help while it covers the panes."""
-    commands: Commands | None
+    commands: Commands | Picker | None
     """The command line while it covers the panes."""
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ccltui.config import Config
+from ccltui.draw.numbers import counted
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.text_layout import table
 from ccltui.tui.actions.action import keys_of, shown
@@ -32,7 +33,8 @@ def key_lines(config: Config) -> Iterator[str]:
     taken = list(conflicts(config.keys))
     if config.keys:
         yield ""
-        yield f"{len(config.keys)} actions have keys of {config.path}"
+        have = "has" if len(config.keys) == 1 else "have"
+        yield f"{counted(len(config.keys), 'action')} {have} keys of {config.path}"
     yield from taken
 
 

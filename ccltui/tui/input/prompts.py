@@ -14,8 +14,8 @@ from ccltui.tui.actions.export import Export, export_to, suggestion
 from ccltui.tui.input import filters
 from ccltui.tui.input.goto import TITLE, goto
 from ccltui.tui.moves import compare_ranks
-from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.figures import metric_columns
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
 from ccltui.tui.state.pane import pane_in_view
@@ -97,26 +97,6 @@ def _ranks_now(scene: Scene) -> str:
     return "" if ranks is None else format_ranks(ranks)
 
 
-def _fitting(text: str, scene: Scene) -> list[int]:
-    names = [item.name.lower() for item in scene.findings.communicators or ()]
-    return [index for index, name in enumerate(names) if text.strip().lower() in name]
-
-
-def _communicator_names(text: str, scene: Scene) -> list[str]:
-    return [(scene.findings.communicators or ())[index].name for index in _fitting(text, scene)]
-
-
-def _communicator(text: str, scene: Scene) -> Outcome:
-    found = _fitting(text, scene)
-    if not found:
-        raise GrammarError(f"no communicator is called {text!r}")
-    names = _communicator_names(text, scene)
-    if text.strip() in names:
-        return show_communicator(scene, found[names.index(text.strip())])
-    here = scene.state.selection.communicator
-    return show_communicator(scene, next((index for index in found if index > here), found[0]))
-
-
 def _mark(text: str, _: Scene) -> Outcome:
     if not text.isalnum():
         raise GrammarError("a bookmark is a letter or a digit")
@@ -173,9 +153,6 @@ SEARCH = Question(
 )
 GOTO = Question(TITLE, goto, previewed=True, prefix="g")
 RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
-COMMUNICATOR = Question(
-    "communicator (part of its name; enter alone: next)", _communicator, options=_communicator_names
-)
 MARK = Question("bookmark: a letter", _mark, single=True)
 RETURN = Question(
     "to bookmark (': the view before)",
@@ -189,6 +166,11 @@ VERSUS = Question(
     compare_ranks.parse_versus,
     options=compare_ranks.suggestions,
 )
+COLUMNS = Question(
+    "column to hide (-) or list again (+)   empty: all",
+    metric_columns.toggled,
+    options=metric_columns.matching,
+)
 EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 
 OF = {
@@ -198,11 +180,11 @@ OF = {
     Effect.PROMPT_SEARCH: SEARCH,
     Effect.PROMPT_GOTO: GOTO,
     Effect.PROMPT_RANKS: RANKS,
-    Effect.PROMPT_COMMUNICATOR: COMMUNICATOR,
     Effect.PROMPT_EXPORT: EXPORT,
     Effect.PROMPT_MARK: MARK,
     Effect.PROMPT_RETURN: RETURN,
     Effect.PROMPT_KERNELS: KERNELS,
     Effect.PROMPT_VERSUS: VERSUS,
+    Effect.PROMPT_COLUMNS: COLUMNS,
 }
 """The question of every prompt."""

@@ -19,6 +19,7 @@ from textual import events
 from textual.app import App
 from textual.timer import Timer
 
+from ccltui.draw import numbers
 from ccltui.draw.text import clean
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.printable_json import printable_json
@@ -253,7 +254,7 @@ class KeyLog:
                 app.post_message(event)
             elif replay.done and self._timer is not None:
                 self._timer.stop()
-                report(f"replayed {replay.count:,} keys of {path}")
+                report(f"replayed {numbers.counted(replay.count, 'key')} of {path}")
 
         self._timer = app.set_interval(_PERIOD_S, step)
 

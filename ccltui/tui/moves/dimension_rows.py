@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.tui.moves import loss_list
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.state.against.compared import DimensionOf, compared
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.queries.query_kinds import ParallelismQuery
@@ -48,12 +50,21 @@ def details(scene: Scene) -> Mapping[str, Any]:
 
 
 def rows(scene: Scene) -> list[Row]:
-    """Return the listed rows: every dimension, followed by its groups where it is unfolded."""
+    """Return the listed rows: every dimension, followed by its groups where it is unfolded.
+
+    A filter lists dimensions that match, and groups that match below theirs, folded or not.
+    """
+    matches = re.compile(DIMENSIONS_STATE.of(scene.state).pattern, re.IGNORECASE).search
     listed: list[Row] = []
     for row in _sorted(scene, details(scene).get("dimensions") or ()):
+        groups = groups_of(scene, row["dim"])
+        if not matches(row["dim"]):
+            found = [one for one in groups if matches(one["group"])]
+            listed += [row, *_sorted(scene, found)] if found else []
+            continue
         listed.append(row)
         if is_unfolded(scene, row["dim"]):
-            listed += _sorted(scene, groups_of(scene, row["dim"]))
+            listed += _sorted(scene, groups)
     return listed
 
 
@@ -77,10 +88,34 @@ def _sorted(scene: Scene, found: Sequence[Row]) -> list[Row]:
     if own.sort is Sort.NAME:
         ordered = list(found)
         return ordered[::-1] if own.reverse else ordered
-    key = KEYS[own.sort]
-    known = [row for row in found if row[key] is not None]
-    known.sort(key=lambda row: row[key], reverse=not own.reverse)
-    return [*known, *(row for row in found if row[key] is None)]
+    values = [_sorted_by(scene, row) for row in found]
+    known = [place for place, value in enumerate(values) if value is not None]
+    known.sort(key=lambda place: values[place] or 0.0, reverse=not own.reverse)
+    unknown = [place for place, value in enumerate(values) if value is None]
+    return [found[place] for place in (*known, *unknown)]
+
+
+def _sorted_by(scene: Scene, row: Row) -> float | None:
+    """Return the number of a row in the column that the list is sorted by."""
+    sort = DIMENSIONS_STATE.of(scene.state).sort
+    if sort is not Sort.DELTA:
+        value: float | None = row[KEYS[sort]]
+        return value
+    other = of_b(scene, row)
+    delta = None if other is None else other.delta(KEYS[compared_column(scene)])
+    return None if delta is None else abs(delta)
+
+
+def compared_column(scene: Scene) -> Sort:
+    """Return the column whose values of a second path are shown: that of the order, or exposed."""
+    sort = DIMENSIONS_STATE.of(scene.state).sort
+    return Sort.EXPOSED if sort in (Sort.NAME, Sort.DELTA) else sort
+
+
+def of_b(scene: Scene, row: Row) -> DimensionOf | None:
+    """Return a row on both paths, aligned by the names of dimension and group."""
+    sides = compared(scene)
+    return None if sides is None else sides.dimensions.get((row["dim"], row["group"]))
 
 
 def place(scene: Scene) -> int:
@@ -103,7 +138,9 @@ def sort(step: int) -> Callable[[Scene], ViewState]:
     """Return a change to the next column, or the previous for -1."""
 
     def move(scene: Scene) -> ViewState:
-        return DIMENSIONS_STATE.put(scene.state, DIMENSIONS_STATE.of(scene.state).sorted_next(step))
+        own = DIMENSIONS_STATE.of(scene.state)
+        after = own.sorted_next(step, compares=scene.other is not None)
+        return DIMENSIONS_STATE.put(scene.state, after)
 
     return move
 
@@ -136,6 +173,8 @@ def why_none(scene: Scene) -> str | None:
         return "still summing the communication"
     if found.status == "unavailable":
         return found.reasons[0].message if found.reasons else "the metric has no value"
+    if DIMENSIONS_STATE.of(scene.state).pattern and not rows(scene):
+        return "no row is listed: / changes the filter"
     return None if rows(scene) else "no collective in the selection"
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.state.against.compared import Compared, TimeOf, compared
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
-from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, Column
+from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.queries.query_kinds import PivotQuery
 from ccltui.tui.state.scene import Scene
@@ -38,7 +40,42 @@ def columns(scene: Scene) -> PivotColumns | None:
 def order(scene: Scene) -> tuple[int, ...]:
     """Return the rows of the table that match the filter, in order."""
     found, own = columns(scene), KERNELS_STATE.of(scene.state)
-    return () if found is None else _order(found, own.sort, own.pattern, reverse=own.reverse)
+    if found is None:
+        return ()
+    sides = compared(scene)
+    if own.sort in (Column.OF_B, Column.DELTA) and sides is not None:
+        return _order_of_b(found, sides, own.sort, own.pattern, reverse=own.reverse)
+    return _order(found, own.sort, own.pattern, reverse=own.reverse)
+
+
+@lru_cache(maxsize=4)
+def _order_of_b(
+    found: PivotColumns, sides: Compared, sort: Column, pattern: str, *, reverse: bool
+) -> tuple[int, ...]:
+    """Return the rows by the time in B, or by the size of the difference; unknown ones last."""
+    rows = _order(found, Column.TOTAL, pattern, reverse=False)
+    sizes = [_size(_aligned(sides, found, row), sort) for row in rows]
+    return tuple(rows[place] for place in Sorting(reverse=reverse).order(sizes))
+
+
+def _size(work: TimeOf | None, sort: Column) -> float | None:
+    if work is None or work.delta_ms is None:
+        return None
+    return abs(work.delta_ms) if sort is Column.DELTA else work.b_ms
+
+
+def of_b(scene: Scene, found: PivotColumns, row: int) -> TimeOf | None:
+    """Return the times of a row on both paths, aligned by name and class or shapes.
+
+    None without a second path, and for rows that are neither names nor operators.
+    """
+    sides = compared(scene)
+    return None if sides is None else _aligned(sides, found, row)
+
+
+def _aligned(sides: Compared, found: PivotColumns, row: int) -> TimeOf | None:
+    tables = {By.NAME.value: sides.kernels, By.OPERATOR.value: sides.operators}
+    return tables[found.by].get(found.key[row]) if found.by in tables else None
 
 
 @lru_cache(maxsize=4)
@@ -94,7 +131,9 @@ def sort(step: int) -> Callable[[Scene], ViewState]:
     """Return a change to the next column, or the previous for -1."""
 
     def move(scene: Scene) -> ViewState:
-        return KERNELS_STATE.put(scene.state, KERNELS_STATE.of(scene.state).sorted_next(step))
+        own = KERNELS_STATE.of(scene.state)
+        after = own.sorted_next(step, compares=scene.other is not None)
+        return KERNELS_STATE.put(scene.state, after)
 
     return move
 

@@ -82,7 +82,8 @@ def _exchanged(scene: Scene, label: str, found: Span) -> str:
         int(communicators[calls.communicator[row]].message_bytes[calls.k[row]]) for row in rows
     ]
     known = sum(size for size in sizes if size > 0)
-    return f"{len(rows)} collectives{f' {numbers.binary_size(known)}' if known else ''}"
+    text = numbers.counted(len(rows), "collective")
+    return f"{text} {numbers.binary_size(known)}" if known else text
 
 
 def window(scene: Scene) -> Span | None:

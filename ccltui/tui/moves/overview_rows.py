@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ccltui.tui.moves import loss_list
-from ccltui.tui.state.figures import metric_list
+from ccltui.tui.state.figures import metric_columns, metric_list
 from ccltui.tui.state.figures.metric_list import chosen_row, items
 from ccltui.tui.state.figures.rank_board import board
 from ccltui.tui.state.notes import notes
@@ -118,7 +118,7 @@ def sort(step: int) -> Callable[[Scene], ViewState]:
     """Return a change of the order of the metrics to the next column, or the previous for -1."""
 
     def move(scene: Scene) -> ViewState:
-        own, orders = OVERVIEW_STATE.of(scene.state), list(MetricOrder)
+        own, orders = OVERVIEW_STATE.of(scene.state), metric_columns.orders(scene)
         order = orders[(orders.index(own.order) + step) % len(orders)]
         return OVERVIEW_STATE.put(scene.state, replace(_at_metrics(own), order=order))
 

@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.own.event_listing import with_event
-from ccltui.tui.state.own.own_state import OwnState
-from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.queries.wanted_queries import parts_of_steps
-from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.own.sorting import Value
+from ccltui.tui.state.own.step_listing import CULPRIT, NUMBER, PARTS, STEPS_STATE
+from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
+from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
 
-
-@dataclass(frozen=True, slots=True)
-class StepsState:
-    """State of Steps."""
-
-    step: int | None = None  # the chosen one, by its id
-    in_order: bool = False  # rows in order of time, else the slowest first
-
-
-STEPS_STATE: Final = OwnState(STEPS, StepsState())
+if TYPE_CHECKING:
+    from ccltui.metrics.device.step_parts import StepParts
 
 
 def order(scene: Scene) -> list[int]:
-    """Return rows of the steps in the order of the list: slowest first, or by time."""
-    parts = parts_of_steps(scene)
+    """Return rows of the steps that match the filter, in the order of the list."""
+    parts, own = parts_of_steps(scene), STEPS_STATE.of(scene.state)
     if parts is None:
         return []
-    if STEPS_STATE.of(scene.state).in_order:
-        return list(range(len(parts)))
-    found: list[int] = parts.slowest_first.tolist()
-    return found
+    found = own.sorting.order([_sorted_by(scene, parts, row) for row in range(len(parts))])
+    if own.sorting.column == NUMBER:  # numbers of steps are names: in order of time
+        found.reverse()
+    if not own.pattern:
+        return found
+    matches = re.compile(own.pattern, re.IGNORECASE).search
+    return [row for row in found if matches(f"{parts.steps[row]} {_culprit(scene, parts, row)}")]
+
+
+def _sorted_by(scene: Scene, parts: StepParts, row: int) -> Value:
+    column = STEPS_STATE.of(scene.state).sorting.column
+    if column == NUMBER:
+        return parts.steps[row]
+    if column == CULPRIT:
+        return _culprit(scene, parts, row) or None
+    if column in PARTS:
+        return parts.mean_ns(row)[PARTS.index(column)]
+    return int(parts.longest_ns[row])
+
+
+def _culprit(scene: Scene, parts: StepParts, row: int) -> str:
+    """Return who keeps the others waiting in a step, "" for nobody."""
+    culprits = culprits_of_steps(scene)
+    label = None if culprits is None else culprits.of(parts.steps[row]).label
+    return "" if label is None else rank_name(label)
 
 
 def current(scene: Scene) -> int:
@@ -42,7 +56,8 @@ def current(scene: Scene) -> int:
     parts, step = parts_of_steps(scene), STEPS_STATE.of(scene.state).step
     if parts is None or step not in parts.steps:
         return 0
-    return order(scene).index(parts.steps.index(step))
+    rows, row = order(scene), parts.steps.index(step)
+    return rows.index(row) if row in rows else 0
 
 
 def to_row(scene: Scene, place: int) -> ViewState:
@@ -64,9 +79,8 @@ def to_row(scene: Scene, place: int) -> ViewState:
 def chosen(scene: Scene) -> int | None:
     """Return the id of the chosen step, None where there is none."""
     parts = parts_of_steps(scene)
-    if parts is None or not len(parts):
-        return None
-    return parts.steps[order(scene)[current(scene)]]
+    rows = order(scene)
+    return parts.steps[rows[current(scene)]] if parts is not None and rows else None
 
 
 def slowest(scene: Scene) -> tuple[str, int] | None:
@@ -99,7 +113,12 @@ def why_none(scene: Scene) -> str | None:
         return "the traces have no step markers"
     if parts_of_steps(scene) is None:
         return "still dividing the steps"
-    return None if chosen(scene) is not None else "no step has device work"
+    if chosen(scene) is not None:
+        return None
+    pattern = STEPS_STATE.of(scene.state).pattern
+    if pattern:
+        return f"no step matches /{pattern}/: / changes the filter"
+    return "no step has device work"
 
 
 def windowed(scene: Scene) -> Session:
@@ -109,9 +128,3 @@ def windowed(scene: Scene) -> Session:
         return scene.session
     steps = None if old.steps == (step, step) else (step, step)
     return scene.session.filtered(replace(old, steps=steps, window=None))
-
-
-def other_order(scene: Scene) -> ViewState:
-    """Switch between slowest first and order of time."""
-    own = STEPS_STATE.of(scene.state)
-    return STEPS_STATE.put(scene.state, replace(own, in_order=not own.in_order))

@@ -229,6 +229,13 @@ def sort(scene: Scene) -> ViewState:
     return EVENTS_STATE.put(scene.state, replace(own, listing=own.listing.sorted_next()))
 
 
+def reverse_list(scene: Scene) -> ViewState:
+    """Turn the order of events round."""
+    own = EVENTS_STATE.of(scene.state)
+    listing = replace(own.listing, reverse=not own.listing.reverse)
+    return EVENTS_STATE.put(scene.state, replace(own, listing=listing))
+
+
 def switch_list(scene: Scene) -> ViewState:
     """Switch between collectives and all work of the device."""
     listing = EVENTS_STATE.of(scene.state).listing.switched()

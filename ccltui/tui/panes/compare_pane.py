@@ -5,16 +5,14 @@ It is registered only where the explorer was started with two paths.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.parsers.window import format_ranks, format_steps, format_window
-from ccltui.tui.panes.side_pane import SidePane, paint_lines
+from ccltui.tui.other_path import OtherPath
+from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
+from ccltui.tui.state.against.diff_process import run_diff
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 NAME: Final = "compare"
-_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +40,11 @@ class CompareQuery(FileQuery["Sequence[ComparedLine]"]):
     words: tuple[str, ...]
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[ComparedLine]:
-        """Return the lines that the command prints; its messages where it prints nothing.
-
-        The command is a process of its own: it loads the other job, which needs worker processes,
-        and ends when the answer is no longer wanted.
-        """
-        command = [sys.executable, "-P", "-m", "ccltui", "diff", *self.words]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
-            while True:
-                try:
-                    printed, messages = process.communicate(timeout=_POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    if cancelled():
-                        process.kill()
-                        return ()
+        """Return the lines that the command prints; its messages where it prints nothing."""
+        done = run_diff(self.words, cancelled)
+        if done is None:
+            return ()
+        printed, messages = done
         return compared_lines((printed or messages).decode("utf-8", "replace"))
 
 
@@ -77,7 +58,7 @@ def compared_lines(printed: str) -> tuple[ComparedLine, ...]:
     )
 
 
-class ComparePane(SidePane[ComparedLine]):
+class ComparePane(TextPage[ComparedLine]):
     """Differences between the open job (A) and another path (B)."""
 
     name = NAME
@@ -95,8 +76,7 @@ class ComparePane(SidePane[ComparedLine]):
 
     def __init__(self, other: str, options: ExplorerOptions) -> None:
         super().__init__()
-        self._other = other
-        self._options = options
+        self._other = OtherPath.of(other, options)
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return None: two paths are given."""
@@ -104,10 +84,13 @@ class ComparePane(SidePane[ComparedLine]):
 
     def query(self, scene: Scene) -> CompareQuery:
         """Return the query for the comparison under the filters of the view."""
-        words = self._words(scene)
-        if self._options.cache_dir is not None:
-            words += ["--cache-dir", str(self._options.cache_dir)]
-        return CompareQuery(tuple(words))
+        return CompareQuery(
+            (*self._other.words(scene.session.path, scene.session.filter), *self._other.cache)
+        )
+
+    def is_heading(self, row: ComparedLine) -> bool:
+        """Return whether the line is a verdict or the titles of a table."""
+        return row.is_heading
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw a page of lines."""
@@ -115,40 +98,20 @@ class ComparePane(SidePane[ComparedLine]):
 
         planes = Planes.blank(height, width, Ink.TEXT)
         lines = self.rows(scene)
+        if not lines and self.row_pattern(scene):
+            planes.put(1, 1, f"{self.why_no_rows(scene).capitalize()}.", Ink.DIM)
+            return planes
         if not lines:
-            name = Path(self._other).name
-            planes.put(1, 1, f"Comparing with {name} …", Ink.DIM)
+            planes.put(1, 1, f"Comparing with {self._other.name} …", Ink.DIM)
             return planes
         shown = [(line.text, Ink.STRONG if line.is_heading else Ink.TEXT) for line in lines]
         paint_lines(planes, shown, self.row(scene))
         return planes
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the name of the other path."""
-        return [("" if narrow else f"B: {Path(self._other).name} ", Ink.TAB)]
+        """Return the filter and the name of the other path."""
+        return [(self.listing_text(scene) + ("" if narrow else f"B: {self._other.name} "), Ink.TAB)]
 
     def command(self, scene: Scene) -> list[str] | None:
         """Return the command that prints these tables."""
-        return ["ccltui", "diff", *self._words(scene)]
-
-    def _words(self, scene: Scene) -> list[str]:
-        """Arguments of ``ccltui diff`` under the filters of the view."""
-        chosen, options = scene.session.filter, self._options
-        words = [scene.session.path, self._other]
-        if chosen.window is not None:
-            words.append(f"--window={format_window(chosen.window)}")
-        if chosen.steps is not None:
-            words += ["--steps", format_steps(chosen.steps)]
-        if chosen.ranks is not None:
-            words += ["--ranks", format_ranks(chosen.ranks)]
-        if options.capture is not None:
-            words += ["--a", f"capture={options.capture}"]
-        if options.iteration is not None:
-            words += ["--a", f"iteration={options.iteration}"]
-        if chosen.span != "steps":
-            words += ["--span", chosen.span]
-        if chosen.profile_mode != "auto":
-            words += ["--profile-mode", chosen.profile_mode]
-        for name, value in chosen.overrides.items():
-            words += ["--set", f"{name}={value}"]
-        return [*words, "--raw-clocks"] if chosen.raw_clocks else words
+        return ["ccltui", "diff", *self._other.words(scene.session.path, scene.session.filter)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +13,9 @@ from ccltui.draw.text import fit
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.own.event_listing import Listed, listing_of, with_event
+from ccltui.tui.state.own.event_listing import Listed, Sort, listing_of, with_event
 from ccltui.tui.state.own.pane_names import EVENTS as NAME
+from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
@@ -64,10 +65,11 @@ class EventsPane(Pane):
         rank = scene.state.selection.rank
         if events is None or rank is None:
             return []
-        count = numbers.count(len(events))
+        count = _counted(len(events), listing.listed)
         filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
-        of = f"{count} {listing.listed.value}{filtered}"
-        return [(f"{rank_name(rank)}  {of}  by {listing.sort.value} ", Ink.TAB)]
+        of = f"{count}{filtered}"
+        turned = ", reversed" if listing.reverse else ""
+        return [(f"{rank_name(rank)}  {of}  by {listing.sort.value}{turned} ", Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the selected collective, and the full name of the selected row with its place."""
@@ -224,9 +226,16 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
+def _counted(number: int, listed: Listed) -> str:
+    """Return a number of rows; device work has no plural."""
+    if listed is Listed.COLLECTIVES:
+        return numbers.counted(number, "collective")
+    return f"{numbers.count(number)} {listed.value}"
+
+
 def _nothing(events: EventTable) -> str:
     listing = events.listing
-    of = f"of {numbers.count(events.total)} rows of {listing.listed.value}"
+    of = f"of {numbers.counted(events.total, 'row')} of {listing.listed.value}"
     if listing.pattern:
         return f"No name matches {listing.pattern!r} (0 {of}): F changes it."
     return f"No {listing.listed.value} of this rank in the window."
@@ -235,7 +244,11 @@ def _nothing(events: EventTable) -> str:
 def _lines(events: EventTable, rows: list[int], width: int) -> list[str]:
     if events.calls is None:
         device = (*_TIMES, Column("what", widest=max(width - 30, 20)))
-        return table(device, [[*_times(events, row), events.name_of(row)] for row in rows], width)
+        return table(
+            _marked(events, device),
+            [[*_times(events, row), events.name_of(row)] for row in rows],
+            width,
+        )
     what = Column("what", widest=width - _BESIDE[width >= _NARROW])
     columns = (
         Column("k", "right"),
@@ -247,7 +260,15 @@ def _lines(events: EventTable, rows: list[int], width: int) -> list[str]:
         Column("this rank late", "right"),
     )
     cells = [_collective(events, events.calls, row) for row in rows]
-    return table(columns, cells, width - 2)
+    return table(_marked(events, columns), cells, width - 2)
+
+
+def _marked(events: EventTable, columns: Sequence[Column]) -> list[Column]:
+    """Return the columns with a mark before the title of the one that rows are sorted by."""
+    listing = events.listing
+    at = {Sort.TIME: "start", Sort.DURATION: "dur", Sort.NAME: "what"}
+    by = Sorting(at.get(listing.sort, listing.sort.value), listing.reverse)
+    return [replace(column, title=by.marked(column.title)) for column in columns]
 
 
 def _times(events: EventTable, row: int) -> list[str]:

@@ -6,11 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.own.own_state import OwnState, RowState
 from ccltui.tui.state.own.pane_names import FILES as NAME
+from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -25,6 +27,7 @@ _STATE = 20
 _BETWEEN = 34
 
 
+_COLUMNS: Final = ("file", "kind", "rank", "size", "state")
 FILES_STATE: Final = OwnState(NAME, RowState())
 
 
@@ -46,15 +49,16 @@ class FilesPane(Pane):
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the number of files and captures."""
+        """Return the number of files and captures, the filter and the order."""
         job = scene.session.job
         if job is None:
             return []
         files, captures = len(job.discovery.files), len(job.discovery.captures)
         pattern = FILES_STATE.of(scene.state).pattern
-        found = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+        found = f"{counted(files, 'file')}  {counted(captures, 'capture')} "
         counts = f"/{pattern}/ {len(_rows(scene))} of {found}" if pattern else found
-        return [(counts, Ink.TAB)]
+        order = self.sorting(scene).text
+        return [(f"{counts} {order} " if order else counts, Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the full name and the state of the selected file."""
@@ -84,7 +88,23 @@ class FilesPane(Pane):
 
     def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
         """List captures and files with a cell that matches."""
-        return FILES_STATE.put(scene.state, RowState(pattern=pattern))
+        own = replace(FILES_STATE.of(scene.state), pattern=pattern, row=0)
+        return FILES_STATE.put(scene.state, own)
+
+    is_sorted = True
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the columns; "" is the order of captures, then files."""
+        return ("", *_COLUMNS)
+
+    def sorting(self, scene: Scene) -> Sorting:
+        """Return the order of the rows."""
+        return FILES_STATE.of(scene.state).sorting
+
+    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
+        """Sort captures and files together; the cursor moves to the first."""
+        own = replace(FILES_STATE.of(scene.state), sorting=sorting, row=0)
+        return FILES_STATE.put(scene.state, own)
 
     def why_no_rows(self, scene: Scene) -> str:
         """Return the reason: nothing is found yet, or the filter leaves nothing."""
@@ -101,11 +121,20 @@ def _rows(scene: Scene) -> list[FileRow]:
     """Return the rows that match the filter: captures, then files."""
     from ccltui.tui.state.file_rows import file_rows
 
-    rows, pattern = file_rows(scene), FILES_STATE.of(scene.state).pattern
-    if not pattern:
-        return rows
-    matches = re.compile(pattern, re.IGNORECASE).search
-    return [row for row in rows if any(map(matches, row.cells))]
+    rows, own = file_rows(scene), FILES_STATE.of(scene.state)
+    if own.pattern:
+        matches = re.compile(own.pattern, re.IGNORECASE).search
+        rows = [row for row in rows if any(map(matches, row.cells))]
+    if not own.sorting.column:
+        return rows[::-1] if own.sorting.reverse else rows
+    places = own.sorting.order([_sorted_by(row, own.sorting.column) for row in rows])
+    return [rows[place] for place in places]
+
+
+def _sorted_by(row: FileRow, column: str) -> Value:
+    if column == "size":
+        return row.size_bytes
+    return row.rank if column == "rank" else row.cells[_COLUMNS.index(column)]
 
 
 def _chosen(scene: Scene) -> FileRow | None:
@@ -141,13 +170,14 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
             text = f"No file matches /{pattern}/: / changes the filter."
         planes.put(1, 1, text, Ink.DIM)
         return planes
+    marked = FILES_STATE.of(scene.state).sorting.marked
     named = max(width - _STATE - _BETWEEN, 22)
     columns = (
-        Column("file", widest=named),
-        Column("kind", widest=16),
-        Column("rank", "right", 9),
-        Column("size", "right"),
-        Column("state", widest=width),
+        Column(marked("file"), widest=named),
+        Column(marked("kind"), widest=16),
+        Column(marked("rank"), "right", 9),
+        Column(marked("size"), "right"),
+        Column(marked("state"), widest=width),
     )
     room = max(height - 1, 1)
     at = min(FILES_STATE.of(scene.state).row, len(rows) - 1)

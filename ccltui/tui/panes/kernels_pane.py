@@ -29,6 +29,10 @@ _GAP = 2
 _LEAST_NAME = 16
 _DETAIL = 24
 _UNKNOWN = "--"
+_OF_B: Final = (Column.OF_B, Column.DELTA)
+_CHANGE = 8
+_BESIDE: Final = (1, 4)
+"""Columns of the open job beside those of a second path, on narrow and on wider screens."""
 
 
 class KernelsPane(Pane):
@@ -45,7 +49,9 @@ class KernelsPane(Pane):
         "TB/s, roofline (share of what the device can reach): of operators whose inputs were "
         "recorded. "
         "Modules are paths of "
-        "nn.Module, NVTX and user ranges around the launch."
+        "nn.Module, NVTX and user ranges around the launch. Beside a second path: B, its time of a "
+        "rank in a step, or in all without steps, the difference from A, and whether it is beyond "
+        "the noise of the steps; rows are aligned by name and class, or by operator and shapes."
     )
 
     def why_unavailable(self, scene: Scene) -> str | None:
@@ -57,11 +63,13 @@ class KernelsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query of the kind of rows in view."""
+        from ccltui.tui.state.against.compared import queries_of
         from ccltui.tui.state.queries.query_kinds import PivotQuery
 
         if not scene.findings.lanes:
             return ()
-        return (PivotQuery(scene.findings.generation, KERNELS_STATE.of(scene.state).by.value),)
+        by = KERNELS_STATE.of(scene.state).by.value
+        return (PivotQuery(scene.findings.generation, by), *queries_of(scene))
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw a page of the table that contains the selected row."""
@@ -75,13 +83,12 @@ class KernelsPane(Pane):
         if found is None:
             return []
         shown = len(kernel_rows.order(scene))
-        one = found.num_rows == 1 and not own.pattern
-        kind = own.by.value if one else _PLURALS.get(own.by, f"{own.by.value}s")
+        all_rows = numbers.counted(found.num_rows, own.by.value, _PLURALS.get(own.by, ""))
         of = f"{numbers.count(shown)} of " if shown != found.num_rows else ""
         filtered = f" /{fit(own.pattern, 12).rstrip()}/" if own.pattern else ""
         least = ", least first" if own.reverse else ""
         order = "" if narrow else f"  by {own.sort.value}{least}"
-        text = f"{of}{numbers.count(found.num_rows)} {kind}{filtered}{order} "
+        text = f"{of}{all_rows}{filtered}{order} "
         return [(text, Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
@@ -148,7 +155,9 @@ class KernelsPane(Pane):
 
         found = kernel_rows.columns(scene)
         rows = () if found is None else kernel_rows.order(scene)
-        return (_record(found, row) for row in rows) if found is not None else iter(())
+        if found is None:
+            return iter(())
+        return (_record(found, row) | _record_of_b(scene, found, row) for row in rows)
 
     def metric(self, scene: Scene) -> str:
         """Return the metric with this table."""
@@ -189,8 +198,15 @@ def _lines(scene: Scene, found: PivotColumns, rows: Iterable[int], width: int) -
 
     own = KERNELS_STATE.of(scene.state)
     columns = _columns(found, width)
+    against = _against(scene, found)
+    if against:
+        columns = [*columns[: _BESIDE[width >= _MEDIUM]], *against]
     detailed = width >= _WIDE and any(found.detail)
-    used = sum(size + _GAP for _, size in columns) + (_DETAIL + _GAP if detailed else 0)
+    used = (
+        sum(size + _GAP for _, size in columns)
+        + (_CHANGE + _GAP if against else 0)
+        + (_DETAIL + _GAP if detailed else 0)
+    )
     room = max(width - 2 - used, _LEAST_NAME)
     mark = "▴" if own.reverse else "▼"
     titles = [f"{mark}{one.value}" if one is own.sort else one.value for one, _ in columns]
@@ -200,17 +216,61 @@ def _lines(scene: Scene, found: PivotColumns, rows: Iterable[int], width: int) -
         Cells(title.rjust(size), "right", size)
         for title, (_, size) in zip(titles, columns, strict=True)
     ]
+    if against:
+        heading.append(Cells("change", widest=_CHANGE))
     if detailed:
         heading.append(Cells("shapes" if own.by is By.OPERATOR else "category", widest=_DETAIL))
     cells = [
         [
             fit_middle(_name(found, row, detailed=detailed), room),
-            *(_cell(found, row, column) for column, _ in columns),
+            *(_cell(found, row, one) for one, _ in columns if one not in _OF_B),
+            *(_cells_of_b(scene, found, row) if against else ()),
             *([found.detail[row]] if detailed else []),
         ]
         for row in rows
     ]
     return table(heading, cells, width - 1)
+
+
+def _against(scene: Scene, found: PivotColumns) -> list[tuple[Column, int]]:
+    """Return the columns of the second path, none where its rows are not aligned with these."""
+    aligned = found.by in (By.NAME.value, By.OPERATOR.value)
+    return [(one, 10) for one in _OF_B] if scene.other is not None and aligned else []
+
+
+def _cells_of_b(scene: Scene, found: PivotColumns, row: int) -> tuple[str, str, str]:
+    """Return the time in B, the difference from A, and whether it is beyond the noise."""
+    from ccltui.tui.moves import kernel_rows
+
+    work = kernel_rows.of_b(scene, found, row)
+    if work is None:
+        return _UNKNOWN, _UNKNOWN, ""
+    of_b = _UNKNOWN if work.status == "gone" else _ms(work.b_ms)
+    return of_b, _ms(work.delta_ms, signed=True), work.verdict
+
+
+def _ms(milliseconds: float | None, *, signed: bool = False) -> str:
+    if milliseconds is None:
+        return _UNKNOWN
+    ns = round(milliseconds * 1e6)
+    return numbers.signed_duration(ns) if signed else numbers.duration(ns)
+
+
+def _text_of_b(scene: Scene, found: PivotColumns, row: int) -> list[str]:
+    """Describe the selected row on both paths in one unit, or why it has no numbers of B."""
+    from ccltui.tui.moves import kernel_rows
+    from ccltui.tui.state.against.compared import compared
+
+    sides, work = compared(scene), kernel_rows.of_b(scene, found, row)
+    if sides is None:
+        return []
+    if work is None or work.delta_ms is None:
+        aligned = bool(_against(scene, found))
+        return [sides.problem or ("not in B" if aligned else "only names and operators align")]
+    half = "" if work.half_width_ms is None else f" ± {_ms(work.half_width_ms)}"
+    of = "of a rank in a step" if sides.by_step else "of all ranks"
+    times = f"A {_ms(work.a_ms)} → B {_ms(work.b_ms)} {of}"
+    return [f"{times}, {_ms(work.delta_ms, signed=True)}{half} {work.verdict}".rstrip()]
 
 
 def _name(found: PivotColumns, row: int, *, detailed: bool) -> str:
@@ -277,6 +337,7 @@ def _status(scene: Scene) -> tuple[Line, Line]:
     if found is None or row is None:
         return [], []
     parts = [
+        *_text_of_b(scene, found, row),
         *([_roofline(found, row)] if found.roofline_text[row] else []),
         f"mean {_time(float(found.mean_ns[row]))}",
         f"median {_time(float(found.median_ns[row]))}",
@@ -317,4 +378,21 @@ def _record(found: PivotColumns, row: int) -> Record:
         "total_ns": int(found.total_ns[row]),
         "exposed_ns": int(found.exposed_ns[row]),
         **{name: None if isnan(value) else value for name, value in known.items()},
+    }
+
+
+def _record_of_b(scene: Scene, found: PivotColumns, row: int) -> Record:
+    from ccltui.tui.moves import kernel_rows
+
+    if not _against(scene, found):
+        return {}
+    work = kernel_rows.of_b(scene, found, row)
+    if work is None:
+        return dict.fromkeys(("A_ms", "B_ms", "B - A_ms", "half_width_ms", "change"))
+    return {
+        "A_ms": work.a_ms,
+        "B_ms": work.b_ms,
+        "B - A_ms": work.delta_ms,
+        "half_width_ms": work.half_width_ms,
+        "change": work.status if work.status in ("added", "gone") else work.direction,
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +11,10 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.panes.pages.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import CLUSTER as NAME
+from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
 
@@ -61,6 +62,16 @@ class ClusterQuery(FileQuery["Sequence[ClusterRow]"]):
         return make() if has_short_texts(job) else made_in_process(make, cancelled)
 
 
+_SORT_KEYS: Final[Mapping[str, Callable[[ClusterRow], Value]]] = {
+    "where": lambda row: row.section,
+    "what": lambda row: row.what,
+    "value": lambda row: row.value,
+    "unit": lambda row: row.unit or None,
+    "verdict": lambda row: row.mark or None,
+    "why": lambda row: row.message or None,
+}
+
+
 class ClusterPane(SidePane["ClusterRow"]):
     """Values about machines from files, with marks on doubtful ones."""
 
@@ -75,6 +86,7 @@ class ClusterPane(SidePane["ClusterRow"]):
     )
     is_of_ranks = False
     kind = ClusterQuery
+    sort_keys = _SORT_KEYS
     definition = "outlier: beyond 3.5 scaled MADs and 5 % of the median of the same test"
 
     def why_unavailable(self, scene: Scene) -> str | None:
@@ -93,14 +105,19 @@ class ClusterPane(SidePane["ClusterRow"]):
         """Draw a page of values with the selected one, and below it the reason for its doubt."""
         return _paint(scene, height, width)
 
+    def text_of(self, row: ClusterRow) -> str:
+        """Return where a value is from, what it is, its text and its mark."""
+        return f"{row.section} {row.what} {row.unit} {row.text} {row.mark}"
+
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the number of doubtful rows."""
-        marks = [one.mark for one in self.rows(scene) or ()]
+        """Return filter and order, and the number of doubtful rows."""
+        marks = [one.mark for one in self.found_rows(scene) or ()]
+        listing = self.listing_text(scene)
         if narrow:
             doubted = marks.count("outlier") + marks.count("suspect")
-            return [(f"x {marks.count('impossible')}  ! {doubted} ", Ink.TAB)]
+            return [(f"{listing}x {marks.count('impossible')}  ! {doubted} ", Ink.TAB)]
         doubts = [f"{marks.count(mark)} {mark}" for mark in ("impossible", "outlier", "suspect")]
-        return [(f"{'  '.join(doubts)} ", Ink.TAB)]
+        return [(f"{listing}{'  '.join(doubts)} ", Ink.TAB)]
 
     def metric(self, scene: Scene) -> str:
         """Return the name of the metric of the rows."""
@@ -120,6 +137,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         return planes
     if not rows:
         text = "Nothing about machines here: no benchmark, log of NCCL, topology or ibstat."
+        if CLUSTER.row_pattern(scene):
+            text = f"{CLUSTER.why_no_rows(scene).capitalize()}."
         planes.put(1, 1, text, Ink.DIM)
         return planes
     at = min(CLUSTER.row(scene), len(rows) - 1)
@@ -128,7 +147,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     first = at // room * room
     shown = rows[first : first + room]
     cells = [_cells(row, width) for row in _once(shown)]
-    lines = table(_columns(width), cells, width - 2)
+    lines = table(_columns(width, CLUSTER.sorting(scene)), cells, width - 2)
     planes.put(0, 1, lines[0], Ink.DIM)
     for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
         on = first + index == at
@@ -149,9 +168,9 @@ def _once(rows: Sequence[ClusterRow]) -> list[tuple[ClusterRow, str]]:
     return found
 
 
-def _columns(width: int) -> tuple[Column, ...]:
+def _columns(width: int, sorting: Sorting) -> list[Column]:
     wide = width >= _WIDE
-    return (
+    found = (
         Column("", widest=1),
         Column("where", widest=_WIDE_SECTION if wide else _SECTION),
         Column("what", widest=_WIDE_WHAT if wide else _WHAT),
@@ -160,6 +179,7 @@ def _columns(width: int) -> tuple[Column, ...]:
         Column("verdict", widest=12),
         Column("why", widest=max(width - _WITHOUT_WHY, 3)),
     )
+    return [replace(one, title=sorting.marked(one.title)) for one in found]
 
 
 def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:

@@ -193,7 +193,7 @@ def _waiting(scene: Scene) -> str:
         return "Nothing can be shown."
     ranks = scene.session.ranks_loaded + scene.session.ranks_partly
     if ranks:
-        return f"Computing the first numbers of {ranks} ranks."
+        return f"Computing the first numbers of {numbers.counted(ranks, 'rank')}."
     if scene.session.phase in ("ready", "stopped"):
         return "No trace that can be shown."
     return "Numbers appear as soon as the first rank is read."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import wrap
+from ccltui.draw.text import fit, wrap
+from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import OVERVIEW as NAME
 from ccltui.tui.state.pane import Pane, Record
@@ -19,6 +20,7 @@ from ccltui.tui.styled_text import GAP, Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.metric import Metric
+    from ccltui.metrics.result import Result
 
 
 class OverviewPane(Pane):
@@ -34,9 +36,17 @@ class OverviewPane(Pane):
         "Then every metric by group: (by rank) in brackets is another number, ! is partial, "
         "sparklines begin at 0 unless they begin with ±. enter: the proof of a finding, a rank in "
         "Timeline, the tables of a metric, a group folded, what to do about a remark. Metrics: / "
-        "lists those that match, o sorts by a column instead of groups, H hides one."
+        "lists those that match, o sorts by a column instead of groups, H hides one, | hides or "
+        "lists columns. Beside a second path: its value B, the difference, and whether that is "
+        "beyond the noise of the steps."
     )
     names_communicator = False
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """Return the query for the numbers of the second path, where there is one."""
+        from ccltui.tui.state.against.compared import queries_of
+
+        return queries_of(scene)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the page, beside it one metric by rank where it is wide."""
@@ -46,6 +56,9 @@ class OverviewPane(Pane):
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the iterations that the numbers cover."""
+        other = _against(scene, narrow=narrow)
+        if other:
+            return [(other, Ink.TAB)]
         steps = measured_steps(scene.findings.steps, scene.session.filter)
         if not steps:
             return []
@@ -109,7 +122,7 @@ class OverviewPane(Pane):
         """Yield every metric with its unit, or the opened metric rank by rank."""
         opened = OVERVIEW_STATE.of(scene.state).table_open
         metric = _chosen(scene)
-        return _by_rank(scene, metric) if opened and metric is not None else _all_metrics(scene)
+        return _by_rank(scene, metric) if opened and metric is not None else _listed_metrics(scene)
 
     def metric(self, scene: Scene) -> str:
         """Return the selected metric, or that of the finding or the board."""
@@ -138,6 +151,17 @@ _HINTS: Final = {
 }
 
 
+def _against(scene: Scene, *, narrow: bool) -> str:
+    """Return the second path, and why its numbers are no verdict; "" without a second path."""
+    from ccltui.tui.state.against.compared import compared
+
+    found = compared(scene)
+    if found is None or scene.other is None:
+        return ""
+    standing = found.standing.split(":")[0] if narrow else found.standing
+    return f"B: {scene.other.name} {f'({fit(standing, 60).rstrip()}) ' if standing else ''}"
+
+
 def _chosen(scene: Scene) -> Metric | None:
     from ccltui.tui.state.figures.metric_list import chosen_metric
 
@@ -145,6 +169,7 @@ def _chosen(scene: Scene) -> Metric | None:
 
 
 def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
+    from ccltui.tui.state.against.compared import compared
     from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
 
     result = scene.findings.results.get(metric.name)
@@ -153,25 +178,29 @@ def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
     if len(text) > 1 or result is None:
         return above, [(f" {line}", Ink.TEXT) for line in text[1:]]
     parts = [f"{key}: {value}" for key, value in result.basis.items()]
+    sides = compared(scene)
+    row = None if sides is None else sides.metrics.get(metric.name)
+    if row is not None and row.why:
+        parts = [row.why, *parts]
     columns = rank_columns(result, tuple(scene.findings.lanes))
     if leading(columns, metric.headline) is None and fallback(columns) is not None:
         parts = [f"(by rank): {fallback(columns)}", *parts]
     return above, [(f" {GAP.join(parts)}", Ink.DIM)]
 
 
-def _all_metrics(scene: Scene) -> Iterator[Record]:
-    """Yield every metric: name, value, unit, range over ranks, window, and why it is absent."""
-    from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
+def _listed_metrics(scene: Scene) -> Iterator[Record]:
+    """Yield every metric that is not filtered out or hidden, in order, with the listed columns.
 
-    labels = tuple(scene.findings.lanes)
-    for metric in scene.findings.metrics:
+    Each has name, value, unit, window, and the reason where it is absent.
+    """
+    from ccltui.tui.state.figures.metric_columns import listed_columns
+    from ccltui.tui.state.figures.metric_list import chosen_metrics
+
+    listed = listed_columns(scene)
+    for metric in chosen_metrics(scene):
         result = scene.findings.results.get(metric.name)
         if result is None:
             continue
-        columns = rank_columns(result, labels)
-        own = leading(columns, metric.headline)
-        ends = None if own is None else extremes(columns[own])
-        (low_rank, low), (high_rank, high) = ends or (("", None), ("", None))
         yield {
             "category": metric.category,
             "metric": metric.name,
@@ -179,13 +208,39 @@ def _all_metrics(scene: Scene) -> Iterator[Record]:
             "value": result.value,
             "unit": metric.unit,
             "status": result.status,
-            "min": low,
-            "min_rank": rank_name(low_rank) if low_rank else None,
-            "max": high,
-            "max_rank": rank_name(high_rank) if high_rank else None,
+            **_cells_of_b(scene, metric.name, listed),
+            **_ends(scene, metric, result, listed),
             "window": result.basis.get("window"),
             "reason": result.reasons[0].message if result.reasons else None,
         }
+
+
+def _ends(scene: Scene, metric: Metric, result: Result, listed: Sequence[str]) -> Record:
+    from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
+
+    columns = rank_columns(result, tuple(scene.findings.lanes))
+    own = leading(columns, metric.headline)
+    found = None if own is None else extremes(columns[own])
+    cells: Record = {}
+    for name, (label, value) in zip(("min", "max"), found or (("", None),) * 2, strict=True):
+        if name in listed:
+            cells |= {name: value, f"{name}_rank": rank_name(label) if label else None}
+    return cells
+
+
+def _cells_of_b(scene: Scene, name: str, listed: Sequence[str]) -> Record:
+    from ccltui.tui.state.against.compared import compared
+
+    found = compared(scene)
+    if found is None:
+        return {}
+    row = found.metrics.get(name)
+    cells: Record = {
+        "B": None if row is None else row.b,
+        "B - A": None if row is None else row.delta,
+        "change": None if row is None else row.direction,
+    }
+    return {name: value for name, value in cells.items() if name in listed}
 
 
 def _by_rank(scene: Scene, metric: Metric) -> Iterator[Record]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw import numbers
@@ -25,7 +26,10 @@ _LEAST_NAME, _WIDEST_NAME = 9, 28
 _LEAST_BAR: Final = 20
 _HEAD: Final = 2
 """Lines above the rows: the answer for the whole job, and the heading."""
-_SHOWN: Final = tuple(one for one in Sort if one is not Sort.NAME)
+_WIDE: Final = 120
+"""Width from which the columns of a second path are beside all others."""
+_SUMS: Final = (Sort.CALLS, Sort.BYTES, Sort.EXPOSED)
+_SHOWN: Final = tuple(one for one in Sort if one not in (Sort.NAME, Sort.DELTA))
 _COLUMN_NAMES: Final = {
     "dim": "dimension",
     "hidden_ratio": "exposed, hidden",
@@ -50,7 +54,9 @@ class ParallelismPane(Pane):
         "rest, as a share of the time in collectives; GB/s: bus bandwidth over the shortest "
         "duration of the ranks; wait: share of that time before the last rank arrived; skew: mean "
         "time from the first arrival to the last; worst: the rank that waiting is due to. -- is "
-        "not known: the line above the keys gives the reason."
+        "not known: the line above the keys gives the reason. Beside a second path: B and the "
+        "difference in the column of the order, else in exposed; calls, bytes and exposed are "
+        "there those of a step."
     )
     names_communicator = False
 
@@ -63,9 +69,12 @@ class ParallelismPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the metric."""
+        from ccltui.tui.state.against.compared import queries_of
         from ccltui.tui.state.queries.query_kinds import ParallelismQuery
 
-        return (ParallelismQuery(scene.findings.generation),) if scene.findings.lanes else ()
+        if not scene.findings.lanes:
+            return ()
+        return (ParallelismQuery(scene.findings.generation), *queries_of(scene))
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the answer for the job, the table, and where it is wide a bar of each row."""
@@ -105,13 +114,25 @@ class ParallelismPane(Pane):
 
         return dimension_rows.why_none(scene) or super().why_no_rows(scene)
 
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the dimensions and groups that are listed."""
+        return DIMENSIONS_STATE.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List dimensions that match, and groups that match below theirs."""
+        own = DIMENSIONS_STATE.of(scene.state)
+        return DIMENSIONS_STATE.put(scene.state, replace(own, pattern=pattern, row=0))
+
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Yield every dimension and every group, folded ones too."""
+        """Yield every dimension and every group, folded ones too; under a filter what it lists."""
         from ccltui.tui.moves import dimension_rows
 
         found = dimension_rows.details(scene)
-        for row in (*(found.get("dimensions") or ()), *(found.get("groups") or ())):
-            yield _record(row)
+        every = (*(found.get("dimensions") or ()), *(found.get("groups") or ()))
+        for row in dimension_rows.rows(scene) if self.row_pattern(scene) else every:
+            yield _record(row) | _record_of_b(scene, row)
 
     def metric(self, scene: Scene) -> str:
         """Return the metric of the table."""
@@ -182,13 +203,21 @@ def _lines(scene: Scene, rows: Sequence[Mapping[str, Any]], width: int) -> tuple
 
     own = DIMENSIONS_STATE.of(scene.state)
     names = [_name(scene, row) for row in rows]
-    cells = [[*(_cell(row, one) for one in _SHOWN), _worst(row)] for row in rows]
+    cells = [
+        [*(_cell(row, one) for one in _SHOWN), _worst(row), *_cells_of_b(scene, row)]
+        for row in rows
+    ]
     mark = "▴" if own.reverse else "▼"
     titles = {
         one: f"{mark}{one.value}" if one is own.sort is not Sort.NAME else one.value
         for one in _SHOWN
     }
-    columns = [*(Column(title, "right") for title in titles.values()), Column("worst", "right")]
+    of_b = _titles_of_b(scene, mark)
+    columns = [Column(title, "right") for title in (*titles.values(), "worst", *of_b)]
+    if of_b:
+        kept = _kept_beside(own.sort, width)
+        columns = [columns[place] for place in kept]
+        cells = [[row[place] for place in kept] for row in cells]
     used = sum(
         2 + max(len(column.title), *(len(row[index]) for row in cells))
         for index, column in enumerate(columns)
@@ -200,6 +229,45 @@ def _lines(scene: Scene, rows: Sequence[Mapping[str, Any]], width: int) -> tuple
         width - 1,
     )
     return lines, max(map(len, lines))
+
+
+def _kept_beside(sort: Sort, width: int) -> list[int]:
+    """Return the places of the columns that are shown beside those of a second path."""
+    every = list(range(len(_SHOWN) + 3))
+    if width >= _WIDE:
+        return every
+    compared = Sort.EXPOSED if sort in (Sort.NAME, Sort.DELTA) else sort
+    kept = {Sort.EXPOSED, Sort.HIDDEN, compared}
+    return [n for n in every if n >= len(_SHOWN) or _SHOWN[n] in kept]
+
+
+def _titles_of_b(scene: Scene, mark: str) -> list[str]:
+    """Return the titles of the columns of a second path, [] without one."""
+    from ccltui.tui.moves import dimension_rows
+    from ccltui.tui.state.against.compared import compared
+
+    sides = compared(scene)
+    if sides is None:
+        return []
+    column = dimension_rows.compared_column(scene)
+    step = " a step" if sides.by_step and column in _SUMS else ""
+    is_sorted = DIMENSIONS_STATE.of(scene.state).sort is Sort.DELTA
+    return [f"B {column.value}{step}", f"{mark if is_sorted else ''}B - A"]
+
+
+def _cells_of_b(scene: Scene, row: Mapping[str, Any]) -> list[str]:
+    """Return the value in B and the difference from A, [] without a second path."""
+    from ccltui.tui.moves import dimension_rows
+
+    if scene.other is None:
+        return []
+    other, column = dimension_rows.of_b(scene, row), dimension_rows.compared_column(scene)
+    if other is None:
+        return [_UNKNOWN, _UNKNOWN]
+    key = dimension_rows.KEYS[column]
+    delta = other.delta(key)
+    sign = "+" if delta is not None and delta > 0 else ""
+    return [_formatted(other.b.get(key), column), f"{sign}{_formatted(delta, column)}"]
 
 
 def _name(scene: Scene, row: Mapping[str, Any]) -> str:
@@ -216,19 +284,23 @@ def _name(scene: Scene, row: Mapping[str, Any]) -> str:
 def _cell(row: Mapping[str, Any], column: Sort) -> str:
     from ccltui.tui.moves.dimension_rows import KEYS
 
-    value = row[KEYS[column]]
+    return _formatted(row[KEYS[column]], column)
+
+
+def _formatted(value: float | None, column: Sort) -> str:
+    """Return a number of a column, or a difference of two."""
     if value is None:
         return _UNKNOWN
     if column is Sort.CALLS:
-        return numbers.count(value)
+        return numbers.count(value) if isinstance(value, int) else numbers.quantity(value)
     if column is Sort.BYTES:
-        return numbers.binary_size(value)
+        return f"{'-' if value < 0 else ''}{numbers.binary_size(round(abs(value)))}"
     if column is Sort.EXPOSED:
         return _ms(value)
     if column is Sort.SKEW:
         return numbers.duration(round(value * 1000))
     if column is Sort.BUSBW:
-        return f"{value:.1f}" if value >= 0.05 else f"{value:.2g}"
+        return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.2g}"
     return f"{value:.1%}"
 
 
@@ -279,3 +351,16 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
 def _record(row: Mapping[str, Any]) -> Record:
     plain = {key: value for key, value in row.items() if key not in ("why", "worst")}
     return {**plain, "reason": "; ".join(f"{key}: {why}" for key, why in row["why"].items())}
+
+
+def _record_of_b(scene: Scene, row: Mapping[str, Any]) -> Record:
+    from ccltui.tui.moves import dimension_rows
+
+    if scene.other is None:
+        return {}
+    other = dimension_rows.of_b(scene, row)
+    keys = dimension_rows.KEYS.values()
+    if other is None:
+        return {f"{name}{key}": None for key in keys for name in ("B ", "B - A ")}
+    values = {f"B {key}": other.b.get(key) for key in keys}
+    return {**values, **{f"B - A {key}": other.delta(key) for key in keys}}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
-from ccltui.tui.panes.side_pane import SidePane, paint_lines
+from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
@@ -40,7 +40,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
         return made_in_process(partial(nsys_overview, self.path), cancelled)
 
 
-class ReportsPane(SidePane["OverviewLine"]):
+class ReportsPane(TextPage["OverviewLine"]):
     """Studies of all-to-all and the tables of every nsys text report."""
 
     name = NAME
@@ -67,11 +67,20 @@ class ReportsPane(SidePane["OverviewLine"]):
         """Draw a page of lines with the selected one, repeated in full below where it is cut."""
         return _paint(scene, height, width)
 
+    def is_heading(self, row: OverviewLine) -> bool:
+        """Return whether the line names a table or a study."""
+        return row.role == "heading"
+
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the place of the cursor."""
+        """Return the filter, and the place of the cursor."""
         count = self.count(scene)
-        at = min(self.row(scene), max(count - 1, 0))
-        return [("" if narrow or not count else f"line {at + 1} of {count} ", Ink.TAB)]
+        place = f"line {min(self.row(scene), max(count - 1, 0)) + 1} of {count} "
+        return [
+            (
+                self.listing_text(scene) or ("" if narrow or not count else place),
+                Ink.TAB,
+            )
+        ]
 
     def command(self, scene: Scene) -> list[str] | None:
         """Return the command that prints these tables."""
@@ -90,7 +99,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(1, 1, "Files of nsys are being read.", Ink.DIM)
         return planes
     if not lines:
-        for y, text in enumerate(wrap(NO_REPORTS, width - 2), 1):
+        why = REPORTS.why_no_rows(scene) if REPORTS.row_pattern(scene) else NO_REPORTS
+        for y, text in enumerate(wrap(why, width - 2), 1):
             planes.put(y, 1, text, Ink.DIM)
         return planes
     paint_lines(planes, [(line.text, _ink(line)) for line in lines], REPORTS.row(scene))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +12,10 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.panes.pages.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import RUNS as NAME
+from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
 
@@ -50,6 +51,21 @@ class RunsQuery(FileQuery["Sequence[RunRow]"]):
         return make() if has_short_texts(job) else made_in_process(make, cancelled)
 
 
+_SORT_KEYS: Final[Mapping[str, Callable[[RunRow], Value]]] = {
+    "run": lambda row: row.name,
+    "state": lambda row: row.completeness.state,
+    "tokens/s": lambda row: row.tokens_per_s,
+    "loss": lambda row: row.train_loss,
+    "p95 ms": lambda row: row.step_p95_ms,
+    "ranks": lambda row: row.world_size,
+    "p50 ms": lambda row: row.step_p50_ms,
+    "val loss": lambda row: row.val_loss,
+    "AllReduce/bwd": lambda row: row.allreduce_per_backward,
+    "commit": lambda row: row.git_commit or None,
+    "nsys": lambda row: row.profiled,
+}
+
+
 class RunsPane(SidePane["RunRow"]):
     """Runs below the open path, and the traces of the selected one."""
 
@@ -64,6 +80,7 @@ class RunsPane(SidePane["RunRow"]):
     )
     is_of_ranks = False
     kind = RunsQuery
+    sort_keys = _SORT_KEYS
     definition = "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
 
     def why_unavailable(self, scene: Scene) -> str | None:
@@ -80,12 +97,16 @@ class RunsPane(SidePane["RunRow"]):
         """Draw a page of runs with the selected one, and its details below."""
         return _paint(scene, height, width)
 
+    def text_of(self, row: RunRow) -> str:
+        """Return name, state and commit of a run."""
+        return f"{row.name} {row.completeness.state} {row.git_commit}"
+
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the number of incomplete runs."""
-        found = self.rows(scene) or ()
+        """Return filter and order, and the number of incomplete runs."""
+        found = self.found_rows(scene) or ()
         lacking = sum(one.completeness.state == "incomplete" for one in found)
         text = f"x {lacking} " if narrow else f"{lacking} of {len(found)} incomplete "
-        return [(text, Ink.TAB)]
+        return [(f"{self.listing_text(scene)}{text}", Ink.TAB)]
 
     def metric(self, scene: Scene) -> str:
         """Return the name of the metric of the rows."""
@@ -131,7 +152,10 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(1, 1, "Runs are being read.", Ink.DIM)
         return planes
     if not rows:
-        planes.put(1, 1, "No run here: no folder with training_metrics.json or a log.", Ink.DIM)
+        text = "No run here: no folder with training_metrics.json or a log."
+        if RUNS.row_pattern(scene):
+            text = f"{RUNS.why_no_rows(scene).capitalize()}."
+        planes.put(1, 1, text, Ink.DIM)
         return planes
     at = min(RUNS.row(scene), len(rows) - 1)
     below = _detail(rows[at], width - 2)
@@ -139,7 +163,9 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     room = max(height - len(below) - 2, 1)
     first = at // room * room
     shown = rows[first : first + room]
-    lines = table(_columns(width), [_cells(row, width) for row in shown], width - 2)
+    lines = table(
+        _columns(width, RUNS.sorting(scene)), [_cells(row, width) for row in shown], width - 2
+    )
     planes.put(0, 1, lines[0], Ink.DIM)
     for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
         on = first + index == at
@@ -151,9 +177,9 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
-def _columns(width: int) -> tuple[Column, ...]:
+def _columns(width: int, sorting: Sorting) -> list[Column]:
     wide, curve = width >= _WIDE, _curve_width(width)
-    return (
+    found = (
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
         Column("tokens/s", "right"),
@@ -166,8 +192,9 @@ def _columns(width: int) -> tuple[Column, ...]:
         Column("val loss", "right"),
         Column("AllReduce/bwd", "right"),
         Column("commit", widest=9),
-        Column("nsys", widest=4),
+        Column("nsys", widest=5),
     )
+    return [replace(one, title=sorting.marked(one.title)) for one in found]
 
 
 def _cells(row: RunRow, width: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw import numbers
@@ -10,6 +11,8 @@ from ccltui.draw.palette import Ink
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import STEPS as NAME
+from ccltui.tui.state.own.sorting import Sorting
+from ccltui.tui.state.own.step_listing import COLUMNS, CULPRIT, LENGTH, NUMBER, STEPS_STATE
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown, ViewState
@@ -18,6 +21,7 @@ from ccltui.tui.styled_text import GAP, Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.tui.state.against.compared import TimeOf
 
 _LABELS = 38
 _MOST_STEPS = 0.55
@@ -36,12 +40,14 @@ class StepsPane(Pane):
         "step, who keeps the others waiting, and what the time of the device went to, mean over "
         "ranks; below the same rank by rank for the chosen step. Moving here moves the cursor of "
         "all panes to the step; enter limits them to it, and again to all. V divides the "
-        "difference of two steps completely into parts."
+        "difference of two steps completely into parts. o sorts by a column or a part of the time. "
+        "Beside a second path: the mean step of both, and whether the difference is noise."
     )
     details = frozenset({Shown.VERSUS})
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
+        from ccltui.tui.state.against.compared import queries_of
         from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
 
         if not scene.findings.steps:
@@ -49,7 +55,7 @@ class StepsPane(Pane):
         generation = scene.findings.generation
         if not scene.findings.is_matched:
             return (StepsQuery(generation),)
-        return (StepsQuery(generation), CulpritsQuery(generation))
+        return (StepsQuery(generation), CulpritsQuery(generation), *queries_of(scene))
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the steps, and below them the ranks of the chosen step."""
@@ -87,6 +93,38 @@ class StepsPane(Pane):
         from ccltui.tui.moves import step_rows
 
         return step_rows.to_row(scene, row)
+
+    is_filtered = True
+
+    def row_pattern(self, scene: Scene) -> str:
+        """Return the pattern of the steps that are listed."""
+        return STEPS_STATE.of(scene.state).pattern
+
+    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
+        """List steps whose number, or the rank that keeps the others waiting, matches."""
+        own = STEPS_STATE.of(scene.state)
+        return STEPS_STATE.put(scene.state, replace(own, pattern=pattern))
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason: no steps are marked, divided or left by the filter."""
+        from ccltui.tui.moves import step_rows
+
+        return step_rows.why_none(scene) or super().why_no_rows(scene)
+
+    is_sorted = True
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the columns of the list and the parts of the bars."""
+        return COLUMNS
+
+    def sorting(self, scene: Scene) -> Sorting:
+        """Return the order of the steps."""
+        return STEPS_STATE.of(scene.state).sorting
+
+    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
+        """Sort the steps; the cursor stays on the chosen one."""
+        own = STEPS_STATE.of(scene.state)
+        return STEPS_STATE.put(scene.state, replace(own, sorting=sorting))
 
     def side(self, scene: Scene) -> tuple[str, int | None] | None:
         """Return the slowest rank of the chosen step."""
@@ -204,9 +242,10 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     at = step_rows.current(scene)
     row = order[at]
     most_ns = max(int(parts.longest_ns.max()), 1)
-    room = max(min(len(order), round(height * _MOST_STEPS) - 1), 1)
+    of_b = _against(scene, width - 2)
+    room = max(min(len(order), round(height * _MOST_STEPS) - 1 - len(of_b)), 1)
     put_scale(planes, 0, _LABELS, most_ns)
-    planes.put(0, 1, "step   on device   vs median  kept by", Ink.DIM)
+    planes.put(0, 0, _heading(scene), Ink.DIM)
     first = at // room * room
     first = max(min(first, len(order) - room), 0)
     for y, one in enumerate(order[first : first + room], 1):
@@ -217,7 +256,10 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     left = len(order) - first - room
     y = 1 + room
     if left > 0:
-        planes.put(y, 1, f"… {left} more steps", Ink.DIM)
+        planes.put(y, 1, f"… {numbers.counted(left, 'more step')}", Ink.DIM)
+    for text in of_b:
+        y += 1
+        planes.put(y, 1, text, Ink.TEXT)
     planes.put(y + 1, 0, f"── {_ranks_title(parts, row)} ".ljust(width, "─"), Ink.RULER)
     _put_ranks(planes, y + 2, scene, one_per_rank(parts, row), most_ns)
     return planes
@@ -228,6 +270,45 @@ def _nothing(scene: Scene) -> str:
 
     why = step_rows.why_none(scene)
     return "no step has device work" if why is None else f"{why[0].upper()}{why[1:]}."
+
+
+def _heading(scene: Scene) -> str:
+    """Return the titles of the columns; the order by a part of the bars is named in the last."""
+    sorting = STEPS_STATE.of(scene.state).sorting
+    number, length, culprit = (sorting.marked(one) for one in (NUMBER, LENGTH, CULPRIT))
+    if sorting.column not in (NUMBER, LENGTH, CULPRIT):
+        culprit = sorting.marked(sorting.column)
+    return f" {number:<6}{length:>10}{'vs median':>12}  {culprit}"
+
+
+def _against(scene: Scene, width: int) -> list[str]:
+    """Return the step of both paths and its kinds of time, [] without a second path.
+
+    Steps of two jobs are different steps: their means are compared, not one by one.
+    """
+    from ccltui.tui.state.against.compared import compared
+
+    sides = compared(scene)
+    if sides is None:
+        return []
+    document = sides.document
+    if document is None or not sides.by_step:
+        return [f"B: {sides.problem or 'without steps on both sides there is none to compare'}"]
+    texts = [_difference("step time", document.step_time), document.verdict]
+    parts = [_difference(one.name or "", one) for one in document.kinds]
+    lines = [as_many([f"A → B, means: {texts[0]}", texts[1], document.why or ""], width)]
+    return [line.rstrip() for line in (*lines, as_many(parts, width)) if line.strip()]
+
+
+def _difference(name: str, row: TimeOf) -> str:
+    """Describe a time of both paths, with its interval where that is known."""
+    if row.a_ms is None or row.b_ms is None or row.delta_ms is None:
+        return f"{name} unknown"
+    a, b, delta = (round(ms * 1e6) for ms in (row.a_ms, row.b_ms, row.delta_ms))
+    text = f"{name} {numbers.duration(a)} → {numbers.duration(b)} {numbers.signed_duration(delta)}"
+    if row.half_width_ms is not None:
+        text += f" ± {numbers.duration(round(row.half_width_ms * 1e6))}"
+    return f"{text} {row.verdict}".rstrip()
 
 
 def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:

@@ -190,6 +190,8 @@ def _listed(table: EventTable) -> EventTable:
     key = _key(table, listing.sort)
     if key is not None:
         rows = rows[np.argsort(key[rows], kind="stable")]
+    if listing.reverse:
+        rows = rows[::-1]
     return EventTable(
         table.rank,
         table.listing,
@@ -226,4 +228,9 @@ def _key(table: EventTable, sort: Sort) -> I64 | None:
         return np.negative(calls.lag_ns)
     if calls is not None and sort is Sort.BYTES:
         return np.negative(calls.message_bytes)
+    if calls is not None and sort is Sort.LATE:
+        return np.negative(calls.late_ns)
+    if calls is not None and sort in (Sort.PLACE, Sort.STEP):
+        number = calls.k if sort is Sort.PLACE else calls.step
+        return np.where(number < 0, np.iinfo(np.int64).max, number)  # unknown ones last
     return None

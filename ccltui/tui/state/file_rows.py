@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """Cells of a row (name, kind, rank, size, state), and the capture that enter opens."""
+    """Cells of a row (name, kind, rank, size, state), and the capture that enter opens.
+
+    ``rank`` is the number of the rank, or of the ranks of a capture.
+    """
 
     cells: tuple[str, str, str, str, str]
     capture: str | None
+    rank: int | None
+    size_bytes: int
     ink: Ink = Ink.TEXT
 
 
@@ -44,7 +49,8 @@ def file_rows(scene: Scene) -> list[FileRow]:
         size = numbers.decimal_size(found.size_bytes)
         kind = found.kind.replace("_", " ")
         target = found.capture if _is_of_other(found, job) else None
-        rows.append(FileRow((found.path, kind, rank, size, state), target, ink))
+        cells = (found.path, kind, rank, size, state)
+        rows.append(FileRow(cells, target, found.rank, found.size_bytes, ink))
     return rows
 
 
@@ -52,13 +58,15 @@ def _capture_row(job: Job, capture: Capture) -> FileRow:
     """Return the row of a capture: number of loaded ranks, and whether it is the open one."""
     name = capture.name or "(the directory itself)"
     of = "" if capture.world_size is None else f" of {capture.world_size}"
-    size = numbers.decimal_size(sum(file.size_bytes for file in capture.files))
+    size_bytes = sum(file.size_bytes for file in capture.files)
+    size = numbers.decimal_size(size_bytes)
     opened = capture.name == job.capture.name
     state = "open" if opened else "enter opens it"
     if not capture.complete:
         state += ", ranks are missing"
     cells = (name, "capture", f"{len(capture.ranks)}{of}", size, state)
-    return FileRow(cells, None if opened else capture.name, Ink.STRONG if opened else Ink.TEXT)
+    target, ink = (None, Ink.STRONG) if opened else (capture.name, Ink.TEXT)
+    return FileRow(cells, target, len(capture.ranks), size_bytes, ink)
 
 
 def _is_of_other(found: FoundFile, job: Job) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui import slow_path
+from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.names import listed
@@ -128,4 +129,4 @@ def _damage(job: Job) -> list[str]:
 
 
 def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
+    return numbers.counted(count, "file")

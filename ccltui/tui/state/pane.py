@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
@@ -133,6 +134,23 @@ class Pane(ABC):
 
     def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
         """Limit the rows to those whose name matches; "" lists all."""
+        return scene.state
+
+    # Sorting
+
+    is_sorted: bool = False
+    """Whether rows can be sorted by each of the pane's columns."""
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the titles of the columns; "" is the order in which rows are found."""
+        return ("",)
+
+    def sorting(self, scene: Scene) -> Sorting:
+        """Return the order of the rows."""
+        return AS_FOUND
+
+    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
+        """Sort the rows."""
         return scene.state
 
     # Searching

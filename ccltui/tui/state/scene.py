@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,17 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
+    from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.communicator import Communicator
+
+
+class Picked(Enum):
+    """Kind of places that can be chosen from a list with figures."""
+
+    COMMUNICATORS = "communicators"
+    RANKS = "ranks"
+    STEPS = "steps"
+    KERNELS = "kernels"
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class Scene:
     marks: Mapping[str, ViewState] = field(default_factory=dict)
     said: str = ""  # message of the last action, a sentence
     bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
+    other: OtherPath | None = None  # the second path, with which the open one is compared
+    picking: Picked | None = None  # kind of places whose list is open
 
     @property
     def num_worst(self) -> int:

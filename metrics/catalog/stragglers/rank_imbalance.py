@@ -34,7 +34,8 @@ def rank_imbalance(view: View) -> Result:
     ranks = device_ranks(view)
     if len(ranks) < 2:
         of = f" of {view.world_size}" if view.world_size else ""
-        raise refuse("single_rank", f"{len(ranks)}{of} ranks found; an imbalance needs 2")
+        noun = "rank" if (view.world_size or len(ranks)) == 1 else "ranks"
+        raise refuse("single_rank", f"{len(ranks)}{of} {noun} found; an imbalance needs 2")
     work = {rank.label: rank.comp.total_ns for rank in ranks}
     average = mean(list(work.values())) or 0.0
     if not average:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, WorkChange, compare_jobs
+from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
+from ccltui.metrics.compare.job_changes import WorkChange
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
 from ccltui.metrics.device.step_division import Part
 

@@ -9,7 +9,7 @@ from fakes import Plan, scene
 from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 
 
@@ -39,6 +39,24 @@ def test_words_match_the_name_or_the_help() -> None:
     assert names("next worst", scene())[0] == "stragglers.next"
     assert names("zoom.", scene()) == ["zoom.in", "zoom.out", "zoom.fit", "zoom.centre"]
     assert names("no such thing", scene()) == []
+
+
+def test_an_abbreviation_matches_and_words_of_the_help_come_before_it() -> None:
+    found = names("meas", scene(pane=TIMELINE))
+
+    assert found[0] == "measure.area"
+    assert "measure.area" in names("msr", scene(pane=TIMELINE))
+
+
+def test_of_equal_words_what_is_used_more_comes_first() -> None:
+    found, prompt = scene(), Prompt.asking("Commands", "zoom")
+    usual = [entry.name for entry in Commands(prompt).entries(found, {})]
+    used = [entry.name for entry in Commands(prompt, uses={usual[1]: 3}).entries(found, {})]
+
+    assert used[0] == usual[1]
+    assert sorted(used) == sorted(usual)
+    all_used = [e.name for e in Commands(uses={"out.export": 2}).entries(found, {})]
+    assert all_used[0] == "out.export"
 
 
 def test_a_key_matches_its_action_also_after_a_count() -> None:

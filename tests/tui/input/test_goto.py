@@ -11,7 +11,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.prompt_session import PromptSession
-from ccltui.tui.input.prompts import COMMUNICATOR, GOTO, MARK, RANKS, RETURN, SEARCH
+from ccltui.tui.input.prompts import GOTO, KERNELS, MARK, RANKS, RETURN, SEARCH
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
 from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
@@ -92,35 +92,14 @@ def test_ranks_are_a_filter() -> None:
         RANKS.answer("64", found)
 
 
-def with_two(found: Scene) -> Scene:
-    """The scene with a second communicator."""
-    (one,) = found.findings.communicators or ()
-    two = replace(one, name="tp 0,1")
-    return replace(found, findings=replace(found.findings, communicators=(one, two)))
-
-
-def test_a_communicator_by_a_part_of_its_name_or_the_next_one() -> None:
-    found = with_two(scene())
-
-    assert COMMUNICATOR.options("TP", found) == ["tp 0,1"]
-    chosen = COMMUNICATOR.answer("tp", found)
-    assert isinstance(chosen, ViewState)
-    assert chosen.selection.communicator == 1
-    following = COMMUNICATOR.answer("", found.with_state(chosen))
-    assert isinstance(following, ViewState)
-    assert following.selection.communicator == 0
-    with pytest.raises(GrammarError, match="no communicator is called 'pp'"):
-        COMMUNICATOR.answer("pp", found)
-
-
 def test_tab_takes_the_first_option() -> None:
-    found = with_two(scene())
-    asking = PromptSession.of(COMMUNICATOR, found).pasted("tp", found)
+    found = scene()
+    asking = PromptSession.of(KERNELS, found).pasted("cop", found)
 
     completed = asking.press("tab", None, found).asking
 
     assert completed is not None
-    assert completed.prompt.text == "tp 0,1"
+    assert completed.prompt.text == "copies"
 
 
 def test_a_bookmark_is_one_key_and_restores_its_view() -> None:

@@ -106,7 +106,7 @@ def test_shares_and_bytes_are_those_of_the_selected_rank() -> None:
     network = int(end[40] - ready[5, 40] + 150_000) / length
     assert measured_area.text(found) == (
         f"area {length / 1e6:.2f}ms  r5  compute {compute:.1%}  net {network:.1%}  "
-        f"both {150_000 / length:.1%}  1 collectives 32 MiB"
+        f"both {150_000 / length:.1%}  1 collective 32 MiB"
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from fakes import scene
 
+from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves import overview_rows
 from ccltui.tui.panes import overview
 from ccltui.tui.panes.files import FILES_STATE, FilesPane
 from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
+from ccltui.tui.state.figures import metric_columns
 from ccltui.tui.state.figures.metric_list import HIDDEN, UNAVAILABLE, items
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
 from ccltui.tui.state.own.pane_names import OVERVIEW
@@ -83,6 +86,45 @@ def len_before(found: Scene) -> int:
     """Number of rows before the metrics."""
     sizes = overview_rows.sections(found)
     return sum(list(sizes.values())[:2])
+
+
+def test_columns_are_hidden_and_listed_again_by_name() -> None:
+    found = scene(pane=OVERVIEW)
+    every = metric_columns.columns(found)
+    assert every == ("value", "unit", "by rank", "min", "max", "spread", "by step")
+
+    hidden = found.with_state(metric_columns.toggled("by r", found))
+    hidden = hidden.with_state(metric_columns.toggled("-min", hidden))
+
+    assert metric_columns.listed_columns(hidden) == ("value", "unit", "max", "spread", "by step")
+    assert metric_columns.matching("m", hidden) == ["+min", "-max"]
+    page = overview.paint(hidden, 60, 160)
+    (heading,) = [t for y in range(60) if (t := page.row_text(y)).startswith(" metrics")]
+    assert "by rank" not in heading
+    assert "by step" in heading
+    again = hidden.with_state(metric_columns.toggled("min", hidden))
+    assert "min" in metric_columns.listed_columns(again)
+    assert (
+        metric_columns.listed_columns(hidden.with_state(metric_columns.toggled("", hidden)))
+        == every
+    )
+    with pytest.raises(GrammarError, match="no column 'zz'; there are value, unit"):
+        metric_columns.toggled("zz", found)
+
+
+def test_what_is_written_is_what_is_listed_in_its_order() -> None:
+    found = sorted_by(MetricOrder.VALUE)
+    names = [str(row["metric"]) for row in PANE.records(found)]
+
+    assert names[:4] == keys(found)[:4]
+    filtered = found.with_state(PANE.with_row_pattern(found, "STEP T"))
+    assert [row["metric"] for row in PANE.records(filtered)] == ["step_ms"]
+    without = found.with_state(metric_columns.toggled("min", found))
+    (first, *_), (other, *_) = PANE.records(found), PANE.records(without)
+    assert set(first) - set(other) == {"min", "min_rank"}
+    at = found.with_state(overview_rows.to_row(found, len_before(found)))
+    hidden = at.with_state(overview_rows.hide(at))
+    assert [row["metric"] for row in PANE.records(hidden)] == names[1:]
 
 
 def test_files_are_filtered_by_any_cell() -> None:

@@ -10,12 +10,15 @@ from ccltui.metrics.attribution.step_culprits import StepCulprits
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
+from ccltui.tui.moves.lists import row_sorting
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
+from ccltui.tui.state.own.sorting import Sorting
+from ccltui.tui.state.own.step_listing import PARTS, STEPS_STATE
 from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
-from ccltui.tui.state.queries.wanted_queries import answered
+from ccltui.tui.state.queries.wanted_queries import answered, parts_of_steps
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 
@@ -41,7 +44,7 @@ def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
 
     assert slowest.startswith("▶2 ")  # 15 ms of lateness are planted in it
     assert slowest.split()[3] == "r5"  # who keeps the others waiting, not the slowest victim
-    in_order = text(found.with_state(step_rows.other_order(found)))
+    in_order = text(found.with_state(row_sorting.sort(1)(found)))
     assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
 
 
@@ -51,7 +54,7 @@ def test_moving_takes_the_shared_cursor_along() -> None:
     parts = step_parts(View(full_job(Plan())))
     row = int(parts.slowest_first[1])
 
-    assert step_rows.STEPS_STATE.of(moved.state).step == parts.steps[row]
+    assert STEPS_STATE.of(moved.state).step == parts.steps[row]
     assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
     assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
     assert row_moves.current(moved) == 1
@@ -118,3 +121,33 @@ def test_older_steps_are_shown_until_newer_are_there() -> None:
     stale = Answered(StepsQuery(3), None)
     assert answered(newer, stale).answers == newer.answers
     assert Findings().steps == ()
+
+
+def test_steps_are_filtered_by_number_and_by_who_keeps_the_others_waiting() -> None:
+    found = opened()
+
+    assert _numbers(found, "^4") == [4]
+    assert 2 in _numbers(found, "r5")  # its lateness is planted in step 2
+    assert _numbers(found, "no such") == []
+    nothing = found.with_state(PANE.with_row_pattern(found, "no such"))
+    assert row_moves.count(nothing) == 0
+    assert step_rows.why_none(nothing) == "no step matches /no such/: / changes the filter"
+
+
+def _numbers(found: Scene, pattern: str) -> list[int]:
+    parts = parts_of_steps(found)
+    assert parts is not None
+    filtered = found.with_state(PANE.with_row_pattern(found, pattern))
+    return [parts.steps[row] for row in step_rows.order(filtered)]
+
+
+def test_steps_are_sorted_by_each_part_of_their_time() -> None:
+    found = opened()
+    parts = parts_of_steps(found)
+    assert parts is not None
+    for place, column in enumerate(PARTS):
+        sorted_by = found.with_state(PANE.with_sorting(found, Sorting(column)))
+        rows = step_rows.order(sorted_by)
+        spent = [parts.mean_ns(row)[place] for row in rows]
+        assert spent == sorted(spent, reverse=True)
+        assert sorted(rows) == list(range(len(parts)))

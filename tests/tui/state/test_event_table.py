@@ -68,6 +68,26 @@ def test_the_worst_come_first_when_sorted_by_lag() -> None:
     assert found.order[:3].tolist() == [40, 41, 20]
 
 
+@pytest.mark.parametrize("sort", Listing().sorts)
+def test_every_order_can_be_reversed(sort: Sort) -> None:
+    order = table_of(events(Listing(sort=sort))).order.tolist()
+
+    assert table_of(events(Listing(sort=sort, reverse=True))).order.tolist() == order[::-1]
+    assert sorted(order) == list(range(84))
+
+
+@pytest.mark.parametrize(
+    ("sort", "column", "sign"),
+    [(Sort.PLACE, "k", 1), (Sort.STEP, "step", 1), (Sort.LATE, "late_ns", -1)],
+)
+def test_each_column_of_collectives_is_an_order(sort: Sort, column: str, sign: int) -> None:
+    found = table_of(events(Listing(sort=sort)))
+    assert found.calls is not None
+    values = getattr(found.calls, column)[found.order]
+
+    assert (np.diff(values) * sign >= 0).all()
+
+
 def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
     found = table_of(events(Listing(Listed.DEVICE, Sort.DURATION, "GEMM")))
 

@@ -99,7 +99,11 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             planes.listed[y] = row.index
     if len(rows) > room:
         left = len(rows) - first - room
-        text = f"… {left} more lines: j" if left > 0 else "the last lines: k goes back"
+        text = (
+            f"… {numbers.counted(left, 'more line')}: j"
+            if left > 0
+            else "the last lines: k goes back"
+        )
         planes.put(height - 1, 1, text, Ink.DIM)
     return planes
 

@@ -137,7 +137,9 @@ def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]],
         planes.put(2 + index, 0, text, Ink.LABEL_ON if on else ink)
     left = len(ranks) - first - room
     if len(ranks) > room:
-        text = f"… {left} more ranks: tab, then j" if left > 0 else "the last ranks: k goes back"
+        text = "the last ranks: k goes back"
+        if left > 0:
+            text = f"… {numbers.counted(left, 'more rank')}: tab, then j"
         planes.put(2 + room, 1, text, Ink.DIM)
 
 

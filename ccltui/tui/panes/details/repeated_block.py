@@ -56,14 +56,15 @@ def _title(block: Block | None) -> str:
     if block is None:
         return "── repeating block "
     length = len(block.positions)
-    kernels = f"{length} kernel{'s' * (length != 1)}"
+    kernels = f"{numbers.counted(length, 'kernel')}"
     return f"── repeating block of {kernels} on stream {block.stream} "
 
 
 def _summary(block: Block) -> str:
     ranks = sum(count > 0 for count in block.by_rank.values())
     parts = [
-        f"{numbers.count(block.repetitions)} repetitions on {ranks} of {len(block.by_rank)} ranks",
+        f"{numbers.counted(block.repetitions, 'repetition')} on {ranks} of "
+        f"{numbers.counted(len(block.by_rank), 'rank')}",
         f"one every {numbers.duration(block.period_ns)} (median)",
     ]
     if block.others:

@@ -11,7 +11,10 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
+from ccltui.metrics.result import Result, values_by_step
 from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
+from ccltui.tui.state.against.compared import compared
+from ccltui.tui.state.figures.metric_columns import BY_RANK, BY_STEP, listed_columns
 from ccltui.tui.state.figures.metric_list import (
     HIDDEN,
     UNAVAILABLE,
@@ -26,30 +29,29 @@ from ccltui.tui.state.figures.metric_rows import (
     leading,
     rank_columns,
     spread,
-    trend,
 )
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
-    from ccltui.metrics.result import Result
 
 _SPARK = 16
 _TREND = 14
 _TITLE = 22
 _WIDEST = 32  # most characters of a label, with its indent
-_COLUMNS = (
-    Column("metrics", widest=_WIDEST),
-    Column("value", "right"),
-    Column("unit", widest=12),
-    Column("by rank, from 0", widest=_SPARK + 2),
-    Column("min", "right"),
-    Column("max", "right"),
-    Column("spread", "right"),
-    Column("by step, from 0", widest=_TREND + 1),
-)
-_EMPTY = ("",) * (len(_COLUMNS) - 1)
+_COLUMNS = {
+    "value": Column("value", "right"),
+    "unit": Column("unit", widest=12),
+    "B": Column("B", "right"),
+    "B - A": Column("B - A", "right"),
+    "change": Column("change", widest=8),
+    BY_RANK: Column("by rank, from 0", widest=_SPARK + 2),
+    "min": Column("min", "right"),
+    "max": Column("max", "right"),
+    "spread": Column("spread", "right"),
+    BY_STEP: Column("by step, from 0", widest=_TREND + 1),
+}
 
 
 def add_metrics(page: Page, scene: Scene, first_row: int, chosen: int | None) -> None:
@@ -61,11 +63,14 @@ def add_metrics(page: Page, scene: Scene, first_row: int, chosen: int | None) ->
             page.text(f"no metric matches /{pattern}/: / changes the filter", Ink.DIM)
         return
     cells = [_cells(scene, item) for item in listed]
-    lines = table(_COLUMNS, [row for row, _ in cells], page.width - 2)
-    at = 3 + min(max(len(row[0]) for row, _ in cells), _WIDEST)
+    names = listed_columns(scene)
+    columns = [Column("metrics", widest=_WIDEST), *(_COLUMNS[name] for name in names)]
+    rows = [(title, *(found.get(name, "") for name in names)) for title, found, _ in cells]
+    lines = table(columns, rows, page.width - 2)
+    at = 3 + min(max(len(title) for title, _, _ in cells), _WIDEST)
     heading = _column_titles(scene, lines[0])
     page.add(lambda planes, y: planes.put(y, 1, heading, Ink.DIM))
-    for number, (item, (_, absent)) in enumerate(zip(listed, cells, strict=True)):
+    for number, (item, (_, _, absent)) in enumerate(zip(listed, cells, strict=True)):
         on = number == chosen
         if item.metric is None:
             line = _heading(scene, item)
@@ -124,42 +129,60 @@ def _drawn(line: str, absent: str, at: int, ink: Ink, *, on: bool) -> Drawn:
     return draw
 
 
-def _cells(scene: Scene, item: Item) -> tuple[Sequence[str], str]:
-    """Return the cells of a row, and why the metric is absent, "" where it has a value."""
+def _cells(scene: Scene, item: Item) -> tuple[str, dict[str, str], str]:
+    """Return title and cells by column, and why the metric is absent, "" where it has a value."""
     metric = item.metric
     if metric is None:
-        return ("", *_EMPTY), ""
+        return "", {}, ""
     title = f"  {metric.title}".ljust(_TITLE)
     result = scene.findings.results.get(metric.name)
     if result is None:
-        return (title, "…", *_EMPTY[1:]), ""
+        return title, {"value": "…"}, ""
     if result.status == "unavailable":
         reason = result.reasons[0].message if result.reasons else "no reason given"
-        return (title, *_EMPTY), f"--  absent: {reason}"
+        return title, {}, f"--  absent: {reason}"
     sign = " !" if result.status == "partial" else ""
-    value = numbers.quantity(result.value) + sign
-    steps = spark(trend(result, metric.headline), _TREND)
-    return (title, value, metric.unit, *_ranks(scene, metric, result), steps), ""
+    cells = {
+        "value": numbers.quantity(result.value) + sign,
+        "unit": metric.unit,
+        BY_STEP: spark(values_by_step(result, metric.headline), _TREND),
+        **_ranks(scene, metric, result),
+        **_of_b(scene, metric.name),
+    }
+    return title, cells, ""
 
 
-def _ranks(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
+def _of_b(scene: Scene, name: str) -> dict[str, str]:
+    """Return the value of the second path, the difference, and whether it is beyond the noise."""
+    found = compared(scene)
+    if found is None:
+        return {}
+    row = found.metrics.get(name)
+    if row is None or row.b is None:
+        return {"B": "--" if found.document is not None else "…"}
+    delta = "" if row.delta is None else numbers.signed_quantity(row.delta)
+    return {"B": numbers.quantity(row.b), "B - A": delta, "change": row.verdict}
+
+
+def _ranks(scene: Scene, metric: Metric, result: Result) -> dict[str, str]:
     """Return sparkline, minimum, maximum and spread; of another number a sparkline in brackets."""
     labels = tuple(scene.findings.lanes)
     columns = rank_columns(result, labels)
     own = leading(columns, metric.headline)
     if own is None:
         other = fallback(columns)
-        return "" if other is None else f"({_picture(columns[other], labels)})", "", "", ""
+        return {} if other is None else {BY_RANK: f"({_picture(columns[other], labels)})"}
     column = columns[own]
     ends, wide = extremes(column), spread(column)
     if ends is None:
-        return _picture(column, labels), "", "", ""
+        return {BY_RANK: _picture(column, labels)}
     (_, low), (_, high) = ends
     if result.value is not None and not low <= result.value <= high:
         # The value is no mean of these numbers, so they are no range around it.
-        return f"({_picture(column, labels)})", "", "", ""
+        return {BY_RANK: f"({_picture(column, labels)})"}
     least, most = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
-    return _picture(column, labels), least, most, "" if wide is None else f"{wide:.1%}"
+    share = "" if wide is None else f"{wide:.1%}"
+    return {BY_RANK: _picture(column, labels), "min": least, "max": most, "spread": share}
 
 
 def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:

@@ -70,8 +70,8 @@ def _lines_of(metric: Metric, one: DetailTable, width: int) -> list[Written]:
     lines: list[Written] = [(f"{metric.title}, {one.name}", Ink.STRONG)]
     lines += _inked(table(layout, one.rows, width - 2))
     if one.left_out:
-        text = f"… {one.left_out:,} more rows: --metric {metric.name} --detail prints all"
-        lines.append((text, Ink.DIM))
+        more = numbers.counted(one.left_out, "more row")
+        lines.append((f"… {more}: --metric {metric.name} --detail prints all", Ink.DIM))
     return lines
 
 

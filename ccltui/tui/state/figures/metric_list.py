@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ccltui.tui.state.against.compared import compared
 from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns, spread
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder, OverviewState
 from ccltui.tui.state.scene import Scene
@@ -60,6 +61,19 @@ def items(scene: Scene) -> list[Item]:
     return found
 
 
+def chosen_metrics(scene: Scene) -> list[Metric]:
+    """Return the metrics that match the filter and are not hidden, in order.
+
+    Those of folded groups and those that are unavailable, which the list counts, are among them.
+    """
+    own = OVERVIEW_STATE.of(scene.state)
+    kept = [m for m in scene.findings.metrics if _matches(m, own.pattern)]
+    kept = [metric for metric in kept if metric.name not in own.hidden]
+    if own.order is MetricOrder.GROUP:
+        return [metric for group in _by_category(kept).values() for metric in group]
+    return _sorted(scene, kept, own.order, reverse=own.reverse)
+
+
 def _grouped(metrics: Iterable[Metric], folded: frozenset[str]) -> list[Item]:
     found: list[Item] = []
     for category, shown in _by_category(metrics).items():
@@ -80,7 +94,10 @@ def _matches(metric: Metric, pattern: str) -> bool:
 def _sorted(
     scene: Scene, metrics: list[Metric], order: MetricOrder, *, reverse: bool
 ) -> list[Metric]:
-    """Return metrics by a column: texts by letters, numbers largest first, unknown ones last."""
+    """Return metrics by a column: texts by letters, numbers largest first, unknown ones last.
+
+    Differences of metrics have different units: they are sorted as shares of A.
+    """
     if order in (MetricOrder.NAME, MetricOrder.UNIT):
         by_name = order is MetricOrder.NAME
 
@@ -96,6 +113,10 @@ def _sorted(
 
 def _number(scene: Scene, metric: Metric, order: MetricOrder) -> float | None:
     """Return the number of a metric in the column that the list is sorted by."""
+    if order is MetricOrder.DELTA:
+        sides = compared(scene)
+        row = None if sides is None else sides.metrics.get(metric.name)
+        return None if row is None or row.delta is None or not row.a else abs(row.delta / row.a)
     result = scene.findings.results.get(metric.name)
     if result is None or result.value is None or order is MetricOrder.VALUE:
         return None if result is None else result.value

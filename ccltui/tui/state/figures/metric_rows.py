@@ -61,21 +61,6 @@ def spread(column: Mapping[str, Number]) -> float | None:
     return (max(known) - min(known)) / mean if mean else None
 
 
-def trend(result: Result, headline: str) -> list[Number]:
-    """Return the headline step by step, in order, as far as the metric has it; else []."""
-    details = result.details
-    if headline == "avg_iter_time_ms":
-        return list(details.get("iter_times_ms") or ())
-    per_step = details.get(_PER_STEP)
-    if isinstance(per_step, Mapping):
-        ordered = sorted(per_step.items(), key=lambda item: int(item[0]))
-        rows = [row for _, row in ordered if isinstance(row, Mapping)]
-    else:
-        rows = [row for row in per_step or () if isinstance(row, Mapping)]
-    found = [row.get(headline) for row in rows]
-    return found if any(_is_number(value) and value is not None for value in found) else []
-
-
 def extremes(column: Mapping[str, Number]) -> tuple[tuple[str, float], tuple[str, float]] | None:
     """Return rank and value of the smallest and of the largest, None without values."""
     known = [(label, value) for label, value in column.items() if value is not None]

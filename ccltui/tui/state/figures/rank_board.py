@@ -35,6 +35,11 @@ class BoardRow:
 
 def board(scene: Scene) -> list[BoardRow]:
     """Return the ranks that cause most wait, at most `LISTED`; none where nothing is known."""
+    return board_rows(scene)[:LISTED]
+
+
+def board_rows(scene: Scene) -> list[BoardRow]:
+    """Return all ranks, those that cause most wait first; none where nothing is known."""
     busy = _details(scene, "gpu_busy").get("per_rank") or {}
     lag = _details(scene, "straggler_lag")
     blame, waits = lag.get("blame") or {}, lag.get("wait_us") or {}
@@ -52,7 +57,7 @@ def board(scene: Scene) -> list[BoardRow]:
         )
         for label in scene.findings.lanes
     ]
-    return sorted(rows, key=_badness)[:LISTED]
+    return sorted(rows, key=_badness)
 
 
 def _badness(row: BoardRow) -> tuple[float, float]:

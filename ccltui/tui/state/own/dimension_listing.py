@@ -21,20 +21,25 @@ class Sort(Enum):
     HIDDEN = "hidden"
     WAIT = "wait"
     SKEW = "skew"
+    DELTA = "B - A"
 
 
 @dataclass(frozen=True, slots=True)
 class DimensionsState:
-    """Dimensions that are folded other than by default, order and selected row."""
+    """Dimensions that are folded other than by default, order, filter and selected row."""
 
     toggled: frozenset[str] = frozenset()
     sort: Sort = Sort.NAME
     reverse: bool = False
+    pattern: str = ""
     row: int = 0
 
-    def sorted_next(self, step: int) -> DimensionsState:
-        """Return the state sorted by the next column, or the previous for -1."""
-        columns = list(Sort)
+    def sorted_next(self, step: int, *, compares: bool = False) -> DimensionsState:
+        """Return the state sorted by the next column, or the previous for -1.
+
+        The difference of a second path is among them where the pane ``compares``.
+        """
+        columns = [one for one in Sort if compares or one is not Sort.DELTA]
         sort = columns[(columns.index(self.sort) + step) % len(columns)]
         return replace(self, sort=sort, reverse=False, row=0)
 

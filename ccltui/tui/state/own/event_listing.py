@@ -18,13 +18,16 @@ class Listed(Enum):
 
 
 class Sort(Enum):
-    """Order of the rows of Events: by time ascending, by size descending."""
+    """Order of the rows of Events: places, times and names ascending, sizes descending."""
 
     TIME = "time"
     DURATION = "duration"
     NAME = "name"
     LAG = "lag"
     BYTES = "bytes"
+    PLACE = "k"
+    STEP = "it"
+    LATE = "this rank late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Listing:
     listed: Listed = Listed.COLLECTIVES
     sort: Sort = Sort.TIME
     pattern: str = ""
+    reverse: bool = False
 
     @property
     def sorts(self) -> tuple[Sort, ...]:
@@ -44,7 +48,7 @@ class Listing:
     def sorted_next(self) -> Listing:
         """Return the listing with the next order in turn."""
         at = self.sorts.index(self.sort) + 1
-        return replace(self, sort=self.sorts[at % len(self.sorts)])
+        return replace(self, sort=self.sorts[at % len(self.sorts)], reverse=False)
 
     def switched(self) -> Listing:
         """Return the other kind of rows, in order of time."""

@@ -34,6 +34,8 @@ class Column(Enum):
     TFLOPS = "TFLOPS"
     TBPS = "TB/s"
     ROOFLINE = "roofline"
+    OF_B = "B"
+    DELTA = "B - A"
     NAME = "name"
 
 
@@ -53,9 +55,12 @@ class KernelsState:
         by = kinds[(kinds.index(self.by) + 1) % len(kinds)]
         return replace(self, by=by, pattern="", row=0)
 
-    def sorted_next(self, step: int) -> KernelsState:
-        """Return the state sorted by the next column, or the previous for -1."""
-        columns = list(Column)
+    def sorted_next(self, step: int, *, compares: bool = False) -> KernelsState:
+        """Return the state sorted by the next column, or the previous for -1.
+
+        Columns of a second path are among them where the pane ``compares``.
+        """
+        columns = [c for c in Column if compares or c not in (Column.OF_B, Column.DELTA)]
         sort = columns[(columns.index(self.sort) + step) % len(columns)]
         return replace(self, sort=sort, reverse=False, row=0)
 

@@ -29,6 +29,7 @@ class MetricOrder(Enum):
     MIN = "min"
     MAX = "max"
     SPREAD = "spread"
+    DELTA = "B - A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class OverviewState:
     order: MetricOrder = MetricOrder.GROUP
     reverse: bool = False
     hidden: frozenset[str] = frozenset()  # names of metrics that the user hid
+    hidden_columns: frozenset[str] = frozenset()
 
 
 OVERVIEW_STATE: Final = OwnState(OVERVIEW, OverviewState())

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar, cast
 
+from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
+
 S = TypeVar("S")
 
 
@@ -41,7 +43,8 @@ class OwnState(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """State of a pane that is a list: the selected row, and the filter, "" for none."""
+    """State of a pane that is a list: the selected row, the filter, "" for none, and the order."""
 
     row: int = 0
     pattern: str = ""
+    sorting: Sorting = AS_FOUND

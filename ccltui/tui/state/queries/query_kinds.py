@@ -217,6 +217,11 @@ class PivotQuery(ViewQuery["PivotColumns"]):
 
 
 @dataclass(frozen=True, slots=True)
+class NamesQuery(PivotQuery):
+    """Query for the table by name, for a list to choose from beside the table in view."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParallelismQuery(ViewQuery["Result"]):
     """Query for the metric `parallelism`: communication by dimension and group."""
 

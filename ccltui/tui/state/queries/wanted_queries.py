@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ from ccltui.tui.state.answers import Answered, FileQuery, Query
 from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import Listing, listing_of
-from ccltui.tui.state.pane import all_panes, drawer_shows, pane_in_view
+from ccltui.tui.state.own.pane_names import STEPS
+from ccltui.tui.state.pane import all_panes, drawer_shows, pane_in_view, pane_named
 from ccltui.tui.state.queries.query_kinds import (
     BlockQuery,
     ChainQuery,
@@ -23,12 +24,13 @@ from ccltui.tui.state.queries.query_kinds import (
     HostQuery,
     KernelQuery,
     LaunchQuery,
+    NamesQuery,
     StepsQuery,
     StreamQuery,
     VersusQuery,
     WaterfallQuery,
 )
-from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
@@ -55,7 +57,17 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
         *(versus_query(scene), waterfall_query(scene)),
     )
     yield from event_queries(scene)
+    yield from picking_queries(scene)
     yield from (query for query in found if query is not None)
+
+
+def picking_queries(scene: Scene) -> Iterable[Query[Any]]:
+    """Return the queries for the figures of the places that are being chosen from."""
+    if scene.picking is Picked.STEPS:
+        return pane_named(STEPS).queries(scene)
+    if scene.picking is Picked.KERNELS and scene.findings.lanes:
+        return (NamesQuery(scene.findings.generation, "name"),)
+    return ()
 
 
 def detail_query(scene: Scene) -> DetailQuery | None:

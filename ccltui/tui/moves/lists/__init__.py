@@ -1,0 +1,1 @@
+"""Moves that every list has."""

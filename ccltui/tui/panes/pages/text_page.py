@@ -1,0 +1,116 @@
+"""Base class of panes that are pages of text: filtered by line, their tables sorted by column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ccltui.draw.palette import Ink
+from ccltui.tui.panes.pages.side_pane import SidePane
+from ccltui.tui.panes.pages.text_tables import TextTable, tables_of
+from ccltui.tui.state.own.sorting import Sorting
+from ccltui.tui.state.scene import Scene
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+
+
+class TextLine(Protocol):
+    """A line of a page."""
+
+    @property
+    def text(self) -> str:
+        """Text of the line."""
+
+
+T = TypeVar("T", bound=TextLine)
+
+
+class TextPage(SidePane[T]):
+    """Page of lines; those of its tables are sorted by any column that a table has."""
+
+    def is_heading(self, row: T) -> bool:
+        """Return whether a line is the heading of those after it."""
+        raise NotImplementedError
+
+    @property
+    def is_sorted(self) -> bool:  # type: ignore[override]
+        """Return True: its tables are sorted by each of their columns."""
+        return True
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the titles of all tables, each once; "" is the order in which rows are found."""
+        tables = _tables(tuple(row.text for row in self.found_rows(scene) or ()))
+        return ("", *dict.fromkeys(title for one in tables for title in one.titles))
+
+    def rows(self, scene: Scene) -> Sequence[T] | None:
+        """Return the lines: tables with the column of the order sorted, what matches the filter.
+
+        Lines that match are listed below the heading and the titles that they belong to.
+        """
+        found, own = self.found_rows(scene), self.own.of(scene.state)
+        if found is None or not (own.pattern or own.sorting.column):
+            return found
+        tables = _tables(tuple(row.text for row in found))
+        lines = _order(len(found), tables, own.sorting)
+        if own.pattern:
+            titles = {one.titles_at for one in tables}
+            lines = self._matching(found, lines, titles, own.pattern)
+        return [found[line] for line in lines]
+
+    def _matching(
+        self, found: Sequence[T], lines: Sequence[int], titles: set[int], pattern: str
+    ) -> list[int]:
+        matches = re.compile(pattern, re.IGNORECASE).search
+        kept: list[int] = []
+        above: list[int] = []  # heading and titles that no line below has brought in yet
+        for line in lines:
+            if self.is_heading(found[line]):
+                above = [line]
+            elif line in titles:
+                above = [*(one for one in above if one not in titles), line]
+            elif matches(found[line].text):
+                kept += [*above, line]
+                above = []
+        return kept
+
+
+@lru_cache(maxsize=4)
+def _tables(texts: tuple[str, ...]) -> list[TextTable]:
+    return tables_of(texts)
+
+
+def _order(number: int, tables: Sequence[TextTable], sorting: Sorting) -> list[int]:
+    """Return the lines of a page with the rows of its tables in order."""
+    lines = list(range(number))
+    for one in tables:
+        lines[one.titles_at + 1 : one.end] = one.order(sorting)
+    return lines
+
+
+def paint_lines(planes: Planes, lines: Sequence[tuple[str, Ink]], row: int) -> None:
+    """Draw a page of texts with the selected one, repeated in full below where it is cut.
+
+    Args:
+        planes: the cells of the whole pane.
+        lines: at least one text, each with its ink.
+        row: the selected line.
+    """
+    from ccltui.draw.text import wrap
+
+    height, width = planes.height, planes.width
+    at = min(row, len(lines) - 1)
+    selected = lines[at][0]
+    below = wrap(selected.strip(), width - 2, most=3, indent="  ") if len(selected) >= width else []
+    room = max(height - len(below), 1)
+    first = at // room * room
+    for y, (text, ink) in enumerate(lines[first : first + room]):
+        on = first + y == at
+        shown = text if len(text) <= width - 1 else text[: width - 2] + "…"
+        line = ("▶" if on else " ") + shown
+        planes.put(y, 0, line.ljust(width), Ink.LABEL_ON if on else ink)
+        planes.listed[y] = first + y
+    for y, text in enumerate(below, height - len(below)):
+        planes.put(y, 1, text, Ink.DIM)
