@@ -166,8 +166,10 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
 def _culprit(results: Results) -> list[Claim]:
     found = details_of(results, "verdict")
     claims = []
-    if saved := overview_text.saving(results):
-        claims.append(Claim("verdict", saved, "verdict", "saves_ms", found["saves_ms"], "ms"))
+    saves = found.get("saves_ms")
+    if saves is not None:
+        text = f"Mending what the verdict names saves {saves:.4g} ms a step."
+        claims.append(Claim("verdict", text, "verdict", "saves_ms", saves, "ms"))
     claims += [
         Claim("verdict", one.text, one.metric, one.key, one.value, one.unit)
         for one in overview_text.findings(results)
