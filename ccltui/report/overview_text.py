@@ -73,12 +73,14 @@ def headline(results: Results) -> str:
     text = str(found["why"])
     parts = [f"{text[:1].upper()}{text[1:].rstrip('.')}."]
     if found["verdict"] != "no_straggler":
-        # The cost of the culprit comes first: the loss has all other differences in it too.
-        parts += [
-            saving(results),
-            f"All differences and waits for hosts cost {found['loss_ms']:.4g} ms, "
-            f"{found['loss_pct']:.1f} % of a step.",
-        ]
+        # The cost of the culprit comes first: the loss has all other differences in it too. It may
+        # save more than the loss, which has no wait before the first work of a recording.
+        parts.append(saving(results))
+        if (found.get("saves_ms") or 0.0) <= found["loss_ms"]:
+            parts.append(
+                f"All differences and waits for hosts cost {found['loss_ms']:.4g} ms, "
+                f"{found['loss_pct']:.1f} % of a step."
+            )
     if found.get("confidence"):
         parts.append(f"Confidence: {found['confidence']}.")
     return " ".join(filter(None, parts))
