@@ -97,6 +97,8 @@ def parse_versus(text: str, scene: Scene) -> ViewState:
         raise GrammarError("no rank is selected")
     rank, step = one
     text = text.strip() or suggestion(scene)
+    if not text:
+        raise GrammarError("there is one rank and one step alone: nothing to compare with")
     rest = _PART.sub("", text).strip(" ,")
     found = list(_PART.finditer(text))
     if rest or not found:
