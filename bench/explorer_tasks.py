@@ -63,7 +63,7 @@ class Task:
 
 STEPS: Final = r"\[6 Steps\].*(rank by rank|vs median)"
 NO_STEPS: Final = r"(?:The|the) traces have no step markers|[Nn]o step has device work"
-ALONE: Final = r"nothing to compare with"
+ALONE: Final = r"nothing to compare with|no other rank is recorded"
 KERNELS: Final = r"\[\* Ker.*total +calls"
 TASKS: Final = (
     Task("who is late, and why", (("", VERDICT),)),
@@ -71,7 +71,7 @@ TASKS: Final = (
     Task(
         "how much communication is hidden, by dimension",
         (("%", r"\[% Par.*of the time in collectives is hidden"),),
-        r"\[% Par.*(no collective|absent|unavailable|no communication)",
+        r"no collective is loaded|\[% Par.*(no collective|absent|unavailable|no communication)",
     ),
     Task(
         "two steps compared",
@@ -145,14 +145,16 @@ def traces(folder: Path) -> list[Traces]:
     found = [Traces("demo", folder / "demo", folder / "demo-2")]
     shared = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))
     long = "traces/torchrec/trace/sst_long_a2a_optimizer"
-    single = "traces/torchbench/trace.json.gz"
+    samples = "traces/kineto/samples/resnet50"
+    single = f"{samples}_num_workers_0/worker0.1623143089861.pt.trace.json.gz"
+    second = f"{samples}_autograd_api_num_workers_0/worker0.pt.trace.json.gz"
     database = "nsys/ddp53/profiles/ddp53_profile.sqlite"
     for name, path, other in (
         ("megatron-tp8", "traces/astra-sim/megatron-tp8", "recorded/tp_4"),
         ("torchrec", f"{long}_3", f"{long}_4"),
         ("recorded", "recorded/dp_tp_4", "recorded/tp_4"),
         ("ddp53.sqlite", database, database),
-        ("single GPU", single, single),
+        ("single GPU", single, second),
     ):
         if (shared / path).exists():
             found.append(Traces(name, shared / path, shared / other))

@@ -168,6 +168,11 @@ def test_a_single_step_is_compared_with_another_rank() -> None:
     with pytest.raises(GrammarError, match="one rank and one step alone: nothing to compare"):
         compare_ranks.parse_versus("", alone)
 
+    plan = Plan(ranks=1, steps=3)
+    on_timeline = told(scene(plan, pane=TIMELINE), plan)
+    with pytest.raises(GrammarError, match="no other rank is recorded: name a step, as in it 2"):
+        compare_ranks.parse_versus("", on_timeline)
+
 
 def test_the_drawer_keeps_what_it_shows_when_the_focus_moves() -> None:
     found = against("r5")
