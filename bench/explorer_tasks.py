@@ -64,21 +64,23 @@ class Task:
 STEPS: Final = r"\[6 Steps\].*(rank by rank|vs median)"
 NO_STEPS: Final = r"(?:The|the) traces have no step markers|[Nn]o step has device work"
 ALONE: Final = r"nothing to compare with|no other rank is recorded"
+NO_WORK: Final = r"No kernel was recorded"
+NO_PARTS: Final = r"fix first: absent: "
 KERNELS: Final = r"\[\* Ker.*total +calls"
 TASKS: Final = (
     Task("who is late, and why", (("", VERDICT),)),
-    Task("where the time of a step goes", (("", PARTS),)),
+    Task("where the time of a step goes", (("", PARTS),), NO_PARTS),
     Task(
         "how much communication is hidden, by dimension",
         (("%", r"\[% Par.*of the time in collectives is hidden"),),
-        r"no collective is loaded|\[% Par.*(no collective|absent|unavailable|no communication)",
+        "no collective is loaded|Nothing tells how much communication",
     ),
     Task(
         "two steps compared",
         (
             ("6", STEPS),
             ("V", "compare what is selected"),
-            ("\r", r"── r\S+ it \d+ against r\S+ it \d+"),
+            ("\r", r"── \S+ it \d+ against \S+ it \d+"),
         ),
         f"{NO_STEPS}|{ALONE}",
     ),
@@ -87,29 +89,30 @@ TASKS: Final = (
         (
             ("3", r"\[3 Tim"),
             ("V", "compare what is selected"),
-            ("\r", r"── r\S+( \S+ \d+)? against r"),
+            ("\r", r"── \S+( it \d+)? against \S"),
         ),
         ALONE,
     ),
     Task(
         "a window of time, exported",
         (("3", r"\[3 Tim"), ("T", r"window \S+/\S+"), ("e", "ccltui-"), ("\r", "rows in ")),
+        r"nothing is in view that could be written",
     ),
     Task(
         "a kernel and its launch",
-        (("*", KERNELS), ("E", r"kind kernel.*(launch|not recorded: correlation)")),
-        r"no device work",
+        (("*", KERNELS), ("E", r"\[\* Ker.*── .*(launch|operator|not recorded: correlation)")),
+        NO_WORK,
     ),
     Task(
         "a kernel found by name",
         (("*", KERNELS), ("/", r"[Rr]ows whose name"), ("gemm", "gemm"), ("\r", r"names? /gemm/")),
-        r"no row matches|no name matches",
+        NO_WORK,
     ),
     Task("two jobs compared", (("&", r"\[& .*B  \S+.*(step time|property)"),), pair=True),
     Task("what the numbers rest on", (("", r"ranks? (is|are) recorded"),)),
     Task("which keys there are", (("?", "Help: "),)),
 )
-FIRST_SCREEN: Final = (VERDICT, PARTS)
+FIRST_SCREEN: Final = (VERDICT, f"{PARTS}|{NO_PARTS}")
 """What stands on the first screen of 80 by 24 without any key."""
 
 
