@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -22,6 +23,11 @@ NUMBERS = itertools.count()
 hypothesis.settings.register_profile("ccltui", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("ccltui")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control starts commands in the background with ctrl+c ignored, and every
+    # program that a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ABSENT = slow_path.missing_modules()
 if ABSENT:

@@ -183,8 +183,10 @@ def _claim(about: str, finding: Finding) -> Claim:
 def _culprit(results: Results) -> list[Claim]:
     found = details_of(results, "verdict")
     claims = []
-    if saved := overview_text.saving(results):
-        claims.append(Claim("verdict", saved, "verdict", "saves_ms", found["saves_ms"], "ms"))
+    saves = found.get("saves_ms")
+    if saves is not None:
+        text = f"Mending what the verdict names saves {saves:.4g} ms a step."
+        claims.append(Claim("verdict", text, "verdict", "saves_ms", saves, "ms"))
     claims += [
         _claim("verdict", one)
         for one in overview_text.findings(results)

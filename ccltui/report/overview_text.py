@@ -70,20 +70,31 @@ def headline(results: Results) -> str:
         why = result.reasons[0].message if result.reasons else "no reason given"
         return f"I cannot tell who makes the job slow, because {why}."
     found = result.details
-    sure = f" Confidence: {found['confidence']}." if found.get("confidence") else ""
-    # Where nothing is concluded the sentence before may be about something else.
-    what = "What differs" if found["verdict"] == "inconclusive" else "It"
-    cost = f" {what} costs {found['loss_ms']:.4g} ms, {found['loss_pct']:.1f} % of a step."
-    if found["verdict"] == "no_straggler":
-        cost = ""
     text = str(found["why"])
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{cost}{sure}"
+    parts = [f"{text[:1].upper()}{text[1:].rstrip('.')}."]
+    if found["verdict"] != "no_straggler":
+        # The cost of the culprit comes first: the loss has all other differences in it too. It may
+        # save more than the loss, which has no wait before the first work of a recording.
+        parts.append(saving(results))
+        if (found.get("saves_ms") or 0.0) <= found["loss_ms"]:
+            parts.append(
+                f"All differences and waits for hosts cost {found['loss_ms']:.4g} ms, "
+                f"{found['loss_pct']:.1f} % of a step."
+            )
+    if found.get("confidence"):
+        parts.append(f"Confidence: {found['confidence']}.")
+    return " ".join(filter(None, parts))
 
 
 def saving(results: Results) -> str:
-    """Return what setting the culprit back saves, "" where the verdict does not tell."""
-    saves = details_of(results, "verdict").get("saves_ms")
-    return "" if saves is None else f"Setting the culprit back saves {saves:.4g} ms a step."
+    """Return what mending the cause saves, "" where the verdict does not tell."""
+    found = details_of(results, "verdict")
+    saves, share = found.get("saves_ms"), found.get("saves_pct")
+    if saves is None:
+        return ""
+    return f"Without that a step takes {saves:.4g} ms less" + (
+        "." if share is None else f" (-{share:.1f} %)."
+    )
 
 
 def step_time(results: Results) -> str:
@@ -96,13 +107,14 @@ def step_time(results: Results) -> str:
     device = details_of(results, "step_composition").get("step_ms")
     # Markers end when the host has launched the work, which may be long before it is done.
     apart = device is not None and abs(device - mean) > _SPAN_TOLERANCE * max(device, mean)
+    several = count != 1
     text = f"The markers of a step last {mean:.4g} ms" if apart else f"A step takes {mean:.4g} ms"
-    text += "" if spread is None else f", standard deviation {spread:.3g} ms"
+    text += f", standard deviation {spread:.3g} ms" if several and spread is not None else ""
     text += f" (n = {count})"
     median = found.get("p50_iter_time_ms")
-    text += "" if median is None else f"; median {median:.4g} ms"
+    text += f"; median {median:.4g} ms" if several and median is not None else ""
     slowest = details_of(results, "step_variability").get("slowest_step")
-    if slowest and slowest.get("iter_time_ms") is not None:
+    if several and slowest and slowest.get("iter_time_ms") is not None:
         text += f"; slowest {slowest['iter_time_ms']:.4g} ms, step {slowest['step']}"
     return f"{text}; on the devices a step takes {device:.4g} ms." if apart else f"{text}."
 
@@ -132,17 +144,9 @@ def _culprit(results: Results) -> list[Finding]:
     culprit = found.get("culprit")
     if not culprit:
         return []
-    text = headline(results)
-    saved = saving(results)
-    return [
-        Finding(
-            f"{text} {saved}".rstrip(),
-            "verdict",
-            "loss_ms",
-            found.get("loss_ms"),
-            evidence=_place_of(results, culprit),
-        )
-    ]
+    key = "loss_ms" if found.get("saves_ms") is None else "saves_ms"
+    place = _place_of(results, culprit)
+    return [Finding(headline(results), "verdict", key, found.get(key), evidence=place)]
 
 
 def _place_of(results: Results, culprit: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -115,7 +115,9 @@ class Namer:
         if experts:
             most = self.gains.workers(self._slow_ranks())
             self.shown["ranks with most tokens"] = most.gain
-            return Finding("uneven_experts", experts, most, self.savings.experts(most.ranks))
+            names = ", ".join(self._labels(most.ranks)[:8])
+            why = f"{experts}, which are largest on rank {names}" if names else experts
+            return Finding("uneven_experts", why, most, self.savings.experts(most.ranks))
         node = self._node(share)
         if node is not None:
             return node

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import CCL_METRICS, CCLTUI, environment
+from shell import CCL_METRICS, CCLTUI, TIMEOUT_S, environment
 from terminal import session
 from warm_shell import run
 
@@ -131,11 +131,14 @@ def test_ctrl_c_stops_it(job: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         command, env=environment({}), stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not path.with_suffix(".ran").exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        try:
+            while not path.with_suffix(".ran").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()  # it would wait for the function, and this block for it
 
     assert process.returncode == 130
     assert said == "ccltui: interrupted\n"

@@ -8,7 +8,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain
 from ccltui.report.explanations.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.overview_text import findings, step_time
+from ccltui.report.overview_text import findings, headline, step_time
 
 TRACE = TraceSummary("/jobs/one", ranks=8, world_size=8)
 
@@ -40,11 +40,12 @@ def test_the_verdict_is_the_first_sentence_and_every_claim_has_a_source() -> Non
     found = explain(TRACE, {"verdict": slow_worker()})
 
     assert found.headline == (
-        "Rank 3 computes 1.5 times as long as its like in all steps. It costs 12 ms, 20.0 % of a "
-        "step. Confidence: high."
+        "Rank 3 computes 1.5 times as long as its like in all steps. Without that a step takes "
+        "11.5 ms less. All differences and waits for hosts cost 12 ms, 20.0 % of a step. "
+        "Confidence: high."
     )
     assert all(claim.metric for claim in found.claims)
-    assert "Setting the culprit back saves 11.5 ms a step." in [c.text for c in found.claims]
+    assert "Mending what the verdict names saves 11.5 ms a step." in [c.text for c in found.claims]
     assert "Also possible: host of rank 1, 0.5 ms a step." in [c.text for c in found.claims]
     assert found.ruled_out == ("slow_link: no pair transfers longer than its like",)
     assert found.missing[0] == "record launches"
@@ -178,6 +179,31 @@ def test_the_step_time_names_what_it_is_of() -> None:
     assert step_time({}) == ""
 
 
+def test_one_step_has_no_median_and_no_slowest() -> None:
+    numbers: dict[str, object] = {
+        "avg_iter_time_ms": 625.7,
+        "p50_iter_time_ms": 625.7,
+        "std_iter_time_ms": 0.0,
+        "num_iterations": 1,
+    }
+    slowest = result("step_variability", {"slowest_step": {"step": 5, "iter_time_ms": 625.7}})
+
+    assert step_time({"iter_time": result("iter_time", numbers), "step_variability": slowest}) == (
+        "A step takes 625.7 ms (n = 1)."
+    )
+
+
+def test_the_cost_of_the_culprit_is_its_own_and_has_its_share_of_a_step() -> None:
+    verdict = slow_worker(saves_pct=19.2)
+
+    (first,) = findings({"verdict": verdict})[:1]
+    assert (first.key, first.value) == ("saves_ms", 11.5)
+    assert "Without that a step takes 11.5 ms less (-19.2 %). All differences" in first.text
+
+    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None)
+    assert headline({"verdict": unnamed}).count(" ms") == 1
+
+
 def test_a_loss_has_what_a_step_would_take_without_it() -> None:
     place = {"rank": "1", "time_us": 3.0}
     late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": place}
@@ -192,7 +218,7 @@ def test_a_loss_has_what_a_step_would_take_without_it() -> None:
 
     verdict, first, *rest, also = findings(results)
 
-    assert verdict.text.endswith("Confidence: high. Setting the culprit back saves 11.5 ms a step.")
+    assert "all steps. Without that a step takes 11.5 ms less. All differences" in verdict.text
     assert verdict.evidence == first.evidence == place  # the wait that the culprit causes
     assert first.text == "2 ms: rank 1; if it came in time a step would take 55.9 ms (-4.0 %)."
     assert [one.text for one in rest] == ["1 ms: copies."] * 2

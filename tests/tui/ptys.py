@@ -31,6 +31,7 @@ class Program:
         self.pid = pid
         self.descriptor = descriptor
         self.ended = False
+        self.received = 0  # bytes that were drained
         self._text = Understood()
         self.terminal = Terminal(width, height)
 
@@ -48,8 +49,16 @@ class Program:
             except OSError:
                 break
         data = b"".join(parts)
+        self.received += len(data)
         self.terminal.feed(self._text(data))
         return len(data)
+
+    def press_until(self, keys: str, text: str) -> int:
+        """Type, wait for a text and for silence; returns the bytes of the key and its answers."""
+        before = self.received
+        os.write(self.descriptor, keys.encode())
+        self.wait_for(text)
+        return self.received - before
 
     def take(self) -> bool:
         """Show what is there, and wait for it where nothing is; False when the other end closed."""

@@ -6,10 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ptys import HERE, Program, drain_together, running
 from screens import differences
+
+from ccltui.demo import Spec, write_job
 
 APP = str(HERE / "fake_app.py")
 _LONGEST_S = 15.0
@@ -156,6 +159,57 @@ def test_bytes_on_a_wide_screen_stay_within_the_budget() -> None:
         spent = {name: (wide.press(key), budget) for name, key, budget in budgets}
 
     assert {name: size for name, (size, budget) in spent.items() if size > budget} == {}
+
+
+def test_bytes_of_tables_lanes_and_drawers_stay_within_the_budget() -> None:
+    """As above; each key with what its answer shows, which comes when it is computed.
+
+    Lanes that come or go redraw the chart, as a zoom does.
+    """
+    budgets = [
+        ("kernels", "*", "sm90_xmma_gemm_bf16  ", 20_000),
+        ("row of kernels", "j", "▶ncclDevKerne", 500),
+        ("order of kernels", "o", "▼calls", 4_000),
+        ("kernels by category", "C", "2 categories", 4_000),
+        ("an instance", "\r", "net ", 20_000),
+        ("parallelism", "%", "tp, pp, dp, ep, cp", 20_000),
+        ("groups of a dimension", " ", "default_pg 0-63  ", 4_000),
+        ("steps", "6", "rank by rank", 20_000),
+        ("a step", "j", "── step 3", 4_000),
+        ("lanes", "3", "net ", 20_000),
+        ("streams", "u", "s20 ", 20_000),
+        ("host", "U", "range ", 20_000),
+        ("inspector", "E", "kind kernel", 8_000),
+        ("row of the inspector", "j", "kind kernel", 500),
+        ("inspector closed", ESCAPE, "host", 20_000),
+        ("heat", "2", "r62/r63", 20_000),
+        ("causal chain", "Z", "arrived last at", 8_000),
+        ("link of the chain", "j", "▶kernel", 500),
+        ("chain closed", ESCAPE, "r62/r63", 8_000),
+    ]
+    with running([APP, "slim", "64", "60"], 120, 40) as program:
+        program.wait_for("most of it is lost")
+        program.drain(1.0)
+        spent = [
+            (name, program.press_until(key, text), budget) for name, key, text, budget in budgets
+        ]
+
+    assert [one for one in spent if one[1] > one[2]] == []
+
+
+def test_bytes_of_a_comparison_stay_within_the_budget(tmp_path: Path) -> None:
+    for name, gemm_ns in (("a", 300_000), ("b", 360_000)):
+        spec = Spec.quiet(pp=1, steps=2, layers=1, micro_batches=2, gemm_ns=gemm_ns)
+        write_job(tmp_path / name, spec)
+    command = ["-P", "-m", "ccltui", str(tmp_path / "a"), str(tmp_path / "b")]
+    with running([*command, "--cache-dir", str(tmp_path / "cache")], 120, 40) as program:
+        program.wait_for("of the time no kernel")
+        program.drain(1.0)
+        opened = program.press_until("&", "= step time")
+        row = program.press("j")
+
+    assert opened < 20_000
+    assert row < 500
 
 
 def test_a_held_key_costs_few_frames_and_then_there_is_silence(busy: Program) -> None:

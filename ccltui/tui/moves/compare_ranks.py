@@ -97,6 +97,11 @@ def parse_versus(text: str, scene: Scene) -> ViewState:
         raise GrammarError("no rank is selected")
     rank, step = one
     text = text.strip() or suggestion(scene)
+    if not text and len(scene.findings.steps) > 1:
+        last = scene.findings.steps[-1].id
+        raise GrammarError(f"no other rank is recorded: name a step, as in it {last}")
+    if not text:
+        raise GrammarError("there is one rank and one step alone: nothing to compare with")
     rest = _PART.sub("", text).strip(" ,")
     found = list(_PART.finditer(text))
     if rest or not found:

@@ -133,11 +133,11 @@ class StepsPane(Pane):
         return step_rows.slowest(scene)
 
     def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
-        """Return the step of the rank whose length is the median of its other steps."""
+        """Return the median of the other steps of the rank; of a single step another rank."""
         from ccltui.tui.moves import step_rows
 
         middle = step_rows.middle_step(scene, *side)
-        return "" if middle is None else f"it {middle}"
+        return super().suggested_side(scene, side) if middle is None else f"it {middle}"
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the parts of every step on every rank."""

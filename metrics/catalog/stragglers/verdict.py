@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         "loss_ms",
         "loss_pct",
         "saves_ms",
+        "saves_pct",
         "hosts_launch_ms",
         "shares",
         "ladder_ms",

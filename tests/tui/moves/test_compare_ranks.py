@@ -21,9 +21,9 @@ from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
 
 
-def told(found: Scene) -> Scene:
+def told(found: Scene, plan: Plan | None = None) -> Scene:
     """The scene with everything that its panes ask about."""
-    view = View(full_job(Plan()))
+    view = View(full_job(plan or Plan()))
     for query in wanted(found):
         assert isinstance(query, ViewQuery)
         found = answered(found, query_answers.answer(view, found, query))
@@ -156,6 +156,22 @@ def test_enter_alone_compares_with_another_rank_and_in_steps_with_the_middle_ste
     middle = step_rows.middle_step(steps, "0", 2)
     assert middle is not None
     assert compare_ranks.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
+
+
+def test_a_single_step_is_compared_with_another_rank() -> None:
+    plan = Plan(ranks=3, steps=1)
+    one = told(scene(plan, pane=STEPS), plan)
+    assert compare_ranks.suggestion(one) == "r1"
+
+    plan = Plan(ranks=1, steps=1)
+    alone = told(scene(plan, pane=STEPS), plan)
+    with pytest.raises(GrammarError, match="one rank and one step alone: nothing to compare"):
+        compare_ranks.parse_versus("", alone)
+
+    plan = Plan(ranks=1, steps=3)
+    on_timeline = told(scene(plan, pane=TIMELINE), plan)
+    with pytest.raises(GrammarError, match="no other rank is recorded: name a step, as in it 2"):
+        compare_ranks.parse_versus("", on_timeline)
 
 
 def test_the_drawer_keeps_what_it_shows_when_the_focus_moves() -> None:
