@@ -205,6 +205,11 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.scene = take_picture(self, self.scene)
         self._show()
 
+    @property
+    def is_replaying(self) -> bool:
+        """Whether recorded keys are replayed, which another user may have written."""
+        return self.key_log is not None and self.key_log.is_replaying
+
     def stop_loading(self) -> bool:
         """Stop loading if it is in progress; return whether it was. Loaded data stays."""
         if not self.scene.session.busy or not self._background.stop_loading():
