@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 from ccltui import exit_codes
+from ccltui.report.diagnostics.session_log import LOG, target_of
 from ccltui.report.output import print_message, print_traceback
 
 Command = Callable[[Sequence[str]], int]
@@ -17,8 +20,22 @@ Command = Callable[[Sequence[str]], int]
 def run(command: Command, arguments: Sequence[str]) -> int:
     """Run ``command`` and return its exit status; errors are printed in one line.
 
-    ``--debug`` among the arguments adds the traceback.
+    ``--debug`` among the arguments adds the traceback, ``--log FILE`` writes a log of the run.
     """
+    target = target_of(arguments)
+    if target is not None:
+        try:
+            LOG.open(target, arguments)
+        except OSError as error:
+            return _print_error(OSError(error.errno, error.strerror, target), arguments)
+    with _ended_in_order():
+        status = _run(command, arguments)
+    LOG.add(f"exit status {status}")
+    LOG.close()
+    return status
+
+
+def _run(command: Command, arguments: Sequence[str]) -> int:
     status = exit_codes.OK
     try:
         status = _guarded(command, arguments)
@@ -29,8 +46,43 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         return exit_codes.BROKEN_PIPE
     except OSError as error:  # a full disk fails again in the flush
         _discard_stdout()
-        return status if status == exit_codes.INPUT else _print_error(error)  # printed already
+        if status == exit_codes.INPUT:  # printed already
+            return status
+        return _print_error(error, arguments)
     return status
+
+
+class _TerminatedError(SystemExit):
+    """A signal asks this process to end; like ctrl+c it passes every handler of errors."""
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exception, so that processes and folders are cleaned up.
+
+    Python would end at once. A second signal does. Signals that are ignored (nohup) or handled
+    already, as by the screen of the explorer, stay as they are.
+    """
+    before: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        before = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    for one in before:
+        signal.signal(one, _terminate)
+    try:
+        yield
+    finally:
+        for one in before:
+            if signal.getsignal(one) is _terminate:
+                signal.signal(one, signal.SIG_DFL)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    for one in _ENDING:
+        signal.signal(one, signal.SIG_DFL)
+    raise _TerminatedError(128 + number)
 
 
 def finish(status: int) -> int:
@@ -53,6 +105,10 @@ def finish(status: int) -> int:
 def _guarded(command: Command, arguments: Sequence[str]) -> int:
     try:
         return command(arguments)
+    except _TerminatedError as stop:
+        number = signal.Signals(int(stop.code or 0) - 128)
+        print_message(f"ended by {number.name}")
+        return 128 + number
     except SystemExit as stop:  # argparse, after it has printed
         return stop.code if isinstance(stop.code, int) else exit_codes.OK
     except BrokenPipeError:
@@ -63,13 +119,14 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
     except Exception as error:
         if "--debug" in arguments:
             print_traceback()
-        return _print_error(error)
+        return _print_error(error, arguments)
 
 
-def _print_error(error: Exception) -> int:
+def _print_error(error: Exception, arguments: Sequence[str]) -> int:
     # Imported here: not needed for --help.
     from ccltui.parsers.errors import GrammarError, TraceError  # noqa: PLC0415
 
+    LOG.add_traceback(error)
     if isinstance(error, GrammarError):
         print_message(str(error))
         return exit_codes.USAGE
@@ -83,7 +140,14 @@ def _print_error(error: Exception) -> int:
         print_message(f"{place}{error.strerror or error}")
     else:
         text = f"{type(error).__name__}: {error}"
-        print_message(f"internal error: {text}; --debug shows where, please report it")
+        # Imported here: no run but a defective one needs it.
+        from ccltui.report.diagnostics.crash_report import write_crash_report  # noqa: PLC0415
+
+        debug = "--debug" in arguments
+        place = write_crash_report(error, arguments, with_content=debug)
+        enclosed = "" if place is None else f" with {place}"
+        where = "" if debug else "; --debug shows where"
+        print_message(f"internal error: {text}{where}, please report it{enclosed}")
     return exit_codes.INPUT
 
 

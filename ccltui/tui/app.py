@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
+from ccltui.report.diagnostics.session_log import LOG
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
@@ -118,6 +119,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         """Show the error of a worker that failed."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
+            if error is not None:
+                LOG.add_traceback(error)
             problem = f"internal error: {type(error).__name__}: {error}"
             if event.worker.group == LOADING:
                 self._post(OpenFailed(problem))
@@ -133,6 +136,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             return
         if isinstance(message.fact, JobOpened | OpenFailed):
             self._front.prepare()
+        LOG.add(f"{type(message.fact).__name__} {getattr(message.fact, 'path', '')}")
         generation = self.scene.session.generation
         self.scene = scene_after(self.scene, message.fact)
         self._show()

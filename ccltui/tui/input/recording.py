@@ -191,7 +191,9 @@ def _decoded(path: str, number: int, line: bytes, decoder: msgspec.json.Decoder[
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise GrammarError(f"{path}:{number}: not a line of a recording: {error}") from error
     except RecursionError:
-        raise GrammarError(f"{path}:{number}: not a line of a recording: nested too deeply") from None
+        raise GrammarError(
+            f"{path}:{number}: not a line of a recording: nested too deeply"
+        ) from None
 
 
 class Replay:
