@@ -14,6 +14,9 @@ from ccltui import exit_codes
 from ccltui.report.diagnostics.session_log import LOG, target_of
 from ccltui.report.output import print_message, print_traceback
 
+_CHILD_ENDS_S = 1.0
+"""Seconds to wait for a process that was terminated."""
+
 Command = Callable[[Sequence[str]], int]
 
 
@@ -94,8 +97,14 @@ def finish(status: int) -> int:
         return status
     import multiprocessing  # noqa: PLC0415  (most commands end without threads)
 
-    for child in multiprocessing.active_children():
+    from ccltui.parsers.system.scratch_folder import remove_in_use  # noqa: PLC0415
+
+    children = multiprocessing.active_children()
+    for child in children:
         child.terminate()
+    for child in children:
+        child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
+    remove_in_use()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ATTEMPTS = 5
+_IN_USE: set[Path] = set()
 
 
 @contextlib.contextmanager
@@ -39,11 +40,19 @@ def scratch_folder(
         with contextlib.suppress(OSError):
             remove_abandoned(place, prefix)
     folder, lock = _made(place, prefix + _of_host())
+    _IN_USE.add(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        _IN_USE.discard(folder)
         os.close(lock)
+
+
+def remove_in_use() -> None:
+    """Remove all folders of this process, before it exits without leaving its threads in order."""
+    for folder in list(_IN_USE):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_abandoned(directory: Path, prefix: str) -> None:
