@@ -144,6 +144,8 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
     elif isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ccltui"):
         # A bare Python, or one in which pip was told to install no requirements.
         print_message(f"{error.name} is not installed; ccltui doctor --environment lists what is")
+    elif _is_of_memory(error):
+        print_message(f"not enough memory ({' '.join(str(error).split()) or 'MemoryError'})")
     elif isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
         print_message(f"{place}{error.strerror or error}")
@@ -158,6 +160,12 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
         where = "" if debug else "; --debug shows where"
         print_message(f"internal error: {text}{where}, please report it{enclosed}")
     return exit_codes.INPUT
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Return whether memory ran out; where it does while a library is loaded, the import fails."""
+    unmapped = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    return isinstance(error, MemoryError) or unmapped
 
 
 def _discard_stdout() -> None:

@@ -13,6 +13,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -225,10 +226,33 @@ def starting() -> Iterator[None]:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
-        with _own_main_module(), _safe_path():
+        with _own_main_module(), _safe_path(), _whole():
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """Let handlers of SIGTERM and SIGHUP run after a start, which an exception of theirs would cut.
+
+    The process would begin without what it is sent, and end with a traceback. These signals are
+    not blocked, because the process would inherit that and could not be ended while it starts.
+    """
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    mine = {one: handler for one, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        mine = {}  # Python runs handlers in the main thread, and interrupts no other
+    came: list[signal.Signals] = []
+    for one in mine:
+        signal.signal(one, lambda number, _: came.append(signal.Signals(number)))
+    try:
+        yield
+    finally:
+        for one, handler in mine.items():
+            signal.signal(one, handler)
+        for one in came:
+            signal.raise_signal(one)
 
 
 @contextlib.contextmanager

@@ -205,7 +205,7 @@ def scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         for directory in wanted:
             with contextlib.suppress(OSError):
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
                 made = stack.enter_context(scratch_folder(SCRATCH_PREFIX, directory))
                 break
         else:

@@ -161,7 +161,7 @@ class Store:
         # Reading a store does not need it.
         from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
 
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with scratch_folder(SCRATCH_PREFIX, self.directory, tidies=False) as scratch:
             _write(scratch, trace)
             if self.lasts:

@@ -85,6 +85,8 @@ class Trials:
         except Exception as error:
             outcome = Outcome(plan, problems=[f"the trial failed: {type(error).__name__}: {error}"])
         shutil.rmtree(folder, ignore_errors=True)
+        if outcome.problems:
+            print(shown([outcome]), flush=True)
         print("!" if outcome.problems else ".", end="", file=sys.stderr, flush=True)
         return outcome
 
@@ -115,8 +117,6 @@ def report(outcomes: list[Outcome]) -> int:
     sent = sum(groups.values())
     late = len(outcomes) - sent
     print(f"{sent} signals sent, {late} runs ended before; {len(bad)} with a problem")
-    if bad:
-        print(shown(bad))
     return 1 if bad else 0
 
 

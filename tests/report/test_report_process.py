@@ -31,6 +31,7 @@ from ccltui.report.diagnostics.crash_report import crash_reports
             "ccltui: internal error: ValueError: shape\\x0a(3,); --debug shows where, "
             "please report it with {crash}\n",
         ),
+        (MemoryError(), 1, "ccltui: not enough memory (MemoryError)\n"),
         (KeyboardInterrupt(), 130, "ccltui: interrupted\n"),
         (SystemExit(0), 0, ""),
         (SystemExit(2), 2, ""),
