@@ -155,8 +155,8 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
         from ccltui.report.diagnostics.crash_report import write_crash_report  # noqa: PLC0415
 
         debug = "--debug" in arguments
-        place = write_crash_report(error, arguments, with_content=debug)
-        enclosed = "" if place is None else f" with {place}"
+        report = write_crash_report(error, arguments, with_content=debug)
+        enclosed = "" if report is None else f" with {report}"
         where = "" if debug else "; --debug shows where"
         print_message(f"internal error: {text}{where}, please report it{enclosed}")
     return exit_codes.INPUT

@@ -51,11 +51,12 @@ def start_worker(reports: Any, stop: Any) -> None:
     """Prepare this process: set the queue of reports and the event that stops it."""
     _Worker.reports, _Worker.stop = reports, stop
     ignore_sigint()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with _exiting_when_ended():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _end)
 
 
 def ignore_sigint() -> None:
