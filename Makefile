@@ -3,6 +3,7 @@
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
+# make faults  500 signals and kills at random moments: what is left of each is looked at
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
@@ -19,7 +20,7 @@ PYTEST  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist works
 
 TITAN  := .venv-titan
 
-.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz clean
+.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz faults clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -80,6 +81,11 @@ fuzz: $(STAMP)
 	$(COMPILE)
 	$(PYTEST) --hypothesis-profile thorough -m hypothesis
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
+
+# Five hundred signals and kills at random moments, in a quarter of an hour.
+faults: $(STAMP)
+	$(COMPILE)
+	PYTHONPATH=tests/faults $(BIN)/python tests/faults/run_faults.py --signals 500
 
 # The demo needs no development package, so it has a stamp of its own.
 $(RUN): pyproject.toml setup.py

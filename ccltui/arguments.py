@@ -104,8 +104,13 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def add_general(parser: argparse.ArgumentParser) -> None:
-    """Add ``--debug`` and ``--version``."""
+    """Add ``--debug``, ``--log`` and ``--version``; `process` handles the first two."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument(
+        "--log",
+        metavar="FILE",
+        help="append a log of this run to FILE: what was read, in which time, and all messages",
+    )
     parser.add_argument(
         "--version", action=_PrintVersion, nargs=0, help="print the version and exit"
     )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 from ccltui import exit_codes
+from ccltui.report.diagnostics.session_log import LOG, target_of
 from ccltui.report.output import print_message, print_traceback
+
+_CHILD_ENDS_S = 1.0
+"""Seconds to wait for a process that was terminated."""
 
 Command = Callable[[Sequence[str]], int]
 
@@ -17,8 +23,22 @@ Command = Callable[[Sequence[str]], int]
 def run(command: Command, arguments: Sequence[str]) -> int:
     """Run ``command`` and return its exit status; errors are printed in one line.
 
-    ``--debug`` among the arguments adds the traceback.
+    ``--debug`` among the arguments adds the traceback, ``--log FILE`` writes a log of the run.
     """
+    target = target_of(arguments)
+    if target is not None:
+        try:
+            LOG.open(target, arguments)
+        except OSError as error:
+            return _print_error(OSError(error.errno, error.strerror, target), arguments)
+    with _ended_in_order():
+        status = _run(command, arguments)
+    LOG.add(f"exit status {status}")
+    LOG.close()
+    return status
+
+
+def _run(command: Command, arguments: Sequence[str]) -> int:
     status = exit_codes.OK
     try:
         status = _guarded(command, arguments)
@@ -29,8 +49,43 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         return exit_codes.BROKEN_PIPE
     except OSError as error:  # a full disk fails again in the flush
         _discard_stdout()
-        return status if status == exit_codes.INPUT else _print_error(error)  # printed already
+        if status == exit_codes.INPUT:  # printed already
+            return status
+        return _print_error(error, arguments)
     return status
+
+
+class _TerminatedError(SystemExit):
+    """A signal asks this process to end; like ctrl+c it passes every handler of errors."""
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exception, so that processes and folders are cleaned up.
+
+    Python would end at once. A second signal does. Signals that are ignored (nohup) or handled
+    already, as by the screen of the explorer, stay as they are.
+    """
+    before: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        before = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    for one in before:
+        signal.signal(one, _terminate)
+    try:
+        yield
+    finally:
+        for one in before:
+            if signal.getsignal(one) is _terminate:
+                signal.signal(one, signal.SIG_DFL)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    for one in _ENDING:
+        signal.signal(one, signal.SIG_DFL)
+    raise _TerminatedError(128 + number)
 
 
 def finish(status: int) -> int:
@@ -42,8 +97,14 @@ def finish(status: int) -> int:
         return status
     import multiprocessing  # noqa: PLC0415  (most commands end without threads)
 
-    for child in multiprocessing.active_children():
+    from ccltui.parsers.system.scratch_folder import remove_in_use  # noqa: PLC0415
+
+    children = multiprocessing.active_children()
+    for child in children:
         child.terminate()
+    for child in children:
+        child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
+    remove_in_use()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -53,6 +114,10 @@ def finish(status: int) -> int:
 def _guarded(command: Command, arguments: Sequence[str]) -> int:
     try:
         return command(arguments)
+    except _TerminatedError as stop:
+        number = signal.Signals(int(stop.code or 0) - 128)
+        print_message(f"ended by {number.name}")
+        return 128 + number
     except SystemExit as stop:  # argparse, after it has printed
         return stop.code if isinstance(stop.code, int) else exit_codes.OK
     except BrokenPipeError:
@@ -63,13 +128,14 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
     except Exception as error:
         if "--debug" in arguments:
             print_traceback()
-        return _print_error(error)
+        return _print_error(error, arguments)
 
 
-def _print_error(error: Exception) -> int:
+def _print_error(error: Exception, arguments: Sequence[str]) -> int:
     # Imported here: not needed for --help.
     from ccltui.parsers.errors import GrammarError, TraceError  # noqa: PLC0415
 
+    LOG.add_traceback(error)
     if isinstance(error, GrammarError):
         print_message(str(error))
         return exit_codes.USAGE
@@ -78,13 +144,28 @@ def _print_error(error: Exception) -> int:
     elif isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ccltui"):
         # A bare Python, or one in which pip was told to install no requirements.
         print_message(f"{error.name} is not installed; ccltui doctor --environment lists what is")
+    elif _is_of_memory(error):
+        print_message(f"not enough memory ({' '.join(str(error).split()) or 'MemoryError'})")
     elif isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
         print_message(f"{place}{error.strerror or error}")
     else:
         text = f"{type(error).__name__}: {error}"
-        print_message(f"internal error: {text}; --debug shows where, please report it")
+        # Imported here: no run but a defective one needs it.
+        from ccltui.report.diagnostics.crash_report import write_crash_report  # noqa: PLC0415
+
+        debug = "--debug" in arguments
+        report = write_crash_report(error, arguments, with_content=debug)
+        enclosed = "" if report is None else f" with {report}"
+        where = "" if debug else "; --debug shows where"
+        print_message(f"internal error: {text}{where}, please report it{enclosed}")
     return exit_codes.INPUT
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Return whether memory ran out; where it does while a library is loaded, the import fails."""
+    unmapped = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    return isinstance(error, MemoryError) or unmapped
 
 
 def _discard_stdout() -> None:

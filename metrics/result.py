@@ -35,6 +35,7 @@ Code = Literal[
     "phase_mismatch",
     "no_gpu_metrics",
     "truncated_trace",
+    "damaged_trace",
     "partly_read",  # the explorer shows the beginnings of files that are still being read
     "rank_conflict",
     "world_size_conflict",  # files state different world sizes, as those of different jobs do

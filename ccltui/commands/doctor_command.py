@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccltui import arguments as args
@@ -53,6 +54,18 @@ def parser() -> args.Parser:
     result.add_argument(
         "--files-only", action="store_true", help="list the files and read no trace"
     )
+    result.add_argument(
+        "--bundle",
+        metavar="FILE.zip",
+        help="write a new file to attach to a report of a mistake: the checks of this machine and "
+        "reports of crashes; with DIR also kinds and sizes of its files. No text of traces and no "
+        "names are in it",
+    )
+    result.add_argument(
+        "--with-names",
+        action="store_true",
+        help="with --bundle DIR: add names of files and what is wrong with them",
+    )
     args.add_capture(result)
     args.add_loading(result)
     args.add_general(result)
@@ -69,6 +82,10 @@ def run(arguments: Sequence[str]) -> int:
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)
+    if options.with_names and (options.bundle is None or options.trace is None):
+        raise GrammarError("--with-names needs --bundle FILE.zip and a directory")
+    if options.bundle is not None:
+        return _bundle(options)
     if options.environment:
         return _environment(options)
     if options.trace is None:
@@ -106,6 +123,26 @@ def _environment(options: argparse.Namespace) -> int:
     if fixes:
         lines += ["", *table(FIX_HEADER, fixes)]
     write_report(text_bytes(lines), options.output)
+    return exit_codes.OK
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    for name, given in (
+        ("--environment", options.environment),
+        ("-o", options.output is not None),
+        ("--files-only", options.files_only),
+    ):
+        if given:
+            raise GrammarError(f"--bundle writes a file of its own: leave out {name}")
+    from ccltui.doctor.bundle import bundle_bytes  # noqa: PLC0415
+    from ccltui.report.output import write_new_file  # noqa: PLC0415
+
+    job = None
+    if options.trace is not None:
+        job = discover_job(LoadOptions.of(options.trace, options))
+    data, names = bundle_bytes(job, with_names=options.with_names)
+    write_new_file(data, Path(options.bundle))
+    print_message(f"{options.bundle}: {', '.join(names)}; look through it before you attach it")
     return exit_codes.OK
 
 

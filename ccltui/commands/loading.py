@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+from ccltui.report.diagnostics.session_log import LOG
 
 if TYPE_CHECKING:
     from ccltui.parsers.ingest.load import LoadEvent
@@ -142,8 +143,13 @@ class _MeterObserver:
         self._meter = ProgressLine(sys.stderr, sizes) if self._watched else Silent()
 
     def happened(self, _job: Job, event: LoadEvent) -> None:
-        from ccltui.parsers.ingest.load import Progress  # noqa: PLC0415
+        from ccltui.parsers.ingest.load import Failed, Loaded, Progress  # noqa: PLC0415
 
+        if isinstance(event, Loaded):
+            kept = "from the cache" if event.cached else "read"
+            LOG.add(f"{event.trace.source.path}: {kept} in {event.seconds:.3f} s")
+        elif isinstance(event, Failed):
+            LOG.add(f"cannot be read: {event.error}")
         if self._meter is None:
             return
         if isinstance(event, Progress):
@@ -163,10 +169,11 @@ def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
     if not options.no_cache:
         yield options.cache_dir
         return
-    import tempfile  # noqa: PLC0415  (rarely needed, and the explorer starts fast)
+    # Rarely needed, and the explorer starts fast.
+    from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
-        yield Path(scratch)
+    with scratch_folder() as scratch:
+        yield scratch
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -44,6 +43,7 @@ from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import OLD_NAMES, report_name, report_title
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.system.scratch_folder import scratch_folder
 from ccltui.parsers.window import Window
 from ccltui.report.output import print_message
 
@@ -198,8 +198,8 @@ def _opened(
         yield _Export(path, choice, shown)
         return
     set_nsys_path(loading)
-    with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
-        target = Path(scratch) / "export.sqlite"
+    with scratch_folder() as scratch:
+        target = scratch / "export.sqlite"
         yield _Export(known.to_sqlite(path, target, shown=shown), choice, shown)
 
 

@@ -87,8 +87,7 @@ def rank_identity(job: Job) -> Finding:
 
 def files_read(job: Job) -> Finding:
     """Check for files that could not be read, or only partly."""
-    cut = listed(list(dict.fromkeys(t.source.path for t in job.ranks if t.truncated)))
-    cut = f"cut off before their end: {cut}" if cut else ""
+    cut = _lost_parts(job)
     if job.failures:
         first = job.failures[0].error
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
@@ -99,6 +98,21 @@ def files_read(job: Job) -> Finding:
     read = len({trace.source.path for trace in job.ranks})
     hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
     return Finding("files", "ok", f"{count_text(read, 'file')} read whole{hint}")
+
+
+def _lost_parts(job: Job) -> str:
+    """Return which files are cut off, and which are damaged; "" for none."""
+    damaged: dict[str, bool] = {}
+    for trace in job.ranks:
+        if trace.truncated:
+            damaged[trace.source.path] = any(n.code == "damaged_database" for n in trace.notes)
+    kinds = (("cut off before their end", False), ("damaged", True))
+    texts = [
+        f"{text}: {listed(paths)}"
+        for text, kind in kinds
+        if (paths := [path for path, is_damaged in damaged.items() if is_damaged is kind])
+    ]
+    return "; ".join(texts)
 
 
 _COPY_AGAIN: Final = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ccltui.parsers.safe_text import safe_text
+from ccltui.report.diagnostics.session_log import LOG
 
 
 def write_report(data: bytes, target: str | None) -> None:
@@ -92,6 +93,7 @@ def check_target(target: str | None) -> str | None:
 
 def print_message(message: str) -> None:
     """Print one line on standard error, control characters made visible."""
+    LOG.add(message)
     if sys.stderr is not None:
         print(f"ccltui: {safe_text(message)}", file=sys.stderr, flush=True)
 

@@ -11,6 +11,9 @@ from ccltui.tui.options import ExplorerOptions
 if TYPE_CHECKING:
     from textual.driver import Driver
 
+    from ccltui.tui.app import Explorer
+    from ccltui.tui.engine.loader import EarlyProcesses
+
 __all__ = ["ExplorerOptions", "run"]
 
 _ENVIRONMENT: Final = {
@@ -32,6 +35,19 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     from ccltui.tui.engine.loader import EarlyProcesses  # noqa: PLC0415
 
     processes = EarlyProcesses(options)
+    try:
+        app, code = _run_app(path, options, processes)
+    finally:
+        processes.close()
+    if app.broken_by is not None:
+        raise app.broken_by
+    return app.return_code or 0 if code is None else code
+
+
+def _run_app(
+    path: str, options: ExplorerOptions, processes: EarlyProcesses
+) -> tuple[Explorer, int | None]:
+    """Show the explorer until it is left; return it, and its exit status if it has one."""
     from ccltui.tui.terminal.lean_import import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
 
     import_textual()
@@ -49,19 +65,14 @@ def run(path: str, *, options: ExplorerOptions) -> int:
 
     register_plugged_panes()
     sys.setswitchinterval(_SWITCH_S)
-    try:
-        app = Explorer(path, options, _driver(options), processes.load, processes.analyst)
-        # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
-        loop = asyncio.new_event_loop()
-        code = app.run(mouse=options.mouse, loop=loop)
-        loop.close()
-        if app.key_log is not None:
-            app.key_log.close()
-    finally:
-        processes.close()
-    if app.broken_by is not None:
-        raise app.broken_by
-    return app.return_code or 0 if code is None else code
+    app = Explorer(path, options, _driver(options), processes.load, processes.analyst)
+    # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
+    loop = asyncio.new_event_loop()
+    code = app.run(mouse=options.mouse, loop=loop)
+    loop.close()
+    if app.key_log is not None:
+        app.key_log.close()
+    return app, code
 
 
 def prepare_environment(options: ExplorerOptions) -> None:

@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
+from ccltui.report.diagnostics.session_log import LOG
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
@@ -120,6 +121,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         """Show the error of a worker that failed."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
+            if error is not None:
+                LOG.add_traceback(error)
             problem = f"internal error: {type(error).__name__}: {error}"
             if event.worker.group == LOADING:
                 self._post(OpenFailed(problem))
@@ -135,6 +138,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             return
         if isinstance(message.fact, JobOpened | OpenFailed):
             self._front.prepare()
+        LOG.add(f"{type(message.fact).__name__} {getattr(message.fact, 'path', '')}")
         generation = self.scene.session.generation
         self.scene = scene_after(self.scene, message.fact)
         self._show()
@@ -213,6 +217,11 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
         self.scene = take_picture(self, self.scene)
         self._show()
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether recorded keys are replayed, which another user may have written."""
+        return self.key_log is not None and self.key_log.is_replaying
 
     def stop_loading(self) -> bool:
         """Stop loading if it is in progress; return whether it was. Loaded data stays."""

@@ -2,11 +2,14 @@
 
 Whoever can open the page can read the traces and write exports, so only this machine can: the
 server listens on the loopback address, and refuses requests whose Host or Origin is another, as a
-page elsewhere that points its own name here would send.
+page elsewhere that points its own name here would send. Other users of the machine can connect too:
+the address that is printed has a secret, without which they get nothing.
 """
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 LOOPBACK: Final = "127.0.0.1"
+_SECRET_BYTES: Final = 24
+_FORBIDDEN: Final = "ccltui serves the user who started it, at the address that it printed"
 
 
 def command_of(arguments: Sequence[str]) -> str:
@@ -49,20 +54,33 @@ def serve(arguments: Sequence[str], port: int) -> int:
             "--serve needs textual-serve: pip install 'ccltui[serve]'", path="textual-serve"
         ) from error
 
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+
     class LoopbackServer(Server):
-        """Refuses what another site may have sent."""
+        """Refuses what another site or another user may have sent."""
 
         async def _make_app(self) -> web.Application:
             app: web.Application = await super()._make_app()
-            app.middlewares.append(_guard(port))
+            app.middlewares.append(_guard(port, secret))
             return app
+
+        async def on_startup(self, _: web.Application) -> None:
+            print(f"ccltui: http://{LOOPBACK}:{port}/?token={secret}", flush=True)
+            print("ccltui: ctrl+c ends it; keep the address to yourself", flush=True)
 
     LoopbackServer(command_of(arguments), host=LOOPBACK, port=port, title="ccltui").serve()
     return 0
 
 
-def _guard(port: int) -> Any:
+def knows(secret: str, shown: str | None) -> bool:
+    """Whether a request shows the secret; the time that it takes tells nothing of it."""
+    return shown is not None and hmac.compare_digest(secret.encode(), shown.encode())
+
+
+def _guard(port: int, secret: str) -> Any:
     from aiohttp import web  # noqa: PLC0415
+
+    cookie = f"ccltui-{port}"  # browsers send it to every port of the address
 
     @web.middleware
     async def check(
@@ -70,6 +88,13 @@ def _guard(port: int) -> Any:
     ) -> web.StreamResponse:
         if not is_ours(request.host, request.headers.get("Origin"), port):
             raise web.HTTPForbidden(text="ccltui serves this machine only")
-        return await handler(request)
+        by_address = knows(secret, request.query.get("token"))
+        if not (by_address or knows(secret, request.cookies.get(cookie))):
+            raise web.HTTPForbidden(text=_FORBIDDEN)
+        response = await handler(request)
+        if by_address and not response.prepared:  # a socket has its headers sent already
+            response.set_cookie(cookie, secret, httponly=True, samesite="Strict")
+            response.headers["Referrer-Policy"] = "no-referrer"
+        return response
 
     return check

@@ -97,13 +97,21 @@ def damage(view: View) -> list[Reason]:
             claims.setdefault(rank.rank, []).append(rank.trace.source.path)
         if rank.trace.truncated:
             path = rank.trace.source.path
-            text = f"{path} ends early; {_first_cut(rank.trace)}"
-            reasons.append(Reason("truncated_trace", text, rank=rank.label, file=path))
+            reasons.append(_damage_of(rank.trace, path, rank.label))
     for number, paths in claims.items():
         if len(paths) > 1:
             text = f"rank {number} is claimed by {', '.join(paths)}"
             reasons.append(Reason("rank_conflict", text, rank=str(number)))
     return reasons
+
+
+def _damage_of(trace: RankTrace, path: str, label: str) -> Reason:
+    damaged = [note for note in trace.notes if note.code == "damaged_database"]
+    if damaged:
+        return Reason("damaged_trace", f"{path}: {damaged[0].message}", rank=label, file=path)
+    return Reason(
+        "truncated_trace", f"{path} ends early; {_first_cut(trace)}", rank=label, file=path
+    )
 
 
 def _first_cut(trace: RankTrace) -> str:
@@ -113,7 +121,9 @@ def _first_cut(trace: RankTrace) -> str:
     return cuts[0].message + (f" (byte {cuts[0].offset:,})" if cuts[0].offset is not None else "")
 
 
-_CUTS: Final = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document"})
+_CUTS: Final = frozenset(
+    {"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document", "damaged_database"}
+)
 _LOSSLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 
 

@@ -15,6 +15,12 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.names import natural_key, printable
 
 MAX_FILES = 200_000
+MAX_LINKED = 20_000
+"""Most files and folders behind links out of the directory, all links together.
+
+A link to a home folder or to a file system would cost a minute: every file is opened to tell what
+it is. Files of four ranks each of 5,000 fit.
+"""
 
 _LINK_ERRORS = {
     errno.ENOENT: "a link to nothing: {target} is not there",
@@ -62,8 +68,9 @@ def walk(root: str, max_depth: int) -> Walk:
     """All files below ``root``, at most ``max_depth`` folders down.
 
     Real folders come before linked ones, and no folder is entered twice, so neither a loop nor
-    a farm of links costs more than the files themselves. Raises OSError when ``root`` itself
-    cannot be listed.
+    a farm of links costs more than the files themselves. What links out of ``root`` lead to is
+    searched level by level until ``MAX_LINKED`` files and folders were seen. Raises OSError when
+    ``root`` itself cannot be listed.
     """
     os.scandir(root).close()
     return _Walker(os.path.realpath(root), max_depth).run()
@@ -81,6 +88,7 @@ class _Walker:
         self.found = Walk()
         self.entered: dict[str, str] = {}
         self.links: list[tuple[_Folder, str]] = []
+        self.num_outside = 0
 
     def run(self) -> Walk:
         self._enter(_Folder("", self.root, 0))
@@ -109,6 +117,8 @@ class _Walker:
                 self._note("unreadable_folder", f"{where}: cannot be listed: {error.strerror}")
                 continue
             for entry in entries:
+                if not self._has_room(folder, first):
+                    return
                 if len(self.found.entries) >= MAX_FILES:
                     self._note(
                         "too_many_files", f"only the first {MAX_FILES:,} files were looked at"
@@ -117,6 +127,21 @@ class _Walker:
                 below = self._sort_out(folder, entry)
                 if below is not None:
                     queue.append(below)
+
+    def _has_room(self, folder: _Folder, link: _Folder) -> bool:
+        """Count an entry of a folder; False where those outside of the root are too many."""
+        if not folder.linked or _is_below(folder.real_path, self.root):
+            return True
+        self.num_outside += 1
+        if self.num_outside <= MAX_LINKED:
+            return True
+        if self.num_outside == MAX_LINKED + 1:
+            text = "links lead out of the directory, and of what is there only the first"
+            self._note(
+                "linked_folder",
+                f"{printable(link.path)}: {text} {MAX_LINKED:,} files and folders were looked at",
+            )
+        return False
 
     def _sort_out(self, folder: _Folder, entry: os.DirEntry[str]) -> _Folder | None:
         path = folder.child(entry.name)
@@ -154,7 +179,7 @@ class _Walker:
         if not stat.S_ISDIR(status.st_mode):
             hidden = "a hidden file: not read" if name.startswith(".") else None
             self._add(_file_entry(path, real_path, linked=True, problem=hidden))
-        elif (folder.real_path + "/").startswith(real_path.rstrip("/") + "/"):
+        elif _is_below(folder.real_path, real_path):
             self._note(
                 "symlink_loop", f"{printable(path)}: a link to a folder above it, not followed"
             )
@@ -165,6 +190,11 @@ class _Walker:
 
     def _add(self, entry: Entry) -> None:
         self.found.entries.append(entry)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a real path is that of ``folder`` or of something in it."""
+    return (path + "/").startswith(folder.rstrip("/") + "/")
 
 
 def _broken_link(link: str, error: OSError) -> str:

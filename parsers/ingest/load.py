@@ -82,14 +82,13 @@ def load(
         yield from _inline(store, pending, cancelled)
     else:
         # what is stored needs neither workers nor scratch space
-        import tempfile  # noqa: PLC0415
-
         from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415
+        from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
 
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
         # Columns go here where the cache has no room; mapped files outlive it.
-        with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
-            directories = store.directory, Path(scratch)
+        with scratch_folder() as scratch:
+            directories = store.directory, scratch
             previewed = _with_preview(pending) if previews else []
             reading = Reading(
                 directories, workers, cancelled, for_other_processes=for_other_processes

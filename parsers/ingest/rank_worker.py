@@ -13,8 +13,10 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ def start_worker(reports: Any, stop: Any) -> None:
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with _exiting_when_ended():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _end)
 
 
 def stop_with(stop: threading.Event) -> None:
@@ -67,6 +72,23 @@ def ignore_sigint() -> None:
     """Ignore SIGINT, which reaches the whole process group: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `pool.starting`
+
+
+class _EndedError(SystemExit):
+    """This process was asked to end: what it has begun to write goes first."""
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise _EndedError(128 + number)
+
+
+@contextlib.contextmanager
+def _exiting_when_ended() -> Iterator[None]:
+    """Exit where a task was ended; the pool would take the exception for its result."""
+    try:
+        yield
+    except _EndedError as ended:
+        os._exit(int(ended.code or 1))
 
 
 def _end_with_parent() -> None:
@@ -89,6 +111,11 @@ def read_preview(real_path: str, shown: str, kind: str, directory: Path) -> Outc
 
     The outcome has an error where there is nothing to show before all is read.
     """
+    with _exiting_when_ended():
+        return _previewed(real_path, shown, kind, directory)
+
+
+def _previewed(real_path: str, shown: str, kind: str, directory: Path) -> Outcome:
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
     from ccltui.parsers.formats import format_of  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
@@ -113,6 +140,17 @@ def read_one(
     companion: Companion | None = None,
 ) -> Outcome:
     """Read one file and store its columns in the first of ``directories`` with room."""
+    with _exiting_when_ended():
+        return _read(real_path, shown, kind, directories, companion)
+
+
+def _read(
+    real_path: str,
+    shown: str,
+    kind: str,
+    directories: tuple[Path, ...],
+    companion: Companion | None,
+) -> Outcome:
     from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
     from ccltui.parsers.formats import format_of, read_file  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415

@@ -13,11 +13,13 @@ import os
 import queue
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -63,7 +65,8 @@ class WorkerPool:
 
     def __init__(self, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
-        with _safe_path():  # these start the resource tracker
+        with _safe_path():
+            _start_tracker()
             self._reports: Any = context.Queue()
             self._stop = context.Event()
         self._workers = workers
@@ -78,9 +81,13 @@ class WorkerPool:
     def awake(cls, jobs: int | None = None) -> Self:
         """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
         pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
-        with starting():
-            for _ in range(min(pool._workers, _WOKEN, max(1, allowed_cpus() - 1))):
-                pool._executor.submit(ready)
+        try:
+            with starting():
+                for _ in range(min(pool._workers, _WOKEN, max(1, allowed_cpus() - 1))):
+                    pool._executor.submit(ready)
+        except BaseException:  # also a signal
+            pool.close(wait=False)
+            raise
         return pool
 
     def __enter__(self) -> Self:
@@ -99,6 +106,10 @@ class WorkerPool:
     def close(self, *, wait: bool = True) -> None:
         """End every process, also those that still read; a second time does nothing."""
         self._stop.set()
+        if not wait:
+            # Those that are still starting would miss the semaphores, with a traceback each.
+            for process in list((getattr(self._executor, "_processes", None) or {}).values()):
+                process.terminate()
         self._executor.shutdown(wait=wait, cancel_futures=True)
         self._reports.close()
         self._reports.cancel_join_thread()
@@ -185,6 +196,27 @@ def _of_error(path: str, error: Exception) -> Outcome:
     return Outcome(error=str(internal), defect=defect_of(internal))
 
 
+def _start_tracker() -> None:
+    """Start the process in which Python keeps track of semaphores, without standard error.
+
+    When this process is killed, it removes them and warns of a leak, which there is none then.
+    """
+    if getattr(resource_tracker._resource_tracker, "_fd", None) is not None:
+        return
+    try:
+        kept = os.dup(2)
+    except OSError:  # standard error is closed
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        resource_tracker.ensure_running()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
     """Start processes without the caller's main module and with SIGINT blocked.
@@ -194,10 +226,33 @@ def starting() -> Iterator[None]:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
-        with _own_main_module(), _safe_path():
+        with _own_main_module(), _safe_path(), _whole():
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """Let handlers of SIGTERM and SIGHUP run after a start, which an exception of theirs would cut.
+
+    The process would begin without what it is sent, and end with a traceback. These signals are
+    not blocked, because the process would inherit that and could not be ended while it starts.
+    """
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    mine = {one: handler for one, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        mine = {}  # Python runs handlers in the main thread, and interrupts no other
+    came: list[signal.Signals] = []
+    for one in mine:
+        signal.signal(one, lambda number, _: came.append(signal.Signals(number)))
+    try:
+        yield
+    finally:
+        for one, handler in mine.items():
+            signal.signal(one, handler)
+        for one in came:
+            signal.raise_signal(one)
 
 
 @contextlib.contextmanager

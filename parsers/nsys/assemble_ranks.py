@@ -139,6 +139,7 @@ class Ranks(Sequence[RankTrace]):
             base_ns=tables.session.start_ns or 0,
             counts={group: len(rows) for group, rows in events.items()},
             notes=_notes_of(tables, identity, parts),
+            truncated=any(note.code == "damaged_database" for note in tables.notes),
             samples=self._samples(self._gpus[index]),
         )
 

@@ -15,6 +15,7 @@ from ccltui.parsers.nsys.annotations.nvtx import Ranges, read_ranges
 from ccltui.parsers.nsys.assemble_ranks import Ranks, Tables
 from ccltui.parsers.nsys.gpu_samples import CounterRows, read_counters
 from ccltui.parsers.nsys.sqlite import export_schema
+from ccltui.parsers.nsys.sqlite.damage import damage_of
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.spill import Scratch
 from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
@@ -85,7 +86,8 @@ def read_nsys(
         try:
             with database.guarded():
                 meter = _Meter(total, size, progress)
-                return Ranks(database, _read(database, meter, Scratch(scratch)), source)
+                check = _DamageCheck(path, cancelled)
+                return Ranks(database, _read(database, meter, Scratch(scratch), check), source)
         except OSError as error:
             why = f"no room for its columns in {scratch or 'the temporary directory'}"
             raise TraceError(f"{why} ({error.strerror})", path=source.path) from error
@@ -118,7 +120,22 @@ def _require_export(database: Database, shown: str) -> None:
         raise TraceError("an SQLite file without the tables of an nsys export", path=shown)
 
 
-def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
+@dataclass(frozen=True, slots=True)
+class _DamageCheck:
+    """The check of the pages of a file; it runs beside the threads that read the tables."""
+
+    path: Path
+    cancelled: Callable[[], bool] | None
+
+    def notes(self) -> list[Note]:
+        found = damage_of(self.path, self.cancelled)
+        if found is None:
+            return []
+        message = f"pages of the database are damaged, rows may be missing or wrong: {found}"
+        return [Note("damaged_database", message)]
+
+
+def _read(database: Database, meter: _Meter, scratch: Scratch, check: _DamageCheck) -> Tables:
     """Read all tables, several at a time: pages are read without Python's lock."""
     sources = (
         *(export_schema.API_ROWS, export_schema.KERNEL_ROWS, export_schema.OS_ROWS),
@@ -130,11 +147,13 @@ def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
         ),
     )
     with ThreadPoolExecutor(max(2, min(allowed_cpus(), _MOST_THREADS))) as threads:
+        damage = threads.submit(check.notes)
         of_ranges = threads.submit(read_ranges, database, scratch, meter.add)
         others = [threads.submit(read_table, database, s, scratch, meter.add) for s in sources]
         ranges = of_ranges.result()
         calls, kernels, os_calls, copies, fills, waits, graphs = (one.result() for one in others)
         counters = read_counters(database, scratch)
+        damaged = damage.result()
     return Tables(
         kernels=kernels,
         copies=copies,
@@ -148,7 +167,7 @@ def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
         session=session_of(database),
         environment=environment_of(database),
         mpi=mpi_ranks(database),
-        notes=_notes(database, [kernels, copies, fills], ranges, counters),
+        notes=[*damaged, *_notes(database, [kernels, copies, fills], ranges, counters)],
     )
 
 
@@ -156,6 +175,9 @@ def _notes(
     database: Database, device_work: Sequence[TableRows], ranges: Ranges, counters: CounterRows
 ) -> list[Note]:
     notes = []
+    for table, count in database.rows_missing().items():
+        message = f"rows of {table} are missing: they were deleted, or the file is damaged"
+        notes.append(Note("missing_rows", message, count=count))
     graphs = database.last_row(export_schema.GRAPHS)
     if graphs:
         message = (

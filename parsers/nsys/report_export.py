@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -17,11 +18,20 @@ from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.store.column_store import EXPORT_NAME, SCRATCH_PREFIX
+from ccltui.parsers.system.scratch_folder import scratch_folder
 
 EXECUTABLE_VARIABLE: Final = "CCLTUI_NSYS"
 _POLL_S: Final = 0.1
 _MAX_OUTPUT_CHARS: Final = 300
 _MANUAL_EXPORT: Final = "`nsys export -t sqlite` where it is, and open the .sqlite file"
+
+_ENDING_WITH_PARENT: Final = (
+    'exec 3<&0; ( ( read line <&3; kill -9 0 ) >/dev/null 2>&1 & ); exec "$@" 3<&- </dev/null'
+)
+"""Shell script that becomes the command, and kills its group when standard input is closed.
+
+That happens when this process ends, however it ends: an export may write gigabytes for minutes.
+"""
 
 
 def nsys_executable() -> str | None:
@@ -120,7 +130,11 @@ def export_report(
     with tempfile.TemporaryFile() as output_file:
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output_file, stderr=subprocess.STDOUT
+                ["/bin/sh", "-c", _ENDING_WITH_PARENT, "sh", *command],
+                stdin=subprocess.PIPE,
+                stdout=output_file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         except OSError as error:
             why = f"{executable} cannot be started ({error.strerror}); run {_MANUAL_EXPORT}"
@@ -150,10 +164,18 @@ def _wait_for_exit(
                     progress(target.stat().st_size)
             time.sleep(_POLL_S)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        _end(process)
     return status
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End nsys and all that it started, also what still runs after it has ended itself."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdin is not None:
+        process.stdin.close()  # ends the process that watches it
 
 
 def _no_nsys_message() -> str:
@@ -180,12 +202,12 @@ def _failure_message(status: int, output: str) -> str:
 @contextlib.contextmanager
 def scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
     """Create a folder in the first writable one of the ``wanted`` directories, else in TMPDIR."""
-    for directory in wanted:
-        with contextlib.suppress(OSError):
-            directory.mkdir(parents=True, exist_ok=True)
-            made = tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=directory)
-            break
-    else:
-        made = tempfile.TemporaryDirectory(prefix="ccltui-nsys-")
-    with made as name:
-        yield Path(name)
+    with contextlib.ExitStack() as stack:
+        for directory in wanted:
+            with contextlib.suppress(OSError):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                made = stack.enter_context(scratch_folder(SCRATCH_PREFIX, directory))
+                break
+        else:
+            made = stack.enter_context(scratch_folder())
+        yield made

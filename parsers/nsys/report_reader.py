@@ -30,6 +30,7 @@ from ccltui.parsers.nsys.report_tables import (
     Work,
 )
 from ccltui.parsers.nsys.sqlite import export_schema
+from ccltui.parsers.nsys.sqlite.damage import damage_of
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_rows import process_of
 from ccltui.parsers.nsys.sqlite.table_scans import Texts, new_texts
@@ -100,7 +101,12 @@ def read_report_tables(
     if not path.exists():
         raise NotFoundError("no such file", path=shown or str(path))
     with closing(Database(path, shown or path.name, cancelled)) as database:
-        return _Reader(database, kernel_name, parts, raw).tables()
+        tables = _Reader(database, kernel_name, parts, raw).tables()
+        damage = damage_of(path, cancelled)
+    if damage is None:
+        return tables
+    note = f"pages of the database are damaged, rows may be missing or wrong: {damage}"
+    return replace(tables, notes=(note, *tables.notes))
 
 
 class _Reader:

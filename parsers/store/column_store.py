@@ -168,12 +168,11 @@ class Store:
 
         Raises OSError where the directory cannot take it (full, read-only, another user's).
         """
-        import shutil  # noqa: PLC0415  (reading a store needs neither)
-        import tempfile  # noqa: PLC0415
+        # Reading a store does not need it.
+        from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
 
-        self.directory.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
-        try:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with scratch_folder(SCRATCH_PREFIX, self.directory, tidies=False) as scratch:
             _write(scratch, trace)
             if is_shared(self.directory):
                 let_group_read(scratch)
@@ -181,8 +180,6 @@ class Store:
                 flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             target = self.directory / key
             put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def load_parts(self, key: str) -> tuple[RankTrace, ...] | None:
         """Every rank of a file that may hold several, None unless all can be used."""
@@ -221,6 +218,10 @@ class Store:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
         import shutil  # noqa: PLC0415  (as in write)
 
+        from ccltui.parsers.system.scratch_folder import remove_abandoned  # noqa: PLC0415
+
+        with contextlib.suppress(OSError):
+            remove_abandoned(self.directory, SCRATCH_PREFIX)
         total = 0
         for used, size, folder in sorted(self._entries(), reverse=True):
             total += size

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from ccltui import exit_codes
 from ccltui.parsers.errors import CardError, GrammarError, NotFoundError
 from ccltui.process import run
+from ccltui.report.diagnostics.crash_report import crash_reports
 
 
 @pytest.mark.parametrize(
@@ -27,24 +29,39 @@ from ccltui.process import run
             ValueError("shape\n(3,)"),
             1,
             "ccltui: internal error: ValueError: shape\\x0a(3,); --debug shows where, "
-            "please report it\n",
+            "please report it with {crash}\n",
         ),
+        (MemoryError(), 1, "ccltui: not enough memory (MemoryError)\n"),
         (KeyboardInterrupt(), 130, "ccltui: interrupted\n"),
         (SystemExit(0), 0, ""),
         (SystemExit(2), 2, ""),
     ],
 )
 def test_every_error_is_one_line_and_a_status(
-    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("CCLTUI_CACHE_DIR", str(tmp_path))
+
     def command(_: Sequence[str]) -> int:
         raise error
 
     assert run(command, []) == status
-    assert capsys.readouterr().err == message
+    crashes = crash_reports()
+    crash = crashes[0] if crashes else None
+    assert capsys.readouterr().err == message.replace("{crash}", str(crash))
+    assert len(crashes) == message.count("{crash}")
 
 
-def test_debug_adds_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_adds_the_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CCLTUI_CACHE_DIR", str(tmp_path))
+
     def command(_: Sequence[str]) -> int:
         raise ValueError("here")
 

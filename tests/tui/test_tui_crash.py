@@ -19,6 +19,7 @@ from ptys import HERE, Program, running
 BROKEN = """
 import os, sys
 os.chdir({folder!r})
+os.environ["CCLTUI_CACHE_DIR"] = {folder!r} + "/cache"
 sys.argv = ["ccltui", "run", "--driver", {driver!r}, *{more!r}]
 from ccltui import __main__
 from ccltui.tui import app
@@ -59,11 +60,13 @@ def test_a_crash_under_a_key_is_one_line(tmp_path: Path, driver: str) -> None:
         after = end_of(program)
 
         assert program.exit_code() == 1
-    lines = [line for line in after.splitlines() if line]
-    assert lines == [
+    (line,) = [line for line in after.splitlines() if line]
+    (crash,) = (tmp_path / "cache").glob("crash-*.txt")
+    assert line == (
         "ccltui: internal error: RuntimeError: on purpose\\x1b[31m; --debug shows where, "
-        "please report it"
-    ]
+        f"please report it with {crash}"
+    )
+    assert "on purpose" not in crash.read_text()
 
 
 def test_a_crash_at_the_start_too(tmp_path: Path) -> None:

@@ -69,27 +69,31 @@ def port() -> int:
 
 
 @pytest.fixture
-def served(port: int, tmp_path: Path) -> Iterator[int]:
-    """The command as a server of an empty directory."""
+def served(port: int, tmp_path: Path) -> Iterator[tuple[int, str]]:
+    """The command as a server of an empty directory: its port and its secret."""
     (tmp_path / "run").mkdir()
     words = [sys.executable, "-P", "-m", "ccltui", str(tmp_path / "run")]
-    with serving(words, port):
-        yield port
+    with serving(words, port) as secret:
+        yield port, secret
 
 
 @contextlib.contextmanager
-def serving(words: list[str], port: int, cwd: Path | None = None) -> Iterator[None]:
-    """A command as a server, started from a shell that knows nothing of safe paths."""
+def serving(words: list[str], port: int, cwd: Path | None = None) -> Iterator[str]:
+    """A command as a server, started from a shell that knows nothing of safe paths; its secret."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
     process = subprocess.Popen(
         [*words, "--serve", str(port)],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd=cwd,
         env=environment,
     )
     try:
+        assert process.stdout is not None
+        printed = process.stdout.readline().decode()
+        address = f"ccltui: http://127.0.0.1:{port}/?token="
+        assert printed.startswith(address)
         deadline = time.monotonic() + 20
         while True:
             with socket.socket() as one:
@@ -97,10 +101,10 @@ def serving(words: list[str], port: int, cwd: Path | None = None) -> Iterator[No
                     break
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield
+        yield printed.removeprefix(address).strip()
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+        process.communicate(timeout=10)
 
 
 async def shown(url: str, text: bytes, **headers: str) -> bytes:
@@ -119,20 +123,52 @@ async def shown(url: str, text: bytes, **headers: str) -> bytes:
     return got
 
 
-async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(served: int) -> None:
-    base = f"http://127.0.0.1:{served}"
-    async with aiohttp.ClientSession() as session:
-        async with session.get(base) as page:
-            assert page.status == 200
-        async with session.get(base, headers={"Host": "evil.example"}) as page:
-            assert page.status == 403
-            assert await page.text() == "ccltui serves this machine only"
+async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(
+    served: tuple[int, str],
+) -> None:
+    port, secret = served
+    base, asked = f"http://127.0.0.1:{port}", f"?token={secret}"
+    elsewhere = {"Host": "evil.example"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(base + asked, headers=elsewhere) as page,
+    ):
+        assert page.status == 403
+        assert await page.text() == "ccltui serves this machine only"
     with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
-        await shown(f"{base}/ws", b"ccltui", Origin="http://evil.example")
+        await shown(f"{base}/ws{asked}", b"ccltui", Origin="http://evil.example")
 
-    got = await shown(f"{base}/ws?width=80&height=24", b"No trace")
+    got = await shown(f"{base}/ws{asked}&width=80&height=24", b"No trace")
 
     assert b"Traceback" not in got
+
+
+async def test_other_users_of_the_machine_get_nothing(served: tuple[int, str]) -> None:
+    """They can connect to the address, and do not know the secret."""
+    port, secret = served
+    base = f"http://127.0.0.1:{port}"
+    for asked in ("", "?token=", f"?token={secret[:-1]}", f"?token={secret}x", "?token=\u00fc"):
+        async with aiohttp.ClientSession() as session, session.get(base + asked) as page:
+            assert page.status == 403
+            assert secret not in await page.text()
+        with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+            await shown(f"{base}/ws{asked}", b"ccltui")
+
+
+async def test_the_page_needs_the_secret_once(served: tuple[int, str]) -> None:
+    port, secret = served
+    base = f"http://127.0.0.1:{port}"
+    jar = aiohttp.CookieJar(unsafe=True)  # takes cookies of addresses without a name
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        async with session.get(f"{base}/?token={secret}") as page:
+            assert page.status == 200
+            kept = page.headers["Set-Cookie"].lower()
+        async with session.get(base) as page:
+            assert page.status == 200
+        async with session.ws_connect(f"{base}/ws?width=80&height=24") as socket_of_page:
+            assert not socket_of_page.closed
+    assert "httponly" in kept
+    assert "samesite=strict" in kept
 
 
 async def test_no_file_beside_the_traces_is_imported(port: int, tmp_path: Path) -> None:
@@ -140,15 +176,16 @@ async def test_no_file_beside_the_traces_is_imported(port: int, tmp_path: Path) 
     planted = plant(tmp_path / "run", tmp_path / "marks")
     command = str(Path(sys.executable).parent / "ccltui")
 
-    with serving([command, "."], port, cwd=planted.directory):
-        await shown(f"http://127.0.0.1:{port}/ws?width=80&height=24", b"No trace")
+    with serving([command, "."], port, cwd=planted.directory) as secret:
+        asked = f"token={secret}&width=80&height=24"
+        await shown(f"http://127.0.0.1:{port}/ws?{asked}", b"No trace")
 
     assert planted.imported() == []
 
 
-def test_only_the_loopback_address_is_listened_on(served: int) -> None:
+def test_only_the_loopback_address_is_listened_on(served: tuple[int, str]) -> None:
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     listening = [line.split()[1] for line in lines if line.split()[3] == "0A"]
-    mine = [place for place in listening if int(place.rpartition(":")[2], 16) == served]
+    mine = [place for place in listening if int(place.rpartition(":")[2], 16) == served[0]]
 
-    assert mine == [f"0100007F:{served:04X}"]
+    assert mine == [f"0100007F:{served[0]:04X}"]

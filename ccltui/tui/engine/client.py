@@ -52,13 +52,13 @@ class RemoteAnalyst:
         """
         self._functions = functions
         self._server: ServerProcess | None = None
-        if started is not None:
-            self._server = ServerProcess(started, Findings(), self._post_ended)
         self._sending = threading.Lock()  # keeps requests that belong together in one sequence
         self._session: Session | None = None
         self._local: Analyst | None = None
         self._is_local = False  # whether the newest findings were computed in this process
         self._post: Callable[[Fact], object] = lambda _: None
+        if started is not None:  # last: its thread may report at once that the process has ended
+            self._server = ServerProcess(started, Findings(), self._post_ended)
 
     def close(self) -> None:
         """End the server process."""

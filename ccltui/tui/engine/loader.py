@@ -125,7 +125,11 @@ class EarlyProcesses:
 
         self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
         self._functions = options.functions
-        self._server = start_server(options.functions)
+        try:
+            self._server = start_server(options.functions)
+        except BaseException:  # also a signal: processes must not outlast what they need to start
+            self._pool.close(wait=False)
+            raise
 
     def analyst(self) -> RemoteAnalyst:
         """Return the analyst that computes in the server process."""

@@ -55,7 +55,7 @@ class Control:
             Effect.OPEN_RUN: self._open_run,
             Effect.COPY: self._copy,
             Effect.COPY_ROWS: self._copy_rows,
-            Effect.SCREENSHOT: app.take_picture,
+            Effect.SCREENSHOT: self._take_picture,
             Effect.VIEW_BACK: lambda: self._view(view_history.back),
             Effect.VIEW_FORWARD: lambda: self._view(view_history.forward),
             Effect.BACK: self._back,
@@ -185,8 +185,9 @@ class Control:
         elif isinstance(outcome, ViewState):
             self._go(outcome, "")
         elif isinstance(outcome, Export):
-            self._scene = replace(self._scene, said=f"writing {outcome.path}")
-            self._app.export(outcome.path)
+            if self._may_write():
+                self._scene = replace(self._scene, said=f"writing {outcome.path}")
+                self._app.export(outcome.path)
         else:
             self._scene = view_history.settled(self._scene, outcome)
 
@@ -211,10 +212,26 @@ class Control:
 
     def _copy(self) -> None:
         app = self._app
-        self._scene = clipboard_actions.copy(app.copy_text, self._scene, app.options)
+        if self._may_write():
+            self._scene = clipboard_actions.copy(app.copy_text, self._scene, app.options)
 
     def _copy_rows(self) -> None:
-        self._scene = clipboard_actions.copy_rows(self._app.copy_text, self._scene)
+        if self._may_write():
+            self._scene = clipboard_actions.copy_rows(self._app.copy_text, self._scene)
+
+    def _take_picture(self) -> None:
+        if self._may_write():
+            self._app.take_picture()
+
+    def _may_write(self) -> bool:
+        """Return whether files and the clipboard may be written: not by the keys of a recording.
+
+        Another user may have written it, so that what it does stays within the explorer.
+        """
+        if self._app.is_replaying:
+            notice = "during a replay nothing is written or copied"
+            self._scene = replace(self._scene, notice=notice)
+        return not self._app.is_replaying
 
     def _window_here(self) -> None:
         self._app.replace_session(windowed(self._scene))

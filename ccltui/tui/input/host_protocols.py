@@ -36,6 +36,10 @@ class Host(Protocol):
     scene: Scene
     options: ExplorerOptions
 
+    @property
+    def is_replaying(self) -> bool:
+        """Whether recorded keys are replayed: then nothing is written or copied."""
+
     def replace_session(self, session: Session) -> None:
         """Show another session; what was computed for the one before is computed again."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TextIO, TypeVar
+from typing import Annotated, Any, Final, Self, TextIO, TypeVar
 
 import msgspec
 from textual import events
@@ -42,26 +42,31 @@ _MOUSE_EVENTS: Final[dict[str, type[events.MouseEvent]]] = {
 _MOUSE_NAMES: Final = {kind: name for name, kind in _MOUSE_EVENTS.items()}
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+_Cell = Annotated[int, msgspec.Meta(ge=-65_536, le=65_536)]  # a drag may leave the screen
+_Button = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first line of a recording."""
 
     recording: int
     opened: str
-    width: int
-    height: int
+    width: _Cell
+    height: _Cell
 
 
 class Stroke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A key as Textual names it with the character it types, or pasted text, or a mouse event."""
 
-    at_ms: int
+    at_ms: _Count
     key: str = ""
     character: str | None = None
     paste: str = ""
     mouse: str = ""
-    x: int = 0
-    y: int = 0
-    button: int = 0
+    x: _Cell = 0
+    y: _Cell = 0
+    button: _Button = 0
     shift: bool = False
 
 
@@ -186,6 +191,10 @@ def _decoded(path: str, number: int, line: bytes, decoder: msgspec.json.Decoder[
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise GrammarError(f"{path}:{number}: not a line of a recording: {error}") from error
+    except RecursionError:
+        raise GrammarError(
+            f"{path}:{number}: not a line of a recording: nested too deeply"
+        ) from None
 
 
 class Replay:
@@ -218,6 +227,7 @@ class KeyLog:
         self._recorder = recorder
         self._recording = recording
         self._timer: Timer | None = None
+        self.is_replaying = False
 
     @classmethod
     def opened(cls, app: App[Any], options: ExplorerOptions, path: str) -> Self:
@@ -254,9 +264,11 @@ class KeyLog:
                 app.post_message(event)
             elif replay.done and self._timer is not None:
                 self._timer.stop()
+                self.is_replaying = False
                 report(f"replayed {numbers.counted(replay.count, 'key')} of {path}")
 
         self._timer = app.set_interval(_PERIOD_S, step)
+        self.is_replaying = True
 
     def record(self, event: events.Event) -> None:
         """Record an event, if a recording is made."""

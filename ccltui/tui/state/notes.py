@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _ADVICE: Final[Mapping[str, str]] = {
     "truncated_trace": "What came before the end of the file is kept. A file ends early where the "
     "process was killed or the disk was full while the profiler wrote: record it again.",
+    "damaged_trace": "Rows may be missing or wrong. Copy the file again from where it was written, "
+    "or export the report again with nsys.",
     "partly_read": "The beginning of large files is shown while they are read. The numbers are "
     "those of that part and change when the whole ranks are there.",
     "malformed_event": "The other events of the file are kept.",

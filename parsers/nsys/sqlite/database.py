@@ -65,6 +65,7 @@ class Database:
             # Tables may be read in several threads, one at a time.
             self._connection = sqlite3.connect(uri, uri=True, timeout=0, check_same_thread=False)
         self._lock = threading.Lock()
+        self._rows_read: dict[str, int] = {}
         self._descriptor = -1
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -194,6 +195,20 @@ class Database:
         texts = texts or {}
         if only is not None and only[0] not in self.tables[table]:
             only = None
+        num_rows = 0
+        for block in self._blocks(table, columns, texts, only):
+            num_rows += len(block[0])
+            yield block
+        if only is None:
+            self._rows_read[table] = num_rows
+
+    def _blocks(
+        self,
+        table: str,
+        columns: Sequence[str | None],
+        texts: Mapping[str, Texts],
+        only: RowFilter | None,
+    ) -> Iterator[list[I64]]:
         last = _BEFORE_FIRST_ROW
         with self.guarded():
             scan = self._scan(table, columns, texts, only)
@@ -204,6 +219,15 @@ class Database:
                 last = _BEFORE_FIRST_ROW if scan.last_row is None else scan.last_row
             read = self._texts_after if texts else self._numbers_after
             yield from read(table, columns, texts, only, last)
+
+    def rows_missing(self) -> dict[str, int]:
+        """Return how many rows the tables that `numbers` read to the end lack, by table.
+
+        nsys numbers the rows of a table from 1 without gaps, so that the last number is how many
+        it wrote. Tables without missing rows are left out.
+        """
+        gaps = {table: self.last_row(table) - count for table, count in self._rows_read.items()}
+        return {table: gap for table, gap in gaps.items() if gap > 0}
 
     def _scan(
         self,

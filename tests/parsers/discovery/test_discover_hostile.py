@@ -345,3 +345,31 @@ def test_natural_order() -> None:
         "b/2",
         "b/10",
     ]
+
+
+def test_a_link_to_a_large_tree_is_searched_to_a_limit(
+    job: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Level by level, so that traces at the top of it are found; the directory itself has none."""
+    monkeypatch.setattr(ccltui.parsers.discovery.walk, "MAX_LINKED", 50)
+    large = tmp_path_factory.mktemp("elsewhere")
+    for folder in range(10):
+        (large / f"d{folder}").mkdir(parents=True)
+        for file in range(20):
+            (large / f"d{folder}" / f"f{file}.txt").write_text("text")
+    (large / "rank7.json").write_text((job / "rank0.json").read_text())
+    for file in range(60):
+        (job / f"own{file}.txt").write_text("text")
+    (job / "link").symlink_to(large)
+
+    discovery = discover(job)
+
+    paths = {file.path for file in discovery.files}
+    assert "link/rank7.json" in paths
+    assert sum(path.startswith("link/") for path in paths) < 50
+    assert sum(path.startswith("own") for path in paths) == 60
+    (note,) = [note for note in discovery.notes if note.code == "linked_folder"]
+    assert note.message == (
+        "link: links lead out of the directory, and of what is there only the first 50 files and "
+        "folders were looked at"
+    )

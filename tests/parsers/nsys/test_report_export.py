@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -190,3 +193,39 @@ def test_the_second_opening_needs_no_nsys(tmp_path: Path, report: Path, empty_pa
     second = open_job(report)
 
     assert [t.rank for t in second.ranks] == [t.rank for t in first.ranks] == [3]
+
+
+def test_nsys_ends_with_the_process_that_started_it(
+    tmp_path: Path, report: Path, empty_path: Path
+) -> None:
+    """Killed, that process can end nothing itself; what nsys has started ends too."""
+    pids = tmp_path / "pids"
+    stub(empty_path, f"sleep 60 &\necho $$ $! > {pids}.new; mv {pids}.new {pids}\nsleep 60")
+    code = (
+        "import sys; from pathlib import Path; "
+        "from ccltui.parsers.nsys.report_export import export_report; "
+        "export_report(Path(sys.argv[1]), Path(sys.argv[2]), shown='a')"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-P", "-c", code, str(report), str(tmp_path / "a.sqlite")]
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not pids.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        parent.kill()
+        parent.wait()
+
+    for pid in map(int, pids.read_text().split()):
+        while is_running(pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -62,6 +62,23 @@ def test_invalid_lines_are_reported_by_number(tmp_path: Path, text: str, problem
         read_recording(str(path))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"at_ms":1' + "0" * 400 + "}",
+        '{"at_ms":1,"mouse":"down","x":1' + "0" * 400 + "}",
+        '{"at_ms":1,"of_later_versions":' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+    ids=["time", "place", "nesting"],
+)
+def test_extreme_values_are_one_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "keys.jsonl"
+    path.write_text('{"recording":1,"opened":"x","width":80,"height":24}\n' + line + "\n")
+
+    with pytest.raises(GrammarError, match=r"keys\.jsonl:2: not a line of a recording"):
+        read_recording(str(path))
+
+
 def test_invalid_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     path.write_bytes(HEADER.encode() + b'{"at_ms":1,"key":"\xff"}')
@@ -138,3 +155,25 @@ async def test_a_replay_ends_in_the_recorded_view(
     assert second.scene.session.filter == first.scene.session.filter
     assert second.scene.state.pane == TIMELINE
     assert second.scene.state.selection.rank == "3"
+
+
+async def test_a_replay_writes_no_file_and_nothing_to_the_clipboard(
+    start: Start, settle: Settle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording may come from someone else."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    target, path = tmp_path / "rows.csv", str(tmp_path / "keys.jsonl")
+    keys = ("e", "ctrl+u", *str(target), "enter", "y")
+    writing = start(record=path)
+    await run(writing, settle, *keys)
+    assert target.exists(), "these keys write a file"
+    assert writing.clipboard
+    target.unlink()
+
+    replaying = start(replay=path)
+    await run(replaying, settle)
+
+    assert not target.exists()
+    assert replaying.clipboard == ""
+    assert replaying.scene.notice == "during a replay nothing is written or copied"
