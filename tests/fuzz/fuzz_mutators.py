@@ -315,7 +315,7 @@ def packed(inner: Mutator) -> Mutator:
     def mutate(dice: random.Random, data: bytes) -> bytes:
         text = data
         if data.startswith(b"\x1f\x8b"):
-            with suppress(EOFError, OSError, zlib.error):
+            with suppress(EOFError, OSError, zlib.error, MemoryError):
                 text = gzip.decompress(data)
         elif data.startswith(b"\x28\xb5\x2f\xfd"):
             with suppress(zstandard.ZstdError):

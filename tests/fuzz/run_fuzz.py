@@ -315,8 +315,11 @@ def _guided_runs(
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:
         dice = random.Random(seed)
-        if dice.random() < 0.1:
+        kind = dice.random()
+        if kind < 0.1:
             return bytes(atheris.Mutate(data, max_size))
+        if kind < 0.5:  # the corpus fills with refused inputs, which reach no further code
+            data = dice.choice(seeds)
         return target.mutate(dice, data)[:max_size]
 
     options = [
