@@ -161,12 +161,15 @@ class Session:
 
     def quit(self) -> str:
         """Quit; return what is wrong with the end, "" where nothing is."""
-        self.press("\x1b\x1b\x1b\x1b", 0.5)
         end = time.monotonic() + _END_S
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(OSError, EOFError):  # its terminal is closed before it ends
+            self.press("\x1b\x1b\x1b\x1b", 0.5)
             while time.monotonic() < end:
                 self.press("q", 0.5)
         pid, status = os.waitpid(self.pid, os.WNOHANG)
+        while not pid and time.monotonic() < end:
+            time.sleep(0.1)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
         if not pid:
             return "it did not end"
         code = os.waitstatus_to_exitcode(status)
@@ -215,7 +218,7 @@ def press_keys(one: Session, keys: int, every: int, dice: random.Random) -> Coun
             text = dice.choice(_PROMPTS)
             length = len(text)
             counts.prompts += 1
-        elif kind < 0.20:
+        elif kind < 0.26:
             text = "\x1b" + _FILES_KEY + "j" * dice.randrange(12) + "\r"
             length = len(text)
             counts.loads += 1

@@ -148,3 +148,17 @@ def with_domain(path: Path) -> Path:
     process.range("step 1", 5, 99, registered=True)
     process.range("step 2", 105, 199)
     return export.write(path)
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+def test_rows_that_are_no_ranges_are_no_ranges_with_either_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str
+) -> None:
+    monkeypatch.setenv("CCLTUI_ACCEL", compiled)
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, "UPDATE NVTX_EVENTS SET eventType = 75")
+
+    found = read_report_tables(path, shown="a.sqlite")
+
+    assert found.ranges is None
+    assert "step 1" not in found.names
