@@ -23,7 +23,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz-quick fuzz-nightly clean
+.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -92,6 +92,10 @@ fuzz-nightly: $(STAMP)
 	$(PYTEST) --hypothesis-profile thorough -m hypothesis
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
 	$(BIN)/python tests/fuzz/run_fuzz.py --seconds 21600 --corpus fuzz-corpus
+
+# Compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer, built in a copy of the tree.
+sanitize: $(STAMP)
+	tests/fuzz/sanitize.sh $(BIN)/python
 
 # The demo needs no development package, so it has a stamp of its own.
 $(RUN): pyproject.toml setup.py

@@ -318,7 +318,7 @@ def packed(inner: Mutator) -> Mutator:
             with suppress(EOFError, OSError, zlib.error, MemoryError):
                 text = gzip.decompress(data)
         elif data.startswith(b"\x28\xb5\x2f\xfd"):
-            with suppress(zstandard.ZstdError):
+            with suppress(zstandard.ZstdError, MemoryError):
                 text = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
         if dice.random() < 0.5:
             return any_bytes(dice, data)
