@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy  # noqa: F401  (imported before the forks)
+import hypothesis
+import numpy  # noqa: F401, ICN001  (imported before the forks)
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
