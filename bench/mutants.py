@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
-import numpy  # noqa: F401, ICN001  (imported before the forks)
+import numpy  # noqa: F401  (imported before the forks)
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,8 +16,8 @@ trap 'rm -rf "$copy"' EXIT
 tar -c --exclude='*.so' --exclude='*.c' --exclude=__pycache__ \
     setup.py pyproject.toml README.md LICENSE ccltui parsers metrics bench tests | tar -x -C "$copy"
 cd "$copy"
-# Undefined behaviour ends the process too. The flags of the package come first, so these hold.
-export CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g -fno-omit-frame-pointer"
+# Undefined behaviour ends the process too.
+export CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1 -fno-omit-frame-pointer"
 LDFLAGS="-fsanitize=address,undefined" "$python" setup.py -q build_ext --inplace 2>build.log ||
     { cat build.log && exit 1; }
 for name in kineto/scanner/_scanner nsys/sqlite/_btree; do
