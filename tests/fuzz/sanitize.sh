@@ -20,11 +20,9 @@ cd "$copy"
 export CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1 -fno-omit-frame-pointer"
 LDFLAGS="-fsanitize=address,undefined" "$python" setup.py -q build_ext --inplace 2>build.log ||
     { cat build.log && exit 1; }
-for name in kineto/scanner/_scanner nsys/sqlite/_btree; do
-    nm -D parsers/"$name".*.so | grep -q __asan_ || { echo "$name has no sanitizer" && exit 1; }
-done
-for name in _intervals _passes; do
-    nm -D metrics/arrays/"$name".*.so | grep -q __asan_ || { echo "$name has no sanitizer" && exit 1; }
+for library in parsers/kineto/scanner/_scanner parsers/nsys/sqlite/_btree \
+    metrics/arrays/_intervals metrics/arrays/_passes; do
+    [[ $(nm -D "$library".*.so) == *__asan_* ]] || { echo "$library has no sanitizer" && exit 1; }
 done
 
 # Python's own allocator would hide where a buffer ends; the interpreter keeps memory at its end.
