@@ -304,7 +304,11 @@ class _Reader:
 
     def _range_texts(self, texts: Texts, text: I64, text_ids: I64) -> I32:
         """Return the names of ranges: the text in the row, else the string that it refers to."""
-        own = [self._names.of(raw.decode("utf-8", "replace")) for raw, _ in texts.values()]
+        used = set(text.tolist())  # pages number the texts of rows that are no ranges as well
+        own = [
+            self._names.of(raw.decode("utf-8", "replace")) if number in used else 0
+            for number, (raw, _) in enumerate(texts.values())
+        ]
         found, inverse = np.unique(text_ids, return_inverse=True)
         by_id = self._database.texts([number for number in found.tolist() if number >= 0])
         other = [self._names.of(by_id.get(number, "")) for number in found.tolist()]
