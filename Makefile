@@ -2,6 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
+# make fuzz-quick    changed inputs for every reader, three minutes; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
 # make faults  500 signals and kills at random moments: what is left of each is looked at
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
@@ -20,7 +21,10 @@ PYTEST  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist works
 
 TITAN  := .venv-titan
 
-.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench fuzz faults clean
+# Coverage for fuzzing; there is no wheel of it for every version of Python.
+ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
+
+.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -75,12 +79,24 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
-# Forty times the examples of every property, and two hundred thousand mutants through both
-# decoders: for a night, not for every commit.
-fuzz: $(STAMP)
+# About three minutes of one CPU, with the same inputs each time, so that a finding is of the
+# change that is tested; without atheris inputs are changed at random.
+fuzz-quick: $(STAMP)
+	$(ATHERIS)
+	$(BIN)/python tests/fuzz/run_fuzz.py --inputs 1500 --seed 1
+
+# Forty times the examples of every property, two hundred thousand mutants through both decoders,
+# and six hours for all readers, which begin with what reached new code in the nights before.
+fuzz-nightly: $(STAMP)
 	$(COMPILE)
+	$(ATHERIS)
 	$(PYTEST) --hypothesis-profile thorough -m hypothesis
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
+	$(BIN)/python tests/fuzz/run_fuzz.py --seconds 21600 --corpus fuzz-corpus
+
+# Compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer, built in a copy of the tree.
+sanitize: $(STAMP)
+	tests/fuzz/sanitize.sh $(BIN)/python
 
 # Five hundred signals and kills at random moments, in a quarter of an hour.
 faults: $(STAMP)

@@ -11,10 +11,12 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 # Symbols of a debugger are three quarters of each library: there for whoever asks for them.
-_DEBUG = "-g" in os.environ.get("CFLAGS", "").split()
+_FLAGS = os.environ.get("CFLAGS", "").split()
+_DEBUG = "-g" in _FLAGS
+_SPEED = [] if any(flag.startswith("-O") for flag in _FLAGS) else ["-O3"]
 _BARE = sys.platform == "linux" and not _DEBUG
 _OPTIONS = {
-    "extra_compile_args": ["-O3", *(["-g0"] if _BARE else [])],
+    "extra_compile_args": [*_SPEED, *(["-g0"] if _BARE else [])],
     "extra_link_args": ["-Wl,--strip-all"] if _BARE else [],
     "optional": True,
 }

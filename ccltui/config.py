@@ -76,21 +76,22 @@ def read_config(given: str | None = None) -> Config:
         return Config()
     if len(data) > _MOST_BYTES:
         raise GrammarError(f"{path}: larger than 1 MiB, so it holds no settings")
-    import tomllib  # noqa: PLC0415  (most users have no such file)
-
     try:
         return parse_config(data.decode("utf-8"), str(path))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise GrammarError(f"{path}: {error}") from error
-    except GrammarError as error:
+    except (UnicodeDecodeError, GrammarError) as error:
         raise GrammarError(f"{path}: {error}") from error
 
 
 def parse_config(text: str, path: str = "") -> Config:
-    """Parse the text of a settings file. Raises GrammarError and tomllib.TOMLDecodeError."""
-    import tomllib  # noqa: PLC0415
+    """Parse the text of a settings file. Raises GrammarError."""
+    import tomllib  # noqa: PLC0415  (most users have no such file)
 
-    document = tomllib.loads(text)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GrammarError(str(error)) from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, deep nesting
+        raise GrammarError("not valid TOML") from error
     _known(document, ("keys", "screen"), "table")
     keys = {name: _keys(name, value) for name, value in _table(document, "keys").items()}
     screen = _table(document, "screen")

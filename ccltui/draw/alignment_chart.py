@@ -159,7 +159,8 @@ def _halves(level: U8, rows: Rows) -> tuple[U8, U8]:
     """Maximum level of the ranks in the upper and the lower half of every screen row."""
     missing = rows.rows * rows.per_row - rows.ranks
     padded = np.pad(level, ((0, missing), (0, 0)))
-    groups = padded.reshape(rows.rows, rows.halves, rows.per_half, -1).max(axis=2)
+    shape = (rows.rows, rows.halves, rows.per_half, level.shape[1])
+    groups = padded.reshape(shape).max(axis=2)
     return groups[:, 0], groups[:, -1]
 
 

@@ -22,6 +22,8 @@ _VERSION: Final = re.compile(r"nccl-library=(\d{1,9})(?!\d)|NCCL version (\d[\w.
 _DEVICE: Final = re.compile(r"#\s+Rank\s+(\d{1,9}) .*? on\s+(\S+) device\s+(\d+) \[[^\]]*\] (.+)")
 _OUT_OF_BOUNDS: Final = re.compile(r"# Out of bounds values : (\d{1,18})(?!\d)")
 _AVERAGE: Final = re.compile(r"# Avg bus bandwidth\s*:\s*(\d{1,18}(?:\.\d*)?)(?![\d.])")
+_MOST: Final = 2.0**63
+"""Sizes and counts below it are integers of 64 bits."""
 _FAILURE: Final = re.compile(r"Test (?:NCCL|CUDA) failure.*|Test failure .*")
 
 
@@ -128,24 +130,26 @@ def _take_comment(line: str, tests: list[_Open]) -> None:
 def _take_row(line: str, one: _Open) -> None:
     """Columns: size, count, type, [redop], [root], then time, algbw, busbw, #wrong, twice."""
     cells = line.split()
-    if len(cells) < 7 or not (cells[0].isdigit() and cells[1].isdigit()):
+    if len(cells) < 7 or not (cells[0].isdecimal() and cells[1].isdecimal()):
         return
     # Between the type and the times stand redop and root, as far as the version prints them.
     numbers = cells[-8:] if len(cells) >= 11 else cells[-6:]
-    if len(numbers) + 3 > len(cells) or not math.isfinite(_float(numbers[0])):
+    size = _float(cells[0])
+    is_row = len(numbers) + 3 <= len(cells) and math.isfinite(_float(numbers[0]))
+    if not is_row or size >= _MOST:
         one.bad += 1
         return
     half = len(numbers) // 2
     parts = [_half(numbers[:half]), _half(numbers[half:])]
     known = [part[3] for part in parts if part[3] >= 0]
     wrong = sum(known) if known else -1
-    one.rows.append((float(cells[0]), *parts[0][:3], *parts[1][:3], wrong))
+    one.rows.append((size, *parts[0][:3], *parts[1][:3], wrong))
     one.dtypes.append(cells[2])
 
 
 def _half(cells: list[str]) -> tuple[float, float, float, float]:
     values = [_float(cell) for cell in cells]
-    wrong = values[3] if len(values) > 3 and math.isfinite(values[3]) else -1.0
+    wrong = values[3] if len(values) > 3 and 0 <= values[3] < _MOST else -1.0
     return values[0], values[1], values[2], wrong
 
 

@@ -300,15 +300,21 @@ class _Reader:
         """Return the end of ranges that were never closed: the last time in the table of ranges."""
         latest = (
             self._database.rows(
-                export_schema.NVTX, (column,), f'"{column}" IS NOT NULL ORDER BY {order}'
+                export_schema.NVTX,
+                (column,),
+                f'typeof("{column}") = \'integer\' ORDER BY "{column}" DESC LIMIT 1',
             )
-            for column, order in (("start", "start DESC LIMIT 1"), ("end", '"end" DESC LIMIT 1'))
+            for column in ("start", "end")
         )
-        return max((int(row[0]) for rows in latest for row in rows), default=0)
+        return max((row[0] for rows in latest for row in rows), default=0)
 
     def _range_texts(self, texts: Texts, text: I64, text_ids: I64) -> I32:
         """Return the names of ranges: the text in the row, else the string that it refers to."""
-        own = [self._names.of(raw.decode("utf-8", "replace")) for raw, _ in texts.values()]
+        used = set(text.tolist())  # pages number the texts of rows that are no ranges as well
+        own = [
+            self._names.of(raw.decode("utf-8", "replace")) if number in used else 0
+            for number, (raw, _) in enumerate(texts.values())
+        ]
         found, inverse = np.unique(text_ids, return_inverse=True)
         by_id = self._database.texts([number for number in found.tolist() if number >= 0])
         other = [self._names.of(by_id.get(number, "")) for number in found.tolist()]
@@ -324,14 +330,16 @@ class _Reader:
         created = self._database.rows(
             export_schema.NVTX, columns, f"eventType = {export_schema.DOMAIN_CREATED}"
         )
-        by_id = self._database.texts([int(row[3]) for row in created if row[2] is None and row[3]])
+        by_id = self._database.texts(
+            [row[3] for row in created if row[2] is None and isinstance(row[3], int)]
+        )
         domains = {
-            ((int(tid) >> 24) & 0xFFFFFF, int(number)): (
-                by_id.get(text_id, "") if t is None else t,
+            ((tid >> 24) & 0xFFFFFF, number): (
+                by_id.get(text_id, "") if t is None else str(t),
                 start if isinstance(start, int) else 0,
             )
             for tid, number, t, text_id, start in created
-            if tid is not None and number is not None
+            if isinstance(tid, int) and isinstance(number, int)
         }
         pairs = zip(process_of(thread).tolist(), domain.tolist(), strict=True)
         found = [domains.get(pair, ("", 0)) if pair[1] > 0 else ("", 0) for pair in pairs]
@@ -341,7 +349,11 @@ class _Reader:
     def _devices(self, work: Work | None) -> Mapping[int, str]:
         column = self._database.first_of(export_schema.GPUS, ("id", "deviceId"))
         rows = self._database.rows(export_schema.GPUS, (column, "name")) if column else []
-        devices = {int(number): str(name) for number, name in rows if name is not None}
+        devices = {
+            number: str(name)
+            for number, name in rows
+            if isinstance(number, int) and name is not None
+        }
         used = set() if work is None else set(np.unique(work.device).tolist()) - {MISSING}
         if used - devices.keys():
             self._notes.append("the export names no GPUs: devices are shown by number")

@@ -41,6 +41,7 @@ _NEEDED: Final = (
     ("Name", "what each kernel is"),
 )
 _DEVICE_NUMBER: Final = re.compile(r"\((\d{1,6})\)\s*$")
+_MOST: Final = 2.0**63
 _COPY: Final = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[^\]]+)\]")
 _FILL: Final = "[CUDA memset]"
 _SHORT_WAYS: Final = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
@@ -168,8 +169,9 @@ def _whole(section: Section, name: str) -> I64:
     if not isinstance(column, NumberColumn):
         return np.full(len(section), -1, np.int64)
     scale = SIZE_UNITS_BYTES.get(column.unit.partition("/")[0], 1)
-    values = np.rint(np.nan_to_num(column.floats()) * scale).astype(np.int64)
-    return np.where(column.known, values, -1)
+    values = np.rint(np.nan_to_num(column.floats()) * scale)
+    known = column.known & (np.abs(values) < _MOST)
+    return np.where(known, np.where(known, values, 0).astype(np.int64), -1)
 
 
 def _devices(labels: Sequence[str]) -> tuple[I64, dict[int, str]]:

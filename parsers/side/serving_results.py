@@ -6,7 +6,6 @@ Per-request samples where the file has them (vLLM ``--save-detailed``, SGLang
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ Summary = Mapping[str, float]
 
 QUANTITIES: Final = ("ttft", "tpot", "itl")
 _NS_PER_MS: Final = 1e6
+_MOST: Final = 1 << 63
 _GENAI: Final = {"ttft": "time_to_first_token", "tpot": "inter_token_latency"}
 """genai-perf calls inter-token latency what others call TPOT: (e2e - TTFT) / (n - 1)."""
 _STATISTIC = re.compile(r"(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl)_ms")
@@ -209,22 +209,18 @@ def _times(request: Any) -> tuple[int | None, list[int]]:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number; None for anything else, and for one that no float holds."""
+    """A number below 2**63 in size, with which sums stay finite; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    return float(value) if -_MOST < value < _MOST else None  # NaN is not
 
 
 def _count(value: Any) -> int | None:
-    """A whole number that is not negative, exact however large."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value if value >= 0 else None
+    """A whole number that is not negative and below 2**63."""
     number = _number(value)
-    return int(number) if number is not None and number >= 0 and number.is_integer() else None
+    if number is None or number < 0 or not number.is_integer():
+        return None
+    return int(value)  # exact, where it is an integer
 
 
 def names_of(experiments: Sequence[Experiment], shown: str) -> tuple[str, ...]:

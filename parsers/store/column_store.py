@@ -150,7 +150,7 @@ class Store:
             text = checked(files[0].read_bytes())
             manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
             trace = _mapped(manifest, files[1])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
             raise DamagedEntryError(folder) from error
         freshen(files)
         return trace

@@ -79,6 +79,8 @@ def _events(columns: dict[str, Any], length: int) -> Events:
 def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any] | Packed:
     if not column.length:
         return np.empty(0, column.dtype)
+    if column.length < 0:
+        raise ValueError(f"{column.name} has {column.length} rows")
     if column.packed:
         return Packed.at(data, column.dtype, column.offset, column.packed, column.length)
     stored = 1 if column.is_same else column.length

@@ -124,3 +124,19 @@ def test_picture(width: int, height: int, ranks: int, golden: Golden) -> None:
     )
 
     golden(f"align_{ranks}_{width}x{height}", planes)
+
+
+def test_no_ranks_leave_the_ruler() -> None:
+    planes = align(
+        Heat(np.zeros((3, 4), np.int64)),
+        (),
+        Columns(0),
+        height=4,
+        width=20,
+        gutter=6,
+        floor_ns=100_000,
+        selected=(-1, 0),
+        order=[],
+    )
+
+    assert [planes.row_text(row).strip() for row in (1, 2, 3)] == ["", "", ""]

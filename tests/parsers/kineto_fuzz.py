@@ -86,15 +86,22 @@ def difference(path: Path, *sizes: int) -> str | None:
         for decoder, pieces in readings:
             got = outcome(path, decoder, pieces)
             if got != expected:
-                return f"{decoder} in pieces of {pieces}: {_first_difference(expected, got)}"
+                return f"{decoder} in pieces of {pieces}: {first_difference(expected, got)}"
     return None
 
 
-def _first_difference(expected: object, got: object) -> str:
+def first_difference(expected: object, got: object) -> str:
+    """Describe the first place at which two nested results differ."""
     if isinstance(expected, dict) and isinstance(got, dict):
         for key in [*expected, *got]:
             if expected.get(key) != got.get(key):
-                return f"{key}: {_first_difference(expected.get(key), got.get(key))}"
+                return f"{key}: {first_difference(expected.get(key), got.get(key))}"
+    if isinstance(expected, list | tuple) and isinstance(got, list | tuple):
+        if len(expected) != len(got):
+            return f"{len(expected)} items are not {len(got)}"
+        for one, other in zip(expected, got, strict=True):
+            if one != other:
+                return f"in a list: {first_difference(one, other)}"
     return f"{expected!r:.300} is not {got!r:.300}"
 
 

@@ -57,17 +57,16 @@ def restored(scene: Scene, state: ViewState) -> Scene:
     time = state.time.resized(scene.state.time.cells)
     if span is not None:
         time = time.bounded(span.start_ns, span.end_ns)
-    state = replace(state, time=time, rows=scene.state.rows, floor_ns=scene.state.floor_ns)
-    found = scene.with_state(state)
-    communicator, k = found.communicator, state.selection.k
+    selection = state.selection
+    if selection.communicator >= len(scene.findings.communicators or ()):
+        selection = replace(selection, communicator=0)
+    state = replace(
+        state, time=time, rows=scene.state.rows, floor_ns=scene.state.floor_ns, selection=selection
+    )
+    communicator, k = scene.with_state(state).communicator, selection.k
     count = 0 if communicator is None else len(communicator)
     columns = replace(state.columns, count=count).resized(scene.state.columns.cells)
-    if not count:
-        return found.with_state(replace(state, columns=columns))
-    k = None if k is None else min(k, count - 1)
-    selection = replace(state.selection, k=k)
-    if communicator is not None and selection.communicator >= len(
-        found.findings.communicators or ()
-    ):
-        selection = replace(selection, communicator=0)
-    return found.with_state(replace(state, selection=selection, columns=columns.pan(0)))
+    selection = replace(selection, k=min(k, count - 1) if count and k is not None else None)
+    return scene.with_state(
+        replace(state, selection=selection, columns=columns.pan(0) if count else columns)
+    )

@@ -44,6 +44,10 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             planes.put(1 + y, 1, line, Ink.DIM)
         return planes
     members = _in_view(scene)
+    if not members:  # ranks were chosen, and the communicators are still those of other ranks
+        planes = Planes.blank(height, width, Ink.TEXT)
+        planes.put(1, 1, "No chosen rank is in this communicator.", Ink.DIM)
+        return planes
     rows = Rows.of(len(members), height - 1).rows + 1
     order = [communicator.labels.index(label) for label in members]
     selection = scene.state.selection
@@ -72,10 +76,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         places = hits.places - view.first
         put_hits(planes, gutter(scene), places // view.per_cell * view.repeat)
     closed = scene.state.drawer is None
-    if closed and height - rows > _LEAST_DETAIL and selection.k is not None:
-        planes.paste(
-            _detail(scene, communicator, selection.k, height - rows - 1, width), rows + 1, 0
-        )
+    k = selection.k
+    if closed and height - rows > _LEAST_DETAIL and k is not None and k < len(communicator):
+        planes.paste(_detail(scene, communicator, k, height - rows - 1, width), rows + 1, 0)
     return planes
 
 

@@ -68,6 +68,8 @@ class Pages:
             if self._only is not None:
                 column, values = self._only
                 rows = np.logical_or.reduce([found[column] == value for value in values])
+                if not rows.any():
+                    continue
                 if not rows.all():
                     found = {name: values[rows] for name, values in found.items()}
             absent = np.full(len(next(iter(found.values()))), MISSING, np.int64)

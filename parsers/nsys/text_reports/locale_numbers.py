@@ -32,6 +32,8 @@ _MISSING: Final = frozenset({"", "-", "None"})
 _NUMBER = re.compile(r"-?[0-9][0-9,.'\u2019\u202f\u00a0 ]*")
 _WITH_UNIT = re.compile(r"(?P<number>-?[0-9].*?)\s*(?P<unit>%|[a-zA-Zµμ]{1,4})")
 _MAX_DECIMALS = 12
+_MOST_FRACTION: Final = 30  # digits of a number with a unit
+_MOST_DIGITS: Final = 100  # of a number that is converted: Python refuses to convert thousands
 
 Place = Callable[[int], tuple[int, int]]
 """Function from a row to line and column (from 1) of its cell."""
@@ -247,12 +249,18 @@ def _scaled(
             state[row] = UNKNOWN
             continue
         digits = integer.replace(marks.group, "") if marks.group else integer
-        value = int(digits + fraction[:places].ljust(places, "0"))
+        value = _integer(digits + fraction[:places].ljust(places, "0"))
         if value > INT64_MAX:
             line, column = place(row)
             raise TraceError(f"{header}: {text[:40]} is too large", line=line, column=column)
         mantissa[row] = -value if text.startswith("-") else value
     return Numbers(mantissa, places, state, marks.decimal)
+
+
+def _integer(digits: str) -> int:
+    """Return the value of digits, above INT64_MAX where there are too many to convert."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else INT64_MAX + 1
 
 
 def _with_units(shown: Sequence[str], states: Sequence[int]) -> Numbers | None:
@@ -294,8 +302,12 @@ def _to_common(
         if pair is not None:
             integer, _, fraction = _parts(pair[0], readings[0])
             digits = integer.replace(readings[0].group, "") if readings[0].group else integer
-            scaled = int(digits + fraction) * sizes[pair[1]] * 1000
-            mantissa[row] = scaled // 10 ** len(fraction)
+            fraction = fraction[:_MOST_FRACTION]
+            scaled = _integer(digits + fraction) * sizes[pair[1]] * 1000
+            value = scaled // 10 ** len(fraction)
+            if value > INT64_MAX:
+                return None
+            mantissa[row] = value
             if pair[0].startswith("-"):
                 mantissa[row] *= -1
     return Numbers(mantissa, 3, state, readings[0].decimal, unit)

@@ -12,6 +12,7 @@ from typing import Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import NotFoundError, TraceError
+from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.text_reports.banners import is_progress
 from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET
 from ccltui.parsers.nsys.text_reports.recipes import text_of_parquet, with_units
@@ -71,7 +72,7 @@ def parse_stats_text(
         return StatsText(path, reader.sections(), (*notes, *reader.notes))
     except TraceError as error:
         raise TraceError(
-            error.message, path=path or None, line=error.line, column=error.column
+            printable(error.message), path=path or None, line=error.line, column=error.column
         ) from None
 
 

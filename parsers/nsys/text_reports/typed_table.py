@@ -60,12 +60,16 @@ class NumberColumn:
         """Return values in ns, rounded to the nearest; -1 where unknown (see ``known``).
 
         Raises:
-            TraceError: The unit is not a unit of time.
+            TraceError: The unit is not a unit of time, or a time does not fit into 64 bits.
         """
         unit_ns = COLUMN_UNITS_NS.get(self.unit)
         if unit_ns is None:
             raise TraceError(self._why_no_time())
         scale = 10**self.decimals
+        known = self.mantissa[self.known]
+        largest = max(int(known.max(initial=0)), -int(known.min(initial=0)))
+        if largest * unit_ns >= scale << 62:  # so that the sum of two fits into 64 bits
+            raise TraceError(f"{self.header}: a time is longer than 146 years")
         if unit_ns % scale == 0:
             values = self.mantissa * (unit_ns // scale)
         else:

@@ -82,6 +82,10 @@ def test_a_start_belongs_to_its_interval_and_an_end_does_not() -> None:
     ]  # fmt: skip
 
 
+def test_membership_in_a_set_of_one_interval() -> None:
+    assert of([(3, 10)]).contains([2, 3, 9, 10]).tolist() == [False, True, True, False]
+
+
 def test_the_empty_set() -> None:
     nothing = Intervals.empty()
     some = of([(1, 2)])

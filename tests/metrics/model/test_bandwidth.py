@@ -28,6 +28,8 @@ def factor(kind: str, n: int) -> float:
         ("ReduceScatter", -1, 8 * MI, 2, 16 * MI),
         ("AllGather", 8 * MI, 16 * MI, 2, 16 * MI),
         ("AllGather", 8 * MI, -1, 2, 16 * MI),
+        ("AllGather", 8 * MI, -1, 1, 8 * MI),
+        ("AllReduce", 0, 8, 4, 0),  # what the input states counts, also that it is empty
         ("AllGather", 8 * MI, -1, -1, -1),  # a part of an unknown number of parts
         ("AllToAll", 12, 20, 4, 12),
         ("AllToAll", -1, 20, 4, -1),
@@ -120,3 +122,11 @@ def test_absent_members_unknown_sizes_and_empty_times_give_no_number() -> None:
     assert found.time_ns.tolist() == [4, 4, 0, -1]
     assert found.busbw_gbps[0] == 2.0
     assert np.isnan(found.busbw_gbps[1:]).all()
+
+
+def test_an_empty_message_has_a_bandwidth_of_zero_and_an_unknown_one_has_none() -> None:
+    sizes, times = np.array([[0], [-1], [8]]), np.array([[5], [5], [1]])
+
+    found = matched_bandwidth([TYPES.index("AllReduce")] * 3, sizes, times, [2, 2, 2])
+
+    np.testing.assert_array_equal(found.algbw_gbps, [0.0, np.nan, 8.0])

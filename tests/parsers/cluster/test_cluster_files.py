@@ -283,3 +283,26 @@ def test_a_number_of_thousands_of_digits_is_not_read(tmp_path: Path, line: str) 
     text = TESTS + line.replace("{big}", "1" * 5000) + "\n"
 
     assert read_nccl_tests(put(tmp_path, text), shown="t")[0].collective
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        4096          1024", "        " + "9" * 400 + " 1024"),
+        ("        4096          1024", "        18446744073709551616 1024"),
+        ("        4096          1024", "        ² 1024"),
+    ],
+)
+def test_sizes_that_are_no_integers_of_64_bits(tmp_path: Path, old: str, new: str) -> None:
+    (found,) = read_nccl_tests(put(tmp_path, TESTS.replace(old, new)), shown="t")
+
+    assert found.size_bytes.tolist() == [1024]
+
+
+@pytest.mark.parametrize("printed", ["1e300", "inf", "-7", "9" * 400])
+def test_counts_of_wrong_values_that_are_none(tmp_path: Path, printed: str) -> None:
+    text = TESTS.replace("0.26       3", f"0.26       {printed}")
+
+    (found,) = read_nccl_tests(put(tmp_path, text), shown="t")
+
+    assert found.wrong.tolist() == [0, 1]

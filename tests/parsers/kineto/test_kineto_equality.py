@@ -180,5 +180,5 @@ def test_broken_utf8_is_read_equally(tmp_path: Path, bad: bytes, place: str) -> 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_mutants_are_read_equally(tmp_path: Path, seed: int) -> None:
-    """A few of each seed; ``make fuzz`` reads two hundred thousand."""
+    """A few of each seed; ``make fuzz-nightly`` reads two hundred thousand."""
     assert run(300, seed, tmp_path) == []

@@ -12,6 +12,7 @@ from nsys_exports import Export
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
+from ccltui.parsers.nsys.report_reader import read_report_tables
 
 
 def refused(path: Path) -> str:
@@ -98,3 +99,66 @@ def test_every_cut_and_noise_gives_columns_or_one_line(tmp_path: Path) -> None:
         path.write_bytes(data)
         with suppress(TraceError):
             read_nsys(path)
+
+
+CELLS = ["NULL", "'text'", "1.5", "x'00ff'"]
+
+
+@pytest.mark.parametrize("content", CELLS)
+@pytest.mark.parametrize("column", ["start", '"end"', "globalTid", "domainId", "textId", "text"])
+def test_reports_of_ranges_with_cells_of_other_types(
+    tmp_path: Path, column: str, content: str
+) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, f"UPDATE NVTX_EVENTS SET {column} = {content}")
+
+    read_report_tables(path, shown="a.sqlite")
+
+
+@pytest.mark.parametrize("content", CELLS)
+@pytest.mark.parametrize("column", ["id", "name"])
+def test_reports_with_devices_of_other_types(tmp_path: Path, column: str, content: str) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(
+        path,
+        f"""CREATE TABLE gpus AS SELECT * FROM TARGET_INFO_GPU; DROP TABLE TARGET_INFO_GPU;
+        ALTER TABLE gpus RENAME TO TARGET_INFO_GPU;
+        UPDATE TARGET_INFO_GPU SET {column} = {content}""",
+    )
+
+    read_report_tables(path, shown="a.sqlite")
+
+
+def test_reports_of_ranges_without_a_column_of_times(tmp_path: Path) -> None:
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, 'ALTER TABLE NVTX_EVENTS DROP COLUMN "end"')
+
+    ranges = read_report_tables(path, shown="a.sqlite").ranges
+
+    assert ranges is not None
+    assert ranges.end_ns.tolist() == [ranges.start_ns.max()] * len(ranges.end_ns)
+
+
+def with_domain(path: Path) -> Path:
+    export = Export()
+    export.add("TARGET_INFO_GPU", id=0, name="NVIDIA A100")
+    process = export.process(100)
+    process.domain(3, "NCCL")
+    process.kernel("k", 10, 20)
+    process.range("step 1", 5, 99, registered=True)
+    process.range("step 2", 105, 199)
+    return export.write(path)
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+def test_rows_that_are_no_ranges_are_no_ranges_with_either_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str
+) -> None:
+    monkeypatch.setenv("CCLTUI_ACCEL", compiled)
+    path = with_domain(tmp_path / "a.sqlite")
+    script(path, "UPDATE NVTX_EVENTS SET eventType = 75")
+
+    found = read_report_tables(path, shown="a.sqlite")
+
+    assert found.ranges is None
+    assert "step 1" not in found.names

@@ -349,3 +349,41 @@ def test_the_csv_of_a_recipe_is_in_ns(tmp_path: Path) -> None:
     assert section.number("Total Time").ns().tolist() == [3000, 1000]
     assert section.number("Time").unit == "%"
     assert section.number("Q3").unit == "ns"
+
+
+LONG = "7" * 5000
+
+
+@pytest.mark.parametrize("cell", [LONG, f"{LONG}.5", "9223372036854775808"])
+def test_a_number_beyond_64_bits_is_one_line(cell: str) -> None:
+    with pytest.raises(TraceError, match=r"is too large$") as caught:
+        parse_stats_text(f"Time (%),Total Time (ns),Name\n0.5,{cell},k\n")
+
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("cell", [f"{LONG} ms", "9223372036854775807 s", "99999999999999999999 %"])
+def test_a_number_with_a_unit_beyond_64_bits_is_no_number(cell: str) -> None:
+    with pytest.raises(TraceError, match="is no number"):
+        parse_stats_text(f"Time (%),Total Time,Name\n0.5,{cell},k\n")
+
+
+def test_fractions_of_any_length_are_read() -> None:
+    section = only(f"Time (%),Total Time,Name\n0.5,1.{'3' * 5000} ms,k\n")
+
+    assert section.number("Total Time").ns().tolist() == [1_333_333]
+
+
+@pytest.mark.parametrize("written", ["9223372036854775", "9000000000000000000", "4611686019"])
+def test_times_that_do_not_fit_into_64_bits_are_refused(written: str) -> None:
+    column = column_of("Total Time (s)", [written])
+
+    with pytest.raises(TraceError, match="longer than 146 years"):
+        column.ns()
+
+
+def test_messages_about_headers_are_one_printable_line() -> None:
+    with pytest.raises(TraceError) as caught:
+        parse_stats_text(f"Time (%),Total\x0cTime (ns),Name\n0.5,{LONG},k\n")
+
+    assert str(caught.value).isprintable()

@@ -257,3 +257,21 @@ def test_any_json_is_experiments_or_none(tmp_path: Path, document: Any) -> None:
         for quantity in ("ttft", "tpot", "itl"):
             samples = one.samples(quantity)
             assert samples is None or samples.dtype == np.float64
+
+
+@pytest.mark.parametrize("value", ["1e308", "9223372036854775808", "9" * 400, "1e400", "-1e19"])
+def test_numbers_beyond_64_bits_are_no_samples(tmp_path: Path, value: str) -> None:
+    text = (
+        json.dumps(DETAILED)
+        .replace("0.004", value)
+        .replace('"completed": 2', f'"completed": {value}')
+    )
+
+    (one,) = read(tmp_path, text)
+
+    assert one.itl_ms is not None
+    assert one.itl_ms.tolist() == [6.0]
+    assert one.num_requests is None
+    requests = f'[{{"timestamp": {value}, "response_timestamps": [{value}, 5]}}]'
+    raw = f'{{"service_kind": "x", "experiments": [{{"requests": {requests}}}]}}'
+    assert [one.num_failed for one in read(tmp_path, raw)] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
@@ -18,6 +19,7 @@ from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import COLUMNS_NAME, MANIFEST_NAME, DamagedEntryError, Store
 from ccltui.parsers.store.layout import StoredColumns
+from ccltui.parsers.store.store_entry import with_checksum
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}],'
@@ -287,3 +289,16 @@ def test_no_byte_of_a_manifest_can_change(tmp_path: Path) -> None:
     for at in range(len(data)):
         manifest.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         assert store.load("k") is None
+
+
+@pytest.mark.parametrize("number", [1 << 62, 1 << 63, 1 << 70, -1])
+@pytest.mark.parametrize("name", ["offset", "length", "packed", "total_bytes"])
+def test_places_outside_of_the_file_are_not_read(tmp_path: Path, name: str, number: int) -> None:
+    store = written(tmp_path)
+    manifest = store.directory / "k" / MANIFEST_NAME
+    document = json.loads(manifest.read_bytes().rpartition(b"\n")[0])
+    (document if name in document else document["columns"][3])[name] = number
+
+    manifest.write_bytes(with_checksum(json.dumps(document).encode()))
+
+    assert store.load("k") is None

@@ -14,7 +14,9 @@ from ccltui.tui.input.prompt_session import PromptSession
 from ccltui.tui.input.prompts import GOTO, KERNELS, MARK, RANKS, RETURN, SEARCH
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -158,3 +160,30 @@ def test_an_earlier_view_is_fitted_to_the_current_job() -> None:
 def test_a_search_must_be_a_regular_expression() -> None:
     with pytest.raises(GrammarError, match="no regular expression"):
         SEARCH.answer("(", scene())
+
+
+def test_an_earlier_view_of_a_job_whose_collectives_are_gone_selects_none() -> None:
+    found = scene()
+    old = goto("k 80", found)
+    (one,) = found.findings.communicators or ()
+    none = one.take(one.step == -1)
+    found = replace(found, findings=replace(found.findings, communicators=(none,)))
+
+    restored = view_history.restored(found, old)
+
+    assert restored.state.selection.k is None
+    window = replace(found.findings, span=Span(0, 10))
+    assert adopt(restored, window).state.selection.k is None
+
+
+def test_an_earlier_view_of_a_communicator_that_is_gone_is_fitted_to_the_first_one() -> None:
+    found = scene()
+    (one,) = found.findings.communicators or ()
+    fewer = one.take(one.step == 2)
+    both = replace(found, findings=replace(found.findings, communicators=(fewer, one, one)))
+    old = goto("k 80", both.with_state(both.state.select(communicator=2)))
+    found = replace(both, findings=replace(both.findings, communicators=(fewer, one)))
+
+    selection = view_history.restored(found, old).state.selection
+
+    assert (selection.communicator, selection.k) == (0, len(fewer) - 1)
