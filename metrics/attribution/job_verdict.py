@@ -55,7 +55,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         materiality=materiality_pct(view) / 100,
         missing=tuple(view.job.missing_ranks),
         missing_of=lambda one: _missing_of(view, ladder, one),
-        names_only=not any(group.ranks and not group.implied for group in view.groups),
+        names_only=names_only(view),
         left_out=tuple(job.out),
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
         has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
@@ -68,6 +68,11 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         tail=longest_tail(view, job),
     )
     return ladder, Rules(ladder, context).verdict()
+
+
+def names_only(view: View) -> bool:
+    """Whether no file names the members of a communicator."""
+    return not any(group.ranks and not group.implied for group in view.groups)
 
 
 def _missing_of(view: View, ladder: Ladder, suspect: Suspect) -> Sequence[int]:

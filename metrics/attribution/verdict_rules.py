@@ -11,6 +11,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
 from ccltui.metrics.attribution.lines.call_table import CallTable
+from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.model.classify import TYPES
@@ -203,12 +204,9 @@ class Rules:
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
                 "ranks do the same work is not known"
             )
-        parts = len(job.together)
-        if self.context.names_only and parts > 1:
-            return (
-                f"no file names a communicator, and those that are told apart leave {parts} sets "
-                "of ranks that never wait for each other: some are not told"
-            )
+        apart = why_apart(job, names_only=self.context.names_only)
+        if apart is not None:
+            return apart
         places = ladder.targets.place[np.unique(job.table.rank)]
         if job.stages.count < 2 and np.bincount(places).max() < 2:
             return "no two ranks run the same program, and there is no pipeline"
@@ -355,6 +353,17 @@ class Rules:
         if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
             asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")
         return asked
+
+
+def why_apart(job: JobLines, *, names_only: bool) -> str | None:
+    """Return why ranks that never wait for each other may do so, None where they do or do not."""
+    parts = len(job.together)
+    if not names_only or parts < 2:
+        return None
+    return (
+        f"no file names a communicator, and those that are told apart leave {parts} sets of ranks "
+        "that never wait for each other: some are not told"
+    )
 
 
 def _unknown_transfers(table: CallTable) -> float:

@@ -46,6 +46,7 @@ def verdict_section(explanation: Explanation) -> Section:
         if lines:
             blocks.append(Lines(lines, title))
     for title, texts in (
+        ("What to do", explanation.actions),
         ("Ruled out", explanation.ruled_out),
         ("Missing", explanation.missing),
     ):

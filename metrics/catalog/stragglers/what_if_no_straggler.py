@@ -9,9 +9,10 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
+from ccltui.metrics.attribution.verdict_rules import why_apart
 from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
@@ -77,6 +78,9 @@ def what_if_no_straggler(view: View) -> Result:
     _require_devices(view, source)
     try:
         ladder = _valid_ladder(view)
+        apart = None if ladder is None else why_apart(ladder.job, names_only=names_only(view))
+        if apart is not None:
+            raise refuse("unmatched_collectives", apart)
         if ladder is not None and posts_ahead(ladder.job):
             return _by_passes(view, ladder, warnings)
         try:

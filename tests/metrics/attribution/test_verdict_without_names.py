@@ -215,3 +215,15 @@ def test_buckets_of_one_size_are_not_taken_for_steps(tmp_path: Path) -> None:
     assert found["num_steps"] == 8  # one less: they lie between calls
     assert found["verdict"] == "host", found["why"]
     assert found["saves_ms"] == pytest.approx(6.0, rel=0.1)
+
+
+def test_no_time_is_saved_where_ranks_that_may_wait_for_each_other_are_not_told(
+    tmp_path: Path,
+) -> None:
+    # replayed apart, the sets of ranks would seem to gain nothing
+    view = view_of(random_spec(90118), tmp_path)
+    verdict, saved = (find(name).run(view) for name in ("verdict", "what_if_no_straggler"))
+
+    assert verdict.details["verdict"] == "inconclusive"
+    assert (saved.status, saved.reason) == ("unavailable", "unmatched_collectives")
+    assert saved.reasons[0].message == verdict.details["why"]
