@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
 
 PAUSE_NS: Final = 200_000
-"""Time between two launches, or of one runtime call, from which the host may have waited: it counts
-less the runtime calls in it that are long or synchronise."""
+"""Time between two launches, or of one runtime call, from which the host may have waited for its
+device, for data or for another host. It counts only between steps, where the device had work until
+its end, less the runtime calls in it that are long or synchronise."""
 _WAITS: Final = re.compile(r"Synchronize$|^(?:cuda|hip)Memcpy(?:2D)?$")
 _ALLOCATES: Final = re.compile(
     r"Malloc|Free|Mem(?:Alloc|Create|Map|Unmap|SetAccess|Address)|Module"
@@ -34,8 +35,8 @@ _NEVER: Final = np.iinfo(np.int64).min
 def host_needs(view: View, job: JobLines) -> F64:
     """Return the time that each host needs for each step, float64 ns [ranks, steps]; NaN: unknown.
 
-    That is the time from the last launch of the step before to its own last, without what the host
-    waited in calls of the runtime. Of a first step it is the time since its first launch.
+    That is the time from the last launch of the step before to its own last, without pauses in
+    which the host may have waited. Of a first step it is the time since its first launch.
     """
     found = np.full((len(job.labels), job.num_steps), np.nan)
     if view.facts.is_large:  # a launch time of every kernel takes more than the replays
@@ -66,11 +67,16 @@ def _needs(facts: RankFacts, job: JobLines, lines: I64) -> tuple[F64, Bool]:
     ids = np.array([step.id for step in facts.work.steps])
     inside = steps[1:] == steps[:-1]
     follows = ids[steps[1:]] == ids[steps[:-1]] + 1
-    pauses = np.flatnonzero((inside | follows) & (apart > PAUSE_NS))
-    apart[pauses] -= _waited(facts.trace, times[pauses], times[pauses + 1])
+    pauses = np.flatnonzero(apart > PAUSE_NS)
+    # A host that launched again before its last kernel had ended cannot have waited for it. Inside
+    # of a step it may have waited for another host.
+    gpu, last = facts.trace.group("gpu"), order[pauses]
+    ahead = gpu.start_ns.take(last) + gpu.dur_ns.take(last) > times[pauses + 1]
+    waited = _waited(facts.trace, times[pauses], times[pauses + 1])
+    apart[pauses] = np.where(ahead & follows[pauses], apart[pauses] - waited, 0)
     counts = (inside | follows) & (apart > 0)
     need = np.bincount(steps[1:][counts], weights=apart[counts], minlength=count)
-    since = np.bincount(steps[1:][follows], minlength=count) > 0
+    since = np.bincount(steps[1:][follows & counts], minlength=count) > 0
     place_of = {int(step): place for place, step in enumerate(ids.tolist())}
     for number, line in enumerate(lines.tolist()):
         place = place_of.get(int(job.table.step_ids[job.table.step[line]]), -1)
