@@ -41,6 +41,7 @@ REQUIRED: Final[Mapping[str, str]] = {
     "zstandard": "zstandard",
     "textual": "textual",
     "rich": "rich",
+    "jinja2": "jinja2",
 }
 """Required distributions, and the module of each."""
 OPTIONAL: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -49,6 +50,13 @@ OPTIONAL: Final[Mapping[str, tuple[str, str, str]]] = {
         "prometheus_client",
         "openmetrics",
         "--format openmetrics is unavailable",
+    ),
+    "mcp": ("mcp", "mcp", "ccltui serve-mcp is unavailable"),
+    "distributed": ("distributed", "dask", "ccltui index --engine dask is unavailable"),
+    "dask-jobqueue": (
+        "dask_jobqueue",
+        "dask",
+        "ccltui index --engine dask cannot ask Slurm for workers",
     ),
     "textual-serve": ("textual_serve", "serve", "--serve is unavailable"),
 }

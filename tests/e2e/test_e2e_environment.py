@@ -49,7 +49,7 @@ def test_the_packages_are_those_of_the_project() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
-    of_users = {"arrow", "openmetrics", "serve"}
+    of_users = {"arrow", "dask", "mcp", "openmetrics", "serve"}
     named = {Requirement(text).name for extra in of_users for text in extras[extra]}
 
     assert set(REQUIRED) == {Requirement(text).name for text in project["dependencies"]}

@@ -118,7 +118,7 @@ def test_the_sdist_holds_what_the_wheel_is_compiled_from_and_nothing_generated(
         str((Path(folder) / name).relative_to(ROOT))
         for folder, _, files in os.walk(ROOT / "ccltui", followlinks=True)
         for name in files
-        if Path(name).suffix in {".py", ".pyi", ".tcss", ".html", ".css", *SOURCES}
+        if Path(name).suffix in {".py", ".pyi", ".tcss", ".html", ".css", ".json", *SOURCES}
         or name == "py.typed"
     }
 
@@ -216,7 +216,8 @@ def check_content(wheel: Path, *, compiled: bool) -> None:
     suffixes = {Path(name).suffix for name in names if Path(name).name != "py.typed"}
     libraries = {name.partition(".")[0].replace("/", ".") for name in names if ".so" in name}
 
-    assert suffixes == {".py", ".pyi", ".tcss", ".html", ".css", *([".so"] if compiled else [])}
+    data = {".tcss", ".html", ".css", ".json"}
+    assert suffixes == {".py", ".pyi", *data, *([".so"] if compiled else [])}
     assert libraries == (set(MODULES) if compiled else set())
     assert wheel.stat().st_size < LARGEST_BYTES
 

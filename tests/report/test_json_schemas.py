@@ -86,6 +86,7 @@ def test_a_member_that_is_not_described_is_found() -> None:
         ("doctor", ("doctor", "JOB", "--format", "json")),
         ("doctor-environment", ("doctor", "--environment", "--format", "json")),
         ("diff-jobs", ("diff", "JOB", "JOB", "--format", "json")),
+        ("diff-jobs", ("diff", "JOB", "JOB", "--metrics", "--format", "json")),
         (
             "diff-jobs",
             ("diff", "JOB", "--a", "steps=10", "--b", "steps=11-12", "--format", "json"),
