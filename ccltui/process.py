@@ -71,9 +71,12 @@ def _ended_in_order() -> Iterator[None]:
         before = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
     for one in before:
         signal.signal(one, _terminate)
+    ignored = sys.unraisablehook
+    sys.unraisablehook = _terminate_again
     try:
         yield
     finally:
+        sys.unraisablehook = ignored
         for one in before:
             if signal.getsignal(one) is _terminate:
                 signal.signal(one, signal.SIG_DFL)
@@ -82,10 +85,28 @@ def _ended_in_order() -> Iterator[None]:
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
+_AGAIN_S = 0.01
+"""Seconds after which a signal is handled again whose exception was lost."""
+
+
 def _terminate(number: int, _: FrameType | None) -> None:
     for one in _ENDING:
         signal.signal(one, signal.SIG_DFL)
     raise _TerminatedError(128 + number)
+
+
+def _terminate_again(lost: sys.UnraisableHookArgs) -> None:
+    """Raise the exception of a signal once more, outside of the callback that lost it.
+
+    Python prints and forgets what is raised in callbacks of weak references, of which every import
+    has some, and in finalizers.
+    """
+    if not isinstance(lost.exc_value, _TerminatedError):
+        sys.__unraisablehook__(lost)
+        return
+    number = int(lost.exc_value.code or 0) - 128
+    signal.signal(signal.SIGALRM, lambda _number, frame: _terminate(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def finish(status: int) -> int:

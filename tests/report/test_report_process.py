@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,3 +85,34 @@ def test_debug_adds_the_traceback(
 )
 def test_the_worst_status_wins(codes: tuple[int, ...], status: int) -> None:
     assert exit_codes.worst(*codes) == status
+
+
+IN_A_CALLBACK = """
+import os, signal, sys, time, weakref
+from ccltui.process import run
+
+class Thing: pass
+
+def command(arguments):
+    thing = Thing()
+    callback = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.{name}))
+    del thing  # Python prints and forgets what is raised in there
+    time.sleep(30)
+    return 0
+
+sys.exit(run(command, []))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_in_a_callback_of_python_ends_the_command_too(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_CALLBACK.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+    assert done.returncode == 128 + getattr(signal, name)
+    assert done.stderr == f"ccltui: ended by {name}\n"
