@@ -165,8 +165,22 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("lanes: cursor step", "f", "llllllhhhh"),
     ("lanes: rank", "", "jjjkkk"),
     ("lanes: next worst", "", "]]]]"),
+    ("inspector", "", "EE"),
+    ("chain of a wait", "", "Z"),
+    ("lanes of the host", "3", "UU"),
+    ("steps: row", "6", "jjjjkkkk"),
+    ("kernels: row", "*", "jjjjkkkk"),
+    ("kernels: order", "", "oo"),
+    ("parallelism: row", "%", "jjjkkk"),
+    ("choose a rank", "2", "@\x1b[27u"),
 )
 """Name, keys pressed before, keys that are measured."""
+
+
+def _keys(text: str) -> list[str]:
+    """Divide a text into keys; one that begins with an escape is the last."""
+    plain, escape, rest = text.partition("\x1b")
+    return [*plain, *([escape + rest] if escape else [])]
 
 
 def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int, int]) -> KeyRun:
@@ -188,7 +202,8 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
         for name, before, measured in KINDS:
             for key in before:
                 screen.press(key)
-            keys[name] = _cost([screen.press(key) for key in measured])
+            screen.read(0.5)  # a pane that is opened first computes its rows
+            keys[name] = _cost([screen.press(key) for key in _keys(measured)])
         held = _hold_key(screen)
         resident, of_files = screen.resident_mib()
         screen.read(0.5)

@@ -32,7 +32,7 @@ from ccltui.parsers.runs import (
     TRAINING_METRICS,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
-from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT, TEXT
+from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD, LOG, MEMORY_SNAPSHOT, TEXT
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Group, RankTrace
@@ -65,6 +65,7 @@ FORMATS: tuple[Format, ...] = (
     TRAINING_LOG,
     NCCL_LOG,
     ARCHIVE,
+    FLIGHT_RECORD,
     MEMORY_SNAPSHOT,
     LOG,
     TEXT,

@@ -24,8 +24,8 @@ _BY_CLASS: Final = {
     "capacity.",
     "slow_link": "Test the link of {who} alone (nccl-tests between the two), then its errors and "
     "counters, and which transport NCCL chose (NCCL_DEBUG=INFO).",
-    "host": "See what the hosts of {who} do while their devices idle: `--metric idle_causes "
-    "--detail`, and the chain of the worst collective in the explorer.",
+    "host": "See what the hosts of {who} do while their devices idle: --metric idle_causes "
+    "--detail, and the chain of the worst collective in the explorer.",
     "random": "No rank is to be repaired: times vary by chance. What all ranks lose is stated "
     "under losses.",
     "no_straggler": "No rank is to be repaired. What all ranks lose alike is stated under losses.",
@@ -42,7 +42,7 @@ _BY_HOST_CAUSE: Final = {
     "synchronisation": "Remove synchronisation with the host from the step: .item(), .cpu() "
     "and prints.",
     "compilation": "Compile before the measured steps, and keep shapes fixed.",
-    "host_blocked": "Find the long operation in which the host is: `ccltui inspect --kind cpu_ops` "
+    "host_blocked": "Find the long operation in which the host is: ccltui inspect --kind cpu_ops "
     "shows its stack where one is recorded (with_stack=True).",
     "host_work": "Launch less: CUDA graphs, torch.compile, fused operators.",
     "host_stall": "Record what the host does (record_shapes, with_stack, NVTX ranges): nothing "
@@ -50,7 +50,7 @@ _BY_HOST_CAUSE: Final = {
 }
 _NO_VERDICT: Final = "Nobody can be named; the headline and missing state why."
 _NO_TRACE: Final = (
-    "No profiler trace was read: `ccltui doctor DIR` lists what each file is. Record all ranks "
+    "No profiler trace was read: ccltui doctor DIR lists what each file is. Record all ranks "
     "with the PyTorch profiler or nsys. For a job that hung, look at dumps of the flight recorder "
     "with torch's own tool (torchfrtrace)."
 )

@@ -29,6 +29,11 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", f"compressed twice: {_UNPACK}"),
 )
 _PICKLE = "a pickle (memory snapshots are such files): never loaded, it could run code"
+_FLIGHT_RECORD = (
+    "a dump of PyTorch's flight recorder; a pickle is never loaded, it could run code: "
+    "torchfrtrace of PyTorch reads it"
+)
+_FLIGHT_KEYS: Final = (b"pg_config", b"pg_status")
 _LOG_SUFFIXES = (".log", ".out", ".err")
 _LOG_WORDS: Final = frozenset(
     {"log", "logs", "out", "output", "err", "error", "errors", "stdout", "stderr", "console"}
@@ -55,8 +60,17 @@ def _archive(sample: FileSample) -> Match | None:
 
 
 def _pickle(sample: FileSample) -> Match | None:
+    return Match(_PICKLE) if _is_pickle(sample.data) else None
+
+
+def _flight_record(sample: FileSample) -> Match | None:
     data = sample.data
-    return Match(_PICKLE) if len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5 else None
+    is_dump = _is_pickle(data) and all(key in data for key in _FLIGHT_KEYS)
+    return Match(_FLIGHT_RECORD) if is_dump else None
+
+
+def _is_pickle(data: bytes) -> bool:
+    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 
 def _log(sample: FileSample) -> Match | None:
@@ -81,6 +95,12 @@ ARCHIVE: Final = Format(
     kind="archive",
     description="an archive, or a compressed file of a form that is not read",
     sniff=(Rule(Priority.BINARY, _archive),),
+)
+FLIGHT_RECORD: Final = Format(
+    kind="flight_record",
+    description="a dump of PyTorch's flight recorder, a pickle: loading one can run code",
+    sniff=(Rule(Priority.BINARY, _flight_record),),
+    rank_in_name=True,
 )
 MEMORY_SNAPSHOT: Final = Format(
     kind="memory_snapshot",

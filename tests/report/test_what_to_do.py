@@ -63,4 +63,4 @@ def test_a_rank_apart_from_its_peers_comes_first_and_nothing_opened_is_said() ->
     assert first.startswith("If the job hung, look first at rank 5,")
     assert second.startswith("No rank is to be repaired")
     (only,) = what_to_do({}, {}, is_opened=False)
-    assert only.startswith("No profiler trace was read: `ccltui doctor DIR`")
+    assert only.startswith("No profiler trace was read: ccltui doctor DIR")

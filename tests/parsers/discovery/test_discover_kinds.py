@@ -286,6 +286,16 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_dump_of_the_flight_recorder_is_named_and_not_loaded(tmp_path: Path) -> None:
+    dump = {"version": "2.10", "pg_config": {"0": {"ranks": "[]"}}, "pg_status": {}, "entries": []}
+    (tmp_path / "rank_3").write_bytes(pickle.dumps(dump, protocol=2))
+
+    (found,) = discover(tmp_path).files
+
+    assert (found.kind, found.rank) == ("flight_record", 3)
+    assert "torchfrtrace" in (found.problem or "")
+
+
 def test_a_single_file_is_a_directory_of_one(tmp_path: Path) -> None:
     put(tmp_path, "iteration_5/rank2_trace.json.gz", trace_text(None))
     put(tmp_path, "iteration_5/rank3_trace.json.gz", trace_text(3))
