@@ -123,6 +123,8 @@ class RemoteAnalyst:
         for reply in replies:
             match reply:
                 case server_messages.RunFinished(complete=complete):
+                    if None in replies:  # ended right behind it, with nobody else to report that
+                        self._post_ended()
                     return complete
                 case server_messages.RankUnavailable():
                     raise RankUnavailableError

@@ -37,6 +37,15 @@ class RankUnavailableError(Exception):
     """
 
 
+def _holds_end(inbox: Inbox) -> bool:
+    """Whether the end of the process is among the replies that nobody took."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            if inbox.get_nowait() is None:
+                return True
+    return False
+
+
 class ServerProcess:
     """One server process.
 
@@ -114,7 +123,10 @@ class ServerProcess:
 
     @contextlib.contextmanager
     def replies_to(self, number: int) -> Iterator[Inbox]:
-        """Collect the replies to the run or query of this number."""
+        """Collect the replies to the run or query of this number.
+
+        An end of the process that is not taken out of the inbox is reported behind it.
+        """
         inbox: Inbox = queue.SimpleQueue()
         with self._lock:
             self._inboxes[number] = inbox
@@ -125,6 +137,8 @@ class ServerProcess:
         finally:
             with self._lock:
                 del self._inboxes[number]
+        if _holds_end(inbox):
+            self._ended("")
 
     def close(self) -> None:
         """End the process."""

@@ -371,6 +371,23 @@ def test_a_killed_process_is_reported_and_restarted(own_process: RemoteAnalyst, 
     assert answered.answer.instance.number == 0
 
 
+def test_an_end_right_behind_the_end_of_a_run_is_reported(
+    own_process: RemoteAnalyst, job: Job
+) -> None:
+    posted = Posted()
+    own_process.run(session_of(job), posted, never)
+    server = own_process._server
+    assert server is not None
+
+    together = [server_messages.RunFinished(1, complete=True), None]
+    assert own_process._process(together, server, posted) is True
+    assert posted.problems == [LATER]
+
+    with server.replies_to(server.number()) as inbox:
+        inbox.put(None)  # nobody takes it
+    assert posted.problems == [LATER, LATER]
+
+
 def test_a_query_waits_for_a_restarted_process_to_compute_again(
     own_process: RemoteAnalyst, job: Job
 ) -> None:

@@ -156,6 +156,7 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         tab = "".join(t for t, _ in app._front._lines("tabs")._lines[0]).index("3 Time")
         await send(pilot, mouse(events.MouseDown, tab, 1))
         assert app.scene.state.pane == TIMELINE
+        await settle(pilot)  # what is dragged must have been drawn
         left = gutter(app.scene)
 
         await send(
