@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -71,20 +72,18 @@ def _ended_in_order() -> Iterator[None]:
         before = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
     for one in before:
         signal.signal(one, _terminate)
-    ignored = sys.unraisablehook
-    sys.unraisablehook = _terminate_again
+    previous = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_terminate_again, previous)
     try:
         yield
     finally:
-        sys.unraisablehook = ignored
+        sys.unraisablehook = previous
         for one in before:
             if signal.getsignal(one) is _terminate:
                 signal.signal(one, signal.SIG_DFL)
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
-
-
 _AGAIN_S = 0.01
 """Seconds after which a signal is handled again whose exception was lost."""
 
@@ -95,18 +94,42 @@ def _terminate(number: int, _: FrameType | None) -> None:
     raise _TerminatedError(128 + number)
 
 
-def _terminate_again(lost: sys.UnraisableHookArgs) -> None:
+def _terminate_again(
+    previous: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
+) -> None:
     """Raise the exception of a signal once more, outside of the callback that lost it.
 
     Python prints and forgets what is raised in callbacks of weak references, of which every import
     has some, and in finalizers.
     """
     if not isinstance(lost.exc_value, _TerminatedError):
-        sys.__unraisablehook__(lost)
+        previous(lost)
         return
     number = int(lost.exc_value.code or 0) - 128
     signal.signal(signal.SIGALRM, lambda _number, frame: _terminate(number, frame))
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+
+@contextlib.contextmanager
+def stoppable(*signals: signal.Signals) -> Iterator[Callable[[], bool]]:
+    """Turn the first of ``signals`` into a request to stop; the second interrupts as usual.
+
+    Yields a function that returns whether a stop was requested. Without ``signals`` it never is.
+    """
+    requested = False
+
+    def on_signal(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+
+    before = {number: signal.signal(number, on_signal) for number in signals}
+    try:
+        yield lambda: requested
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def finish(status: int) -> int:

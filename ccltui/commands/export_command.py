@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.commands.loading import LoadOptions, job_name, load_job
 from ccltui.commands.measure import print_captures
 from ccltui.parsers.errors import TraceError
 from ccltui.report.output import print_message, streamed, write_report
@@ -98,11 +98,6 @@ def run(arguments: Sequence[str]) -> int:
     return exit_codes.INPUT if any(one.is_lost for one in loaded.job.failures) else exit_codes.OK
 
 
-def _name_of(options: argparse.Namespace) -> str:
-    name: str = Path(options.trace).resolve().name.split(".")[0]
-    return name or "job"
-
-
 def _perfetto(view: View, options: argparse.Namespace) -> None:
     from ccltui.export.perfetto_trace import (  # noqa: PLC0415
         ALL_GROUPS,
@@ -110,7 +105,7 @@ def _perfetto(view: View, options: argparse.Namespace) -> None:
         perfetto_trace,
     )
 
-    path = Path(options.output or f"{_name_of(options)}.pftrace.gz")
+    path = Path(options.output or f"{job_name(options.trace)}.pftrace.gz")
     groups = DEVICE_GROUPS if options.device_only else ALL_GROUPS
     pieces = perfetto_trace(view, groups, progress=_print_progress)
     with streamed(path) as file:
@@ -146,7 +141,7 @@ def _manifest(view: View, options: argparse.Namespace) -> None:
 def _tables(view: View, options: argparse.Namespace) -> None:
     from ccltui.export.table_files import write_tables  # noqa: PLC0415
 
-    folder = Path(options.output or f"{_name_of(options)}-{options.to}")
+    folder = Path(options.output or f"{job_name(options.trace)}-{options.to}")
     folder.mkdir(exist_ok=True)
     names = options.table or _TABLES
     write_tables(view, names, folder, options.to, done=_print_table(folder, options.to))

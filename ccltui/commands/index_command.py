@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, discover_job
 from ccltui.parsers.errors import GrammarError, TraceError
+from ccltui.process import stoppable
 from ccltui.report.output import print_message, write_report
 from ccltui.verbs import usage_of
 
@@ -91,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     loading = LoadOptions.of(str(Path(options.trace).absolute()), options)
     engine = _engine(options)
     try:
-        with _interruptible() as stopped:
+        with stoppable(signal.SIGINT, signal.SIGTERM) as stopped:
             finished = _index(loading, engine, options, stopped)
     except (TraceError, OSError, EngineError) as error:
         if isinstance(error, GrammarError):
@@ -214,23 +213,3 @@ def _sleep(stopped: Callable[[], bool]) -> None:
     until = time.monotonic() + _FOLLOW_S
     while time.monotonic() < until and not stopped():
         time.sleep(0.2)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn the first ctrl+c or SIGTERM into a request to stop; the second ends the command."""
-    stopped = False
-
-    def on_signal(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal stopped
-        if stopped:
-            raise KeyboardInterrupt
-        stopped = True
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, on_signal) for number in signals]
-    try:
-        yield lambda: stopped
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)

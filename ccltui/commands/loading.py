@@ -7,13 +7,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
     if not any_recording and options.iteration is None and options.capture is None:
         require_one_recording(job, options.path)
     watched = sys.stderr is not None and sys.stderr.isatty()
-    with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
+    signals = (signal.SIGINT,) if watched else ()  # otherwise ctrl+c ends the command at once
+    with cache_directory(options) as cache_dir, stoppable(*signals) as stopped:
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)
         with contextlib.closing(_MeterObserver(watched=watched)) as observer:
             loaded = load(job, settings, observer=observer, cancelled=stopped)
@@ -163,6 +164,11 @@ class _MeterObserver:
             self._meter = None
 
 
+def job_name(path: str) -> str:
+    """Return the first part of the name of a trace directory or file, for names of output files."""
+    return Path(path).resolve().name.split(".")[0] or "job"
+
+
 @contextlib.contextmanager
 def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
     """Directory for columns; with ``no_cache`` a temporary one, which memory mappings outlive."""
@@ -174,24 +180,3 @@ def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
 
     with scratch_folder() as scratch:
         yield scratch
-
-
-@contextlib.contextmanager
-def _stoppable(*, active: bool) -> Iterator[Callable[[], bool]]:
-    """Turn the first ctrl+c into a request to stop; the second interrupts as usual."""
-    stopped = False
-
-    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal stopped
-        if stopped:
-            raise KeyboardInterrupt
-        stopped = True
-
-    if not active:
-        yield lambda: False
-        return
-    previous = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: stopped
-    finally:
-        signal.signal(signal.SIGINT, previous)

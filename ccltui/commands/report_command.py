@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, job_name
 from ccltui.commands.measure import check_overrides, choose_metrics, measure
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.output import check_target, print_message, streamed, write_report
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     # Imported here: the template engine is not for the other commands.
     from ccltui.report.page.make_page import METRICS, make_page  # noqa: PLC0415
 
-    target = options.output or _default_name(options.trace, options.format)
+    target = options.output or f"{job_name(options.trace)}-report.{options.format}"
     problem = check_target(target)
     if problem is not None:
         raise GrammarError(problem)
@@ -86,11 +86,6 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.INTERRUPTED
     lost = measured.problem is not None or measured.trace.num_lost or measured.broken
     return exit_codes.INPUT if lost else exit_codes.OK
-
-
-def _default_name(trace: str, suffix: str) -> str:
-    name = Path(trace).resolve().name.split(".")[0] or "job"
-    return f"{name}-report.{suffix}"
 
 
 def _write(page: Page, form: str, target: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.mcp_server.answer_pages import clipped, paged
+from ccltui.mcp_server.comparison_sections import SECTIONS
 from ccltui.mcp_server.job_answers import Arguments
 from ccltui.mcp_server.opened_jobs import OpenedJobs
 from ccltui.metrics.compare.compare_jobs import compare_jobs
@@ -15,16 +16,6 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import printable
 from ccltui.report.job_diff.diff_document import document
 
-SECTIONS: Final = (
-    "kinds",
-    "waterfall",
-    "dimensions",
-    "kernels",
-    "operators",
-    "collectives",
-    "stragglers",
-)
-"""Lists of the document that are rows of an answer, one list a call."""
 _PARTS: Final = ("steps", "ranks", "window")
 
 

@@ -184,10 +184,10 @@ def test_ctrl_c_names_what_is_not_read(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     @contextlib.contextmanager
-    def interrupted() -> Iterator[Callable[[], bool]]:
+    def interrupted(*_signals: int) -> Iterator[Callable[[], bool]]:
         yield lambda: True
 
-    monkeypatch.setattr(index_command, "_interruptible", interrupted)
+    monkeypatch.setattr(index_command, "stoppable", interrupted)
 
     assert index_command.run([str(job), "--store", str(tmp_path / "store")]) == INTERRUPTED
     told = capfd.readouterr()
