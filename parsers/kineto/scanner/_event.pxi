@@ -66,6 +66,12 @@ cdef class _EventReader:
                 return self._args(at, end, event)
             event.is_deferred = True
         elif known == K_TS or known == K_DUR:
+            if plain_nanoseconds(at, end, &event.start if known == K_TS else &event.duration):
+                if known == K_TS:
+                    event.has_start = True
+                else:
+                    event.has_duration = True
+                return OK
             if p[0] == 45 or 48 <= p[0] <= 57:
                 code = number_end(at, end, &flag)
                 if code != OK:
@@ -196,6 +202,8 @@ cdef class _EventReader:
         cdef Bytes start = at[0]
         cdef bint integer
         cdef int code
+        if plain_integer(at, end, value):
+            return OK
         if start[0] != 45 and not 48 <= start[0] <= 57:
             if start[0] != 110:
                 is_deferred[0] = True
@@ -213,6 +221,9 @@ cdef class _EventReader:
         cdef int code
         field.kind = 0
         field.value = 0
+        if plain_integer(at, end, &field.value):
+            field.kind = NUMBER
+            return OK
         if p[0] == 34:
             p += 1
             start = p

@@ -40,12 +40,36 @@ cdef inline bint is_hex(unsigned char c) noexcept nogil:
     return 48 <= c <= 57 or 65 <= c <= 70 or 97 <= c <= 102
 
 
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
+
+cdef inline uint64_t _ends(Bytes p) noexcept nogil:
+    """Return a mask of eight bytes: 0x80 at the first quote, backslash or control byte."""
+    cdef uint64_t word, quote, slash
+    memcpy(&word, p, 8)
+    quote = word ^ <uint64_t>0x2222222222222222ULL
+    slash = word ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL
+    return (
+        ((quote - <uint64_t>0x0101010101010101ULL) & ~quote)
+        | ((slash - <uint64_t>0x0101010101010101ULL) & ~slash)
+        | ((word - <uint64_t>0x2020202020202020ULL) & ~word)
+    ) & <uint64_t>0x8080808080808080ULL
+
+
 cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
     """Move from after the opening quote to the closing one; set ``escaped`` on backslashes."""
     cdef Bytes p = at[0]
     cdef unsigned char c
+    cdef uint64_t found
     escaped[0] = False
     while p < end:
+        if end - p >= 8:
+            found = _ends(p)
+            if found == 0:
+                p += 8
+                continue
+            p += __builtin_ctzll(found) >> 3
         c = p[0]
         if c == 34:
             at[0] = p
@@ -123,6 +147,51 @@ cdef inline Code number_end(Bytes *at, Bytes end, bint *integer) noexcept nogil:
         return NOT_STRICT
     at[0] = p
     return OK
+
+
+cdef inline bint plain_integer(Bytes *at, Bytes end, int64_t *value) noexcept nogil:
+    """Read an integer of up to 18 digits in one pass; False for any other number."""
+    cdef Bytes p = at[0]
+    cdef int64_t number = 0
+    if end - p < 20 or not 49 <= p[0] <= 57:
+        return False
+    while 48 <= p[0] <= 57:
+        if p - at[0] == 18:
+            return False
+        number = number * 10 + (p[0] - 48)
+        p += 1
+    if p[0] == 46 or p[0] == 101 or p[0] == 69:
+        return False
+    at[0] = p
+    value[0] = number
+    return True
+
+
+cdef inline bint plain_nanoseconds(Bytes *at, Bytes end, int64_t *value) noexcept nogil:
+    """Read microseconds with three decimals as ns in one pass; False otherwise."""
+    cdef Bytes p = at[0]
+    cdef int64_t number = 0
+    cdef int decimals
+    if end - p < 20 or not 49 <= p[0] <= 57:
+        return False
+    while 48 <= p[0] <= 57:
+        if p - at[0] == 15:
+            return False
+        number = number * 10 + (p[0] - 48)
+        p += 1
+    if p[0] != 46:
+        return False
+    p += 1
+    for decimals in range(3):
+        if not 48 <= p[0] <= 57:
+            return False
+        number = number * 10 + (p[0] - 48)
+        p += 1
+    if 48 <= p[0] <= 57 or p[0] == 101 or p[0] == 69:
+        return False
+    at[0] = p
+    value[0] = number
+    return True
 
 
 cdef inline Code word_end(Bytes *at, Bytes end, const char *word) noexcept nogil:

@@ -25,8 +25,8 @@ from libc.string cimport memcmp, memcpy, memset
 import numpy as np
 
 from ccltui.parsers.kineto.scanner._lexer cimport (
-    MORE, NOT_STRICT, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, skip_space,
-    small_integer, string_end, value_end,
+    MORE, NOT_STRICT, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, plain_integer,
+    plain_nanoseconds, skip_space, small_integer, string_end, value_end,
 )
 
 cdef enum:
