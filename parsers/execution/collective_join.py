@@ -76,7 +76,9 @@ def _calls_of_rows(trace: RankTrace, execution: ExecutionTrace) -> dict[int, Cal
             compared += 1
             if node == trace.text(int(events.name[row])):
                 agreed += 1
-                found[int(events.args[row])] = calls[int(ids[row])]
+                call = calls.get(int(ids[row]))
+                if call is not None:  # the node of a damaged file may not describe a collective
+                    found[int(events.args[row])] = call
     return found if compared and agreed >= _AGREEMENT * compared else None
 
 

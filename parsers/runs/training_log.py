@@ -21,6 +21,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.runs.run_end import RunEnd, run_end
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 from ccltui.parsers.text.file_sample import ANSI
+from ccltui.parsers.text.json_fields import LARGEST_NUMBER
 
 Dialect = Literal["torchtitan", "megatron", "plain", "none"]
 
@@ -205,7 +206,7 @@ def _float(text: str) -> float:
         number = float(text.replace(",", ""))
     except ValueError:
         return math.nan
-    return number if math.isfinite(number) else math.nan
+    return number if abs(number) <= LARGEST_NUMBER else math.nan
 
 
 class _Reading:

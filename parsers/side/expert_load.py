@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.text.json_fields import LARGEST_NUMBER
 from ccltui.parsers.text.side_json import read_documents
 
 Shape = Literal["gate_log", "statistics", "assignments"]
@@ -110,4 +110,4 @@ def _number(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= LARGEST_NUMBER else None

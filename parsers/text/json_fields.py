@@ -116,15 +116,19 @@ class Fields:
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
+LARGEST_NUMBER: Final = 1e290
+"""Largest magnitude of a number from a file: sums of any number of them stay finite."""
+
+
 def finite(value: Any) -> float | None:
-    """A finite number, also one written as text; None for anything else."""
+    """A number of at most ``LARGEST_NUMBER``, also one written as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= LARGEST_NUMBER else None
 
 
 def read_object(path: Path, *, shown_path: str) -> dict[str, Any]:

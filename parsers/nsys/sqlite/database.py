@@ -224,9 +224,13 @@ class Database:
         """Return how many rows the tables that `numbers` read to the end lack, by table.
 
         nsys numbers the rows of a table from 1 without gaps, so that the last number is how many
-        it wrote. Tables without missing rows are left out.
+        it wrote. Tables without missing rows are left out. Tables are in the order of their names:
+        threads read them in any.
         """
-        gaps = {table: self.last_row(table) - count for table, count in self._rows_read.items()}
+        gaps = {
+            table: self.last_row(table) - self._rows_read[table]
+            for table in sorted(self._rows_read)
+        }
         return {table: gap for table, gap in gaps.items() if gap > 0}
 
     def _scan(

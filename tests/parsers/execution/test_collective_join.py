@@ -79,6 +79,15 @@ def test_operators_get_the_groups_that_functional_ones_name(tmp_path: Path) -> N
     assert [(note.code, note.count) for note in trace.notes] == [("execution_trace", 6)]
 
 
+def test_a_node_that_repeats_a_number_describes_nothing(tmp_path: Path) -> None:
+    nodes = [listed_groups(), *functional(4, 5, "3")]
+    nodes[-1]["id"] = nodes[-2]["id"]
+
+    trace = join(tmp_path, nodes, gloo(5, 10))
+
+    assert said(trace)[0] == ("_c10d_functional::all_reduce", "3")
+
+
 def test_before_2024_the_numbers_differ_by_a_constant(tmp_path: Path) -> None:
     values = [[TENSOR], 337, 77, 3, "allreduce", [], [], 4]
     types = ["GenericList[Tensor(c10::Half)]", "Int", "Int", "Int", "String"]

@@ -127,3 +127,18 @@ def test_other_counts_never_come_without_a_note(whole: Path, tmp_path: Path) -> 
 def test_the_check_can_be_stopped(whole: Path) -> None:
     with pytest.raises(CancelledError):
         read_nsys(whole, cancelled=lambda: True)
+
+
+def test_tables_with_missing_rows_are_listed_by_name(whole: Path, tmp_path: Path) -> None:
+    """Not in the order in which threads read them."""
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(whole.read_bytes())
+    tables = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table in tables:
+            connection.execute(f"DELETE FROM {table} WHERE rowid = 2")
+
+    (trace,) = read_nsys(path)
+
+    told = [note.message.split()[2] for note in trace.notes if note.code == "missing_rows"]
+    assert told == sorted(tables)

@@ -85,6 +85,14 @@ def test_arrays_of_before() -> None:
     assert "differ in length" in found.notes[0].message
 
 
+def test_numbers_whose_sum_is_infinite_are_left_out() -> None:
+    found = training_metrics_of({"train_time_per_epoch": [1e308, 1e308, 7.5]})
+
+    assert [epoch.wall_s for epoch in found.epochs] == [None, None, 7.5]
+    assert found.total_wall_s is None
+    assert "2 of 3 values are no numbers" in found.notes[0].message
+
+
 def test_a_bare_list_of_losses() -> None:
     found = training_metrics_of({"world_size": 4, "losses": [5.6, "x", 5.2], "wall_s": 5.0})
 
