@@ -214,7 +214,7 @@ class IndexState:
     def _read(self, path: Path, kind: type[_T]) -> _T | None:
         try:
             return msgspec.json.decode(path.read_bytes(), type=kind)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _write(self, path: Path, value: object) -> None:

@@ -68,6 +68,8 @@ _ABANDONED_S = 3600
 COLUMNS_NAME = "columns.bin"
 MANIFEST_NAME = "manifest.json"
 EXPORT_NAME = "export.sqlite"
+_UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, MemoryError, RecursionError)
+"""What a damaged manifest, or columns that do not fit it, raise."""
 """Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
 
 
@@ -150,7 +152,7 @@ class Store:
             text = checked(files[0].read_bytes())
             manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
             trace = _mapped(manifest, files[1])
-        except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        except _UNREADABLE as error:
             raise DamagedEntryError(folder) from error
         freshen(files)
         return trace

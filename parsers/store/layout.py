@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -76,15 +76,20 @@ def _events(columns: dict[str, Any], length: int) -> Events:
     return Events(**columns)
 
 
+_DTYPES: Final = {np.dtype(code).str: np.dtype(code) for code in "?bBhHiIqQfd"}
+"""Types of columns: NumPy itself evaluates what is in the text of a type."""
+
+
 def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any] | Packed:
+    dtype = _DTYPES[column.dtype]
     if not column.length:
-        return np.empty(0, column.dtype)
+        return np.empty(0, dtype)
     if column.length < 0:
         raise ValueError(f"{column.name} has {column.length} rows")
     if column.packed:
-        return Packed.at(data, column.dtype, column.offset, column.packed, column.length)
+        return Packed.at(data, dtype, column.offset, column.packed, column.length)
     stored = 1 if column.is_same else column.length
-    array = np.frombuffer(data, column.dtype, stored, column.offset)
+    array = np.frombuffer(data, dtype, stored, column.offset)
     return np.broadcast_to(array, column.length) if column.is_same else array
 
 

@@ -70,7 +70,12 @@ class Packed:
 
     @classmethod
     def at(
-        cls, data: npt.NDArray[np.uint8], dtype: str, offset: int, num_pieces: int, length: int
+        cls,
+        data: npt.NDArray[np.uint8],
+        dtype: np.dtype[Any],
+        offset: int,
+        num_pieces: int,
+        length: int,
     ) -> Packed:
         """The column whose index is at ``offset``. Raises ValueError where it does not fit."""
         count = num_pieces * _INDEX_COLUMNS
@@ -79,7 +84,7 @@ class Packed:
         inside = (rows > 0) & (begins >= 0) & (begins + rows * sizes <= len(data))
         if not (inside.all() and np.isin(sizes, list(_DTYPES)).all() and rows.sum() == length):
             raise ValueError("a packed column does not fit")
-        return cls(data, np.dtype(dtype), index)
+        return cls(data, dtype, index)
 
     def first(self) -> int:
         """The first value; there is one."""
