@@ -44,9 +44,20 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than CPUs: tests of screens sleep for half of their time."""
+    """Return two workers more than CPUs: tests of screens and terminals wait half of their time.
+
+    A worker more costs 8 CPU-s to import and collect the tests; one that waits leaves a CPU idle.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
-    return 1 + (len(affinity(0)) if affinity else os.cpu_count() or 1)
+    return 2 + (len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start long tests first: one that starts last leaves all workers but its own without tests.
+
+    The order is kept otherwise, so that fixtures of a module are made once.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:

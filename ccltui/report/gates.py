@@ -5,7 +5,6 @@ A name in a key that holds spaces or comparison signs is quoted: ``kernels."void
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -152,8 +151,10 @@ def _item(details: Any, name: str) -> Any:
 
 
 def _hint(details: Any, name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (for the message alone)
+
     names = [str(key) for key in details] if isinstance(details, Mapping) else []
-    near = difflib.get_close_matches(name, names, n=3)
+    near = get_close_matches(name, names, n=3)
     if near:
         return f"; near names: {', '.join(near)}"
     return f"; it has {listed(names, _KEYS_LISTED)}" if names else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -107,8 +106,10 @@ def _is_meant(key: str, path: str, real_path: str) -> bool:
 
 
 def _nothing_named(key: str, paths: Sequence[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (for the message alone)
+
     names = sorted({path.rpartition("/")[2] for path in paths} | set(paths))
-    near = [printable(name) for name in difflib.get_close_matches(key, names, 3, 0.5)]
+    near = [printable(name) for name in get_close_matches(key, names, 3, 0.5)]
     hint = f"; did you mean {listed(near)}?" if near else ""
     return f"the rank map names {printable(key)}, which is no trace here{hint}"
 

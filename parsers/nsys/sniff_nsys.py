@@ -20,8 +20,13 @@ _NSYS_TABLES = frozenset(
     {"META_DATA_EXPORT", "EXPORT_META_DATA", "NVTX_EVENTS", "ANALYSIS_DETAILS"}
 )
 _STANDS_FOR_ALL = ("StringIds.parquet", "StringIds.arrow")
-_NSYS_COLUMNS = re.compile(r"(Time|Start|Duration|Total|Total Time|Projected Start)( \(.+\))?")
-# Compiled by the first file that is no trace: 3 ms.
+# Patterns are compiled when a text has one of the words that any match of theirs contains: the card
+# of a job has none, and they take 4 ms, of 250 that a command takes to print a metric.
+_NSYS_COLUMNS = r"(Time|Start|Duration|Total|Total Time|Projected Start)( \(.+\))?"
+_BANNER_WORDS = (
+    *("Processing [", "Exporting [", "] Executing '", "** ", "SQLite", " Statistics"),
+    *("ERROR: Report '", "SKIPPED: "),
+)
 _NSYS_BANNER = r"""(?mx)^[ \t]*(?:[$>][ ])?(?:
         Processing\ \[[^\]\n]+\]\ with\ \[
       | Exporting\ \[[^\]\n]+\.py\b
@@ -37,6 +42,7 @@ _NSYS_BANNER = r"""(?mx)^[ \t]*(?:[$>][ ])?(?:
 _UNIT = r"(?: ?\([^)\n]{1,12}\))?"
 _GAP = r'"?(?:[ \t]{2,}|[ ]*[|,;\t][ ]*)"?'
 # Header lines of the reports: console columns, drawn tables, csv, tsv.
+_HEADER_WORDS = ("Total", "Start", "Range", "TID")
 _NSYS_HEADER = (
     r'(?m)^[ \t|"]*(?:'
     + "|".join(
@@ -68,7 +74,8 @@ _TRACE_HEADER = (
     + r"[^\n]*\bDevice\b[^\n]*\bName\b"
 )
 _TRACE_KEYS = ("Start", "Duration", "Device", "Name", "Strm")
-_BANNER_BEFORE_HEADER = re.compile(r"\.\.\. (?=[ \t|\"]*Start)")
+_TRACE_WORDS = ("Start", "Duration", "Device", "Name")
+_BANNER_BEFORE_HEADER = r"\.\.\. (?=[ \t|\"]*Start)"
 
 
 def sqlite_export(sample: FileSample) -> Match | None:
@@ -111,7 +118,7 @@ def json_report(sample: FileSample) -> Match | None:
     document = sample.json
     if document is None or not document.is_list:
         return None
-    columns = [key for key in document.shape.keys if _NSYS_COLUMNS.fullmatch(key)]
+    columns = [key for key in document.shape.keys if re.fullmatch(_NSYS_COLUMNS, key)]
     return Match() if len(columns) >= 2 else None
 
 
@@ -120,18 +127,21 @@ def printed_report(sample: FileSample) -> Match | None:
     text = sample.readable
     if text is None:
         return None
-    printed = (_NSYS_BANNER, _NSYS_HEADER)
-    known = text.startswith(RECIPES) or any(re.search(pattern, text) for pattern in printed)
+    known = text.startswith(RECIPES) or any(
+        any(word in text for word in words) and re.search(pattern, text)
+        for words, pattern in ((_BANNER_WORDS, _NSYS_BANNER), (_HEADER_WORDS, _NSYS_HEADER))
+    )
     return Match() if known else None
 
 
 def printed_trace(sample: FileSample) -> Match | None:
     """Match a printed ``cuda_gpu_trace`` with the device of each row."""
     text = sample.readable
-    if text is None:
+    if text is None or not all(word in text for word in _TRACE_WORDS):
         return None
     # The first line of a command that nsys piped into may follow the banner on its line.
-    return Match() if re.search(_TRACE_HEADER, _BANNER_BEFORE_HEADER.sub("\n", text)) else None
+    lines = re.sub(_BANNER_BEFORE_HEADER, "\n", text)
+    return Match() if re.search(_TRACE_HEADER, lines) else None
 
 
 def json_trace(sample: FileSample) -> Match | None:

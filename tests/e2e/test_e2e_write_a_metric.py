@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from shell import SCRIPTS, run
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "write_a_metric.md").read_text(encoding="utf-8")
 FILE = re.compile(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -19,6 +19,8 @@ from empty_environment import make_environment, pip
 
 from ccltui.slow_path import MODULES
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ccltui", "parsers", "metrics")
 SOURCES = (".pyx", ".pxd", ".pxi")

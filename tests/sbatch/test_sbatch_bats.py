@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SUITES = sorted(Path(__file__).parent.glob("*.bats"))
 
 

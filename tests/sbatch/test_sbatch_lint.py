@@ -31,6 +31,7 @@ def test_bash_can_parse_it(path: Path) -> None:
     assert run("bash", "-n", path) == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("needs", ["shellcheck"], indirect=True)
 def test_shellcheck_finds_nothing(needs: Path) -> None:
     assert run(needs, "-x", *SCRIPTS, *SUITES) == ""

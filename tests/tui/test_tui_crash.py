@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from ptys import HERE, Program, running
 
+pytestmark = pytest.mark.long
+
 BROKEN = """
 import os, sys
 os.chdir({folder!r})

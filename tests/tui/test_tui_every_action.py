@@ -21,6 +21,8 @@ from ccltui.tui.engine.background import is_idle
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.scene import Scene
 
+pytestmark = pytest.mark.long
+
 BEFORE: dict[str, tuple[str, ...]] = {
     "pane.overview": ("2",),
     "view.fold": ("G",),

@@ -19,6 +19,8 @@ from test_tui_snapshots import KEYS, SIZES, after
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
 
+pytestmark = pytest.mark.long
+
 GOLDEN = Path(__file__).parent / "golden"
 LOOKS = {
     "light": ExplorerOptions(color="256", theme="light"),

@@ -14,6 +14,8 @@ from screens import differences
 
 from ccltui.demo import Spec, write_job
 
+pytestmark = pytest.mark.long
+
 APP = str(HERE / "fake_app.py")
 _LONGEST_S = 15.0
 # The unambiguous form of the kitty protocol: a bare escape that a busy program reads together with

@@ -15,6 +15,8 @@ import pytest
 from ptys import HERE, Program, Understood, running
 from screens import Terminal, differences
 
+pytestmark = pytest.mark.long
+
 KEYS = [
     *("12345623232323", "hjklhjklhjkl", "HJKLG", "adwsadws", "ADf0+-", "][][}{<>", ".,iI"),
     *("bopzvT|x", "nN#/gtrcCFmu'", "RVO!", "?\t\x1b\x1b\r\x7f\x14\x12\x17\x13\x0c"),
