@@ -55,7 +55,7 @@ class Ladder:
     @cached_property
     def _needs(self) -> F64:
         if self.host_needs is None:
-            return np.zeros((1, self.job.num_steps))
+            return np.zeros((len(self.job.labels), self.job.num_steps))
         return np.minimum(np.nan_to_num(self.host_needs()), self.delayed)
 
     @cached_property
@@ -65,10 +65,7 @@ class Ladder:
 
     def need_without_ns(self, ranks: Sequence[int]) -> F64:
         """Return how long the slowest host needs where some (indices) are like the typical one."""
-        needs = self._needs
-        if len(needs) != len(self.job.labels):  # none is known
-            return np.asarray(needs.max(axis=0))
-        others = np.delete(needs, list(ranks), axis=0).max(axis=0, initial=0.0)
+        others = np.delete(self._needs, list(ranks), axis=0).max(axis=0, initial=0.0)
         return np.asarray(np.maximum(others, self.typical_need_ns))
 
     @cached_property
