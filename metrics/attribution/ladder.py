@@ -123,6 +123,18 @@ class Ladder:
         return HostDelays(self.job, self.recorded_transfer)
 
     @cached_property
+    def most_saved_ns(self) -> float:
+        """What a step saves at most, mean over steps, even where records of some ranks are lost.
+
+        No step becomes shorter than the device work that is recorded of its typical rank.
+        """
+        job, table = self.job, self.job.table
+        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
+        work = np.bincount(line, job.operations.compute_ns, table.num_lines).astype(np.float64)
+        typical = lower_medians(work, table.step, job.num_steps)
+        return float(np.maximum(self.delayed - typical, 0.0).mean())
+
+    @cached_property
     def uneven_host(self) -> F64:
         """What host delays beyond those of the typical rank cost, by step."""
         return self.delayed - self.host.ends()

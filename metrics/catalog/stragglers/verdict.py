@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
+from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
@@ -13,11 +15,9 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
 from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
-    from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
 
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         "loss_pct",
         "saves_ms",
         "saves_pct",
+        "saves_bounds_ms",
         "hosts_launch_ms",
         "shares",
         "ladder_ms",
@@ -82,18 +83,29 @@ def verdict(view: View) -> Result:
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
         ]
-        + _steps_left_out(job),
+        + steps_left_out(job)
+        + _withheld(view, ladder, details),
     )
 
 
-def _steps_left_out(job: JobLines) -> list[Reason]:
-    if not job.partly:
+def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
+    """Bound the time saved where records are lost, and return why.
+
+    It is withheld where the culprit lacks records, or collectives lack members: what they waited
+    for is not known then.
+    """
+    lost = lost_records(view)
+    if not lost:
         return []
-    steps = listed([str(step) for step in job.partly])
-    text = f"steps {steps} are left out: some ranks recorded only a part of their collectives"
-    if len(job.partly) == 1:
-        text = f"step {steps} is left out: some ranks recorded only a part of its collectives"
-    return [Reason("unmatched_collectives", text)]
+    least, most = details["saves_ms"], milliseconds(ladder.most_saved_ns)
+    if least is not None:
+        details["saves_bounds_ms"] = [0.0, max(most, least)]
+    culprits = (details["culprit"] or {}).get("ranks", ())
+    if not culprits or lost.keys() & set(culprits) or ladder.job.table.unlinked:
+        for one in (details, *details["also"]):
+            one["saves_ms"] = None
+        details["saves_pct"] = None
+    return lost_reasons(lost)
 
 
 def _basis(ladder: Ladder) -> dict[str, str]:
