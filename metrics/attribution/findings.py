@@ -16,7 +16,8 @@ from ccltui.parsers.array_types import F64
 class Finding:
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
-    ``saves_ns`` is what setting it back saves, ``cap`` the highest confidence that it may have.
+    ``saves_ns`` is what setting it back saves, ``bounds_ns`` what that lies between where it is not
+    known more closely, ``cap`` the highest confidence that it may have.
     ``absent`` are ranks without a file that the others may wait for.
     """
 
@@ -27,6 +28,7 @@ class Finding:
     cap: int = 2
     hosts_cause: str | None = None
     absent: tuple[str, ...] = ()
+    bounds_ns: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ class Namer:
         if saves < OWN_SHARE * self._saves(share):
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
             return Finding("", f"{why}, and gaps of {whose} would take most of that time")
-        return Finding(verdict, why, one, self.savings.workers(one.ranks))
+        saves, bounds = self.savings.workers(one.ranks), self.savings.bounds_of_workers(one.ranks)
+        return Finding(verdict, why, one, saves, bounds_ns=bounds)
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -191,9 +192,12 @@ class Namer:
             )
             # What happened in one step only may have been chance.
             cap = 2 if len(first.steps or ()) > 1 else 1
-            rank = first.ranks[0]
-            saves = self.savings.in_steps(rank, self.gains.hits[rank])
-            return Finding("occasional_worker", why, first, saves, cap=cap)
+            rank, hits = first.ranks[0], self.gains.hits[first.ranks[0]]
+            saves, bounds = (
+                self.savings.in_steps(rank, hits),
+                self.savings.bounds_in_steps(rank, hits),
+            )
+            return Finding("occasional_worker", why, first, saves, cap=cap, bounds_ns=bounds)
         if is_work:
             return self._uneven(cap=1)
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB

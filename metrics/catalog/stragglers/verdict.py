@@ -8,6 +8,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -17,6 +18,7 @@ from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
+    from ccltui.metrics.attribution.findings import Finding
     from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
 
@@ -84,8 +86,18 @@ def verdict(view: View) -> Result:
             for label, why in job.out.items()
         ]
         + steps_left_out(job)
+        + _not_told(found.finding)
         + _withheld(view, ladder, details),
     )
+
+
+def _not_told(finding: Finding) -> list[Reason]:
+    """Return why the time saved has bounds alone."""
+    if finding.bounds_ns is None:
+        return []
+    least, most = (milliseconds(one) for one in finding.bounds_ns)
+    text = f"between {least:.3g} and {most:.3g} ms of a step are saved: {HIDDEN_WAITS}"
+    return [Reason("not_physical", text)]
 
 
 def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
@@ -98,8 +110,8 @@ def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reaso
     if not lost:
         return []
     least, most = details["saves_ms"], milliseconds(ladder.most_saved_ns)
-    if least is not None:
-        details["saves_bounds_ms"] = [0.0, max(most, least)]
+    if least is not None or details["saves_bounds_ms"] is not None:
+        details["saves_bounds_ms"] = [0.0, max(most, least or 0.0)]
     culprits = (details["culprit"] or {}).get("ranks", ())
     if not culprits or lost.keys() & set(culprits) or ladder.job.table.unlinked:
         for one in (details, *details["also"]):

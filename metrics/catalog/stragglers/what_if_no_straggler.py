@@ -16,6 +16,7 @@ from ccltui.metrics.attribution.lines.left_out import (
     lost_records,
     steps_left_out,
 )
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.attribution.verdict_rules import why_apart
@@ -321,17 +322,24 @@ def _chosen_steps(view: View, ends: StepEnds, ladder: Ladder | None) -> tuple[Bo
 
 
 def _withheld(view: View, ladder: Ladder | None, details: dict[str, Any]) -> list[Reason]:
-    """Remove the figures that lost records falsify, but for a bound, and return why."""
+    """Remove the figures that do not hold, but for bounds, and return why."""
     lost = lost_records(view)
-    if lost:
-        details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
-        details["without_rank"] = {}
-        details["per_step"] = [
-            {**row, "ideal_ms": None, "slowdown": None} for row in details["per_step"]
-        ]
-        most = None if ladder is None else milliseconds(ladder.most_saved_ns)
-        details["saved_bounds_ms"] = None if most is None else [0.0, most]
-    return lost_reasons(lost)
+    bounds = None if ladder is None else WithinProgram(ladder).hidden_waits()
+    if lost and ladder is not None:
+        bounds = 0.0, ladder.most_saved_ns
+    if not lost and bounds is None:
+        return []
+    details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
+    details["without_rank"] = {}
+    details["per_step"] = [
+        {**row, "ideal_ms": None, "slowdown": None} for row in details["per_step"]
+    ]
+    between = None if bounds is None else [milliseconds(one) for one in bounds]
+    details["saved_bounds_ms"] = between
+    if lost or between is None:
+        return lost_reasons(lost)
+    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {HIDDEN_WAITS}"
+    return [Reason("not_physical", text)]
 
 
 def _contradiction(bounds_ms: Sequence[float], chosen: str) -> list[Reason]:
