@@ -43,6 +43,8 @@ class Context:
         left_out: labels of ranks that are recorded and not compared.
         idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
             no host is recorded.
+        copy_waits: idle time of ranks (indices, None: all) until copies from other ranks have ended
+            that are of no collective, ns a step.
         has_launches: whether launches are recorded.
         filtered: labels of ranks whose file was cut down to some of the work of the device.
         tail: work behind the end of a line that no replay has; None without any.
@@ -55,6 +57,7 @@ class Context:
     names_only: bool = False
     left_out: Sequence[str] = ()
     idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
+    copy_waits: Callable[[Sequence[int] | None], float] = lambda _: 0.0
     elements: F64 | None = None
     has_launches: bool = False
     filtered: Sequence[str] = ()

@@ -11,7 +11,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.host_needs import host_needs
-from ccltui.metrics.attribution.idle_hosts import idle_by_activity
+from ccltui.metrics.attribution.idle_hosts import idle_by_activity, waits_for_copies
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.lines.line_tails import longest_tail
@@ -58,6 +58,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         names_only=names_only(view),
         left_out=tuple(job.out),
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        copy_waits=lambda ranks: waits_for_copies(view, job, ranks),
         has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
         elements=_expert_elements(view, job),
         filtered=tuple(

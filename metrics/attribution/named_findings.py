@@ -12,7 +12,7 @@ from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import Savings
+from ccltui.metrics.attribution.savings import MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
 OWN_SHARE: Final = 0.6
@@ -282,9 +282,18 @@ class Namer:
         return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
 
     def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
-        causes = self.context.idle_causes(one.ranks if one else None)
+        ranks = one.ranks if one else None
+        causes = self.context.idle_causes(ranks)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
+        waits = self.context.copy_waits(ranks)
+        if waits > MAX_APART * saves_ns:
+            why = (
+                f"{whose}, for the host or for copies from other ranks: no operator tells which of "
+                "these are collectives"
+            )
+            bounds = max(saves_ns - waits, 0.0), saves_ns
+            return Finding("host", why, one, saves_ns, cap=0, bounds_ns=bounds)
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
             why = f"{whose} for the host: {cause.replace('_', ' ')}"
             return Finding("host", why, one, saves_ns, hosts_cause=cause)

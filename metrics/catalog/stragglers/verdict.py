@@ -96,8 +96,10 @@ def _not_told(finding: Finding) -> list[Reason]:
     if finding.bounds_ns is None:
         return []
     least, most = (milliseconds(one) for one in finding.bounds_ns)
-    text = f"between {least:.3g} and {most:.3g} ms of a step are saved: {HIDDEN_WAITS}"
-    return [Reason("not_physical", text)]
+    why = finding.why if finding.verdict == "host" else HIDDEN_WAITS
+    return [
+        Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
+    ]
 
 
 def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
