@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
@@ -20,7 +20,11 @@ from ccltui.metrics.view.provenance import answer
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.findings import Finding
     from ccltui.metrics.attribution.ladder import Ladder
+    from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
+
+UNMARKED: Final = "not marked"
+"""How the basis begins where steps are none of the profiler's."""
 
 
 @metric(
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
         "why",
         "num_ranks",
         "num_steps",
+        "steps_left_out",
     ),
     headline="loss_pct",
     label="verdict",
@@ -75,6 +80,7 @@ def verdict(view: View) -> Result:
             one["group"] = describe_group(view, one["group"])["group"]
     details["num_ranks"] = len(job.labels) - len(job.out)
     details["num_steps"] = job.num_steps
+    details["steps_left_out"] = list(job.partly)
     return answer(
         verdict,
         view,
@@ -130,10 +136,19 @@ def _basis(ladder: Ladder) -> dict[str, str]:
         passes = "none: all compute of a step of a rank is one"
     return {
         "passes": passes,
-        "step": "from the end of the step before; of a first step from its first work",
+        "step": _step(job),
         "clock": "common" if job.has_clock else "none: lengths of steps are medians over ranks",
         "transfer": "shortest duration over the members",
     }
+
+
+def _step(job: JobLines) -> str:
+    """What counts as a step."""
+    if job.marked:
+        return "from the end of the step before; of a first step from its first work"
+    if job.num_steps > 1:
+        return f"{UNMARKED}: from one call that recurs after a period of calls to the next"
+    return f"{UNMARKED}: all that is recorded is one"
 
 
 metric_cal = verdict.document_of
