@@ -30,8 +30,6 @@ HIDDEN_WAITS: Final = (
     "slow ranks is not told"
 )
 """Why the time saved has bounds alone."""
-_BOTH_DIRECTIONS: Final = 2.0
-"""Variance of two passes over that of what remains when the part that they share is taken out."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +143,11 @@ class Savings:
         return self._drop(segments, self.ladder.recorded_transfer / uneven)
 
     def _unshared(self, mean: F64) -> F64:
-        """Deviation of each pass from its mean that the other direction does not share.
+        """Deviations from the mean such as the two directions of a batch have on their own.
 
         Deviations of both directions of a batch lie along a line, whose slope is that of their
-        scatter; what is left across it is half of the variation of its own.
+        scatter. What is left across it varies as much as each direction does on its own. A backward
+        pass takes what is left of another batch: of the same, both would cancel each other.
         """
         job, own = self.ladder.job, self.ladder.targets.own
         rest = np.zeros(len(own))
@@ -163,9 +162,8 @@ class Savings:
             return rest
         scatter = np.cov(deviation[first], deviation[second])
         _, axes = np.linalg.eigh(scatter)
-        across = axes[:, 0] * np.sqrt(_BOTH_DIRECTIONS)
         left = deviation[first] * axes[0, 0] + deviation[second] * axes[1, 0]
-        rest[first], rest[second] = left * across[0], left * across[1]
+        rest[first], rest[second] = left, np.roll(left, 1)
         return rest
 
     def hosts(self, ranks: Sequence[int] | None = None) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
@@ -93,6 +94,7 @@ def verdict(view: View) -> Result:
         ]
         + steps_left_out(job)
         + _not_told(found.finding)
+        + _held_by_hosts(ladder, found.finding, details)
         + _withheld(view, ladder, details),
     )
 
@@ -106,6 +108,15 @@ def _not_told(finding: Finding) -> list[Reason]:
     return [
         Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
     ]
+
+
+def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) -> list[Reason]:
+    """Bound the time saved where hosts bind as soon as nobody is slow, and return why."""
+    if details["saves_ms"] is None or not finding.saves_ns:
+        return []
+    without = ladder.delayed - finding.saves_ns
+    details["saves_bounds_ms"] = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
+    return host_bound(details["saves_bounds_ms"])
 
 
 def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
