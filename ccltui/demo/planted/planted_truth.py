@@ -38,7 +38,7 @@ class FaultTruth:
         shared_ms: The same where the work is shared out over stages, for heavy stages and what
             cannot be told from them; None for all else.
         also_right: Other classes that describe it as well, where the layout leaves no difference.
-        step_costs_ms: What it costs in each step, where work is taken away.
+        step_costs_ms: The same as ``cost_ms`` for each step.
     """
 
     verdict: Verdict
@@ -135,12 +135,13 @@ def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> F
     others = tuple(other for other in spec.faults if other is not fault)
     removed = run_job(replace(spec, faults=others))[0] if others else clean
     step_ns, removed_ns = step_time_ns(job), step_time_ns(removed)
-    costs = zip(step_times_ns(job), step_times_ns(removed), strict=True)
     also_right = _also_right(spec, fault)
-    shared_ns = None
+    mended, shared_ns = removed, None
     if "heavy_stage" in (fault.kind, *also_right):
-        shared_ns = step_time_ns(run_job(replace(spec, faults=(*others, _even(spec, fault))))[0])
-    heavy = fault.kind == "heavy_stage" and shared_ns is not None
+        shared = run_job(replace(spec, faults=(*others, _even(spec, fault))))[0]
+        shared_ns = step_time_ns(shared)
+        mended = shared if fault.kind == "heavy_stage" else removed
+    costs = zip(step_times_ns(job), step_times_ns(mended), strict=True)
     verdict = VERDICT_OF[fault.kind]
     nobody = verdict in ("uneven_microbatches", "random", "no_straggler")
     host = spec.host_name(fault.ranks[0]) if fault.kind == "slow_node" else None
@@ -154,7 +155,7 @@ def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> F
         fault.ranks if fault.kind == "slow_group" else None,
         None if fault.steps is None else tuple(FIRST_STEP + step for step in fault.steps),
         fault.factor,
-        (step_ns - (shared_ns if heavy and shared_ns is not None else removed_ns)) / 1e6,
+        (step_ns - step_time_ns(mended)) / 1e6,
         (step_ns - removed_ns) / 1e6,
         None if shared_ns is None else (step_ns - shared_ns) / 1e6,
         also_right,
