@@ -13,6 +13,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.metrics.model.rank_steps import launched_before_recording
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.names import listed
@@ -33,15 +34,16 @@ def lost_records(view: View) -> dict[str, tuple[int, int]]:
     """Return launches without their kernel, and all launches, by label of ranks that lack some.
 
     Nothing is known of ranks without launch records, nor of very large jobs, of which looking it up
-    takes more than the replays.
+    takes more than the replays. Labels are in ascending order.
     """
     if view.facts.is_large:
         return {}
     found = {}
-    for item in view.match_inputs:
-        lost, launched = _launches_without_kernel(view.facts.ranks[item.label])
+    labels = (item.label for item in view.match_inputs)
+    for label in sorted(labels, key=lambda one: (len(one), one)):
+        lost, launched = _launches_without_kernel(view.facts.ranks[label])
         if lost > LEAST_LOST * launched:
-            found[item.label] = lost, launched
+            found[label] = lost, launched
     return found
 
 
@@ -70,7 +72,10 @@ def steps_left_out(job: JobLines) -> list[Reason]:
 
 
 def _launches_without_kernel(facts: RankFacts) -> tuple[int, int]:
-    """Count the launches between the first and the last that have a kernel; captures have none."""
+    """Count the launches between the first and the last that have a kernel, and those without.
+
+    Those that are captured have none. Device work that names no launch may be of any of them.
+    """
     runtime, launching = facts.trace.group("runtime"), facts.launch_row
     rows = _named(facts, _LAUNCHES)
     has_kernel = np.zeros(len(runtime), np.bool_)
@@ -82,7 +87,10 @@ def _launches_without_kernel(facts: RankFacts) -> tuple[int, int]:
     known = starts.take(present)
     inside = (starts >= known.min()) & (starts <= known.max())
     lost = starts[inside & ~has_kernel.take(rows)]
-    return len(lost) - _captured(facts, lost), int(inside.sum())
+    unknown = launching < 0
+    unknown &= ~launched_before_recording(facts.trace.group("gpu"), unknown)
+    missing = len(lost) - _captured(facts, lost) - int(unknown.sum())
+    return max(missing, 0), int(inside.sum())
 
 
 def _captured(facts: RankFacts, times: I64) -> int:

@@ -198,9 +198,10 @@ def _answered(
     bounded: Sequence[float] | None = bounds_of_hosts(need, was, ideal)
     doubts = host_bound(bounded)
     if ladder is not None and bounds is not None:
-        # Positions on the lines of the programs hold for all steps; those in time depend on speed.
-        with suppress(Refusal):
-            return _by_passes(view, ladder, warnings, bounds)
+        # This one makes idle times alike too: where it saves less, it does not follow the program.
+        if saved_ns <= bounds[0]:
+            with suppress(Refusal):
+                return _by_passes(view, ladder, warnings, bounds)
         bounded = [milliseconds(max(one, 0.0)) for one in bounds]
         doubts = _contradiction(bounded, "the times between collectives")
     alone = _alone(what_if)
