@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.demo.planted import JobSpec, PlantedTruth, write_planted
+from ccltui.metrics.catalog.stragglers.verdict import UNMARKED
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import UnknownMetricError, find
 from ccltui.metrics.result import Result
@@ -44,6 +45,8 @@ class Answer:
         slowdown: S, of ``what_if_no_straggler``.
         num_ranks: Ranks that the result covers, where it states them.
         num_steps: Steps that it is a mean over, where it states them.
+        steps: Their ids, where these are told.
+        is_marked: Its steps are those of the profiler.
     """
 
     status: str
@@ -59,6 +62,8 @@ class Answer:
     slowdown: float | None = None
     num_ranks: int | None = None
     num_steps: int | None = None
+    steps: tuple[int, ...] | None = None
+    is_marked: bool = True
 
 
 def answers_of(spec: JobSpec) -> tuple[PlantedTruth, dict[str, Answer]]:
@@ -91,7 +96,25 @@ def read_answer(name: str, result: Result, truth: PlantedTruth) -> Answer:
     if result.status == "unavailable":
         return Answer(result.status, reason)
     given = _READERS[name](details, truth)
-    return Answer(result.status, reason, num_ranks=ranks, num_steps=steps, **given)
+    return Answer(
+        result.status,
+        reason,
+        num_ranks=ranks,
+        num_steps=steps,
+        steps=_steps(details, truth),
+        is_marked=not result.basis.get("step", "").startswith(UNMARKED),
+        **given,
+    )
+
+
+def _steps(details: Mapping[str, Any], truth: PlantedTruth) -> tuple[int, ...] | None:
+    """Return the steps that a result is a mean over, None where that is not told."""
+    if details.get("per_step"):
+        return tuple(row["step"] for row in details["per_step"])
+    left_out = details.get("steps_left_out")
+    if left_out is None:
+        return None
+    return tuple(step for step in truth.step_ids if step not in left_out)
 
 
 def _count(value: object) -> int | None:

@@ -185,12 +185,10 @@ def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> boo
 def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) -> float | None:
     """Relative error of the saved time, of jobs with one fault that costs enough.
 
-    Without step markers there is one window, unless calls that recur divide it: shares of the time
-    are compared. A metric may leave steps out, of which none has a fault of single steps: the mean
-    over fewer steps is then larger. Hosts that hold up all ranks are set back altogether: nothing
-    divides what was planted from what they always cost. Without any straggler nothing varies
-    between ranks either, and ranks that are a whole stage have no other of their stage to be
-    compared with.
+    Compared are the steps that the metric is a mean over. Hosts that hold up all ranks are set back
+    altogether, whoever else pauses: nothing divides what was planted from what they always cost.
+    Without any straggler nothing varies between ranks either, and ranks that are a whole stage have
+    no other of their stage to be compared with.
     """
     faults = [fault for fault in truth.faults if fault.cause != "decoy"]
     if answer.saved_ms is None or len(faults) != 1:
@@ -200,8 +198,8 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
     unnamed = name == "verdict" and answer.verdict in UNNAMED
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
-    cost_ms = fault.cost_ms
-    if fault.verdict == "host" and not fault.ranks:
+    cost_ms = _cost_ms(fault, answer, truth)
+    if fault.verdict == "host" and not (fault.ranks and answer.ranks):
         cost_ms += truth.host_ms
     if name != "verdict":
         if "heavy_stage" in fault.also_right:
@@ -212,11 +210,24 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
         if answer.verdict != "heavy_stage" or not fault.shared_ms:
             return None
         cost_ms = fault.shared_ms
-    if spec.level == "no_host" and answer.step_ms:
+    if not answer.is_marked and answer.step_ms and fault.steps is None:
         return (answer.saved_ms / answer.step_ms) / (cost_ms / truth.step_ms) - 1
+    return (answer.saved_ms - cost_ms) / cost_ms if cost_ms > 0 else None
+
+
+def _cost_ms(fault: FaultTruth, answer: Answer, truth: PlantedTruth) -> float:
+    """Cost of a fault per step, in the mean over the steps of the answer.
+
+    Where steps are not marked, they lie between calls, which leaves out a part at the begin and the
+    end of the job: no fault of single steps acts there, and so all of it is in those that remain.
+    """
+    known = fault.step_costs_ms and answer.steps
+    if answer.is_marked and known:
+        costs = [fault.step_costs_ms[truth.step_ids.index(step)] for step in answer.steps or ()]
+        return sum(costs) / len(costs)
     if answer.num_steps and fault.steps is not None:
-        cost_ms *= truth.steps / answer.num_steps
-    return (answer.saved_ms - cost_ms) / cost_ms
+        return fault.cost_ms * truth.steps / answer.num_steps
+    return fault.cost_ms
 
 
 UNNAMED: Final = ("", "inconclusive", "no_straggler")

@@ -16,7 +16,8 @@ from ccltui.parsers.array_types import F64
 class Finding:
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
-    ``saves_ns`` is what setting it back saves, ``cap`` the highest confidence that it may have.
+    ``saves_ns`` is what setting it back saves, ``bounds_ns`` what that lies between where it is not
+    known more closely, ``cap`` the highest confidence that it may have.
     ``absent`` are ranks without a file that the others may wait for.
     """
 
@@ -27,6 +28,7 @@ class Finding:
     cap: int = 2
     hosts_cause: str | None = None
     absent: tuple[str, ...] = ()
+    bounds_ns: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Context:
         left_out: labels of ranks that are recorded and not compared.
         idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
             no host is recorded.
+        copy_waits: idle time of ranks (indices, None: all) until copies from other ranks have ended
+            that are of no collective, ns a step.
         has_launches: whether launches are recorded.
         filtered: labels of ranks whose file was cut down to some of the work of the device.
         tail: work behind the end of a line that no replay has; None without any.
@@ -53,6 +57,7 @@ class Context:
     names_only: bool = False
     left_out: Sequence[str] = ()
     idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
+    copy_waits: Callable[[Sequence[int] | None], float] = lambda _: 0.0
     elements: F64 | None = None
     has_launches: bool = False
     filtered: Sequence[str] = ()

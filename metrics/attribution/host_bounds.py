@@ -9,7 +9,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.within_program import LEAST_APART
+from ccltui.metrics.attribution.savings import LEAST_APART
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 

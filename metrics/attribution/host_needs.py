@@ -67,13 +67,16 @@ def _needs(facts: RankFacts, job: JobLines, lines: I64) -> tuple[F64, Bool]:
     ids = np.array([step.id for step in facts.work.steps])
     inside = steps[1:] == steps[:-1]
     follows = ids[steps[1:]] == ids[steps[:-1]] + 1
-    pauses = np.flatnonzero(apart > PAUSE_NS)
-    # A host that launched again before its last kernel had ended cannot have waited for it. Inside
-    # of a step it may have waited for another host.
+    # Inside of a step a host that pauses may have waited for another host.
+    is_pause = apart > PAUSE_NS
+    pauses = np.flatnonzero(is_pause & follows)
+    # A host that launched again before its last kernel had ended cannot have waited for it.
     gpu, last = facts.trace.group("gpu"), order[pauses]
     ahead = gpu.start_ns.take(last) + gpu.dur_ns.take(last) > times[pauses + 1]
     waited = _waited(facts.trace, times[pauses], times[pauses + 1])
-    apart[pauses] = np.where(ahead & follows[pauses], apart[pauses] - waited, 0)
+    of_host = np.where(ahead, apart[pauses] - waited, 0)
+    apart[is_pause] = 0
+    apart[pauses] = of_host
     counts = (inside | follows) & (apart > 0)
     need = np.bincount(steps[1:][counts], weights=apart[counts], minlength=count)
     since = np.bincount(steps[1:][follows & counts], minlength=count) > 0

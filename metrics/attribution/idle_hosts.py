@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,9 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lines.step_lines import SOON_NS
 from ccltui.metrics.collectives.causes.host_work import HostWork
+from ccltui.metrics.model.classify import MEM, any_name, distinct
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -19,6 +22,7 @@ MAX_RANKS: Final = 4
 """Ranks whose hosts are looked at where no single one is to blame."""
 SHORT_NS: Final = 10_000
 """Shorter idle times are changeovers of the device."""
+_PEER: Final = re.compile("PtoP|peer", re.IGNORECASE)
 
 
 def idle_by_activity(
@@ -47,6 +51,36 @@ def idle_by_activity(
             rest = left
         found[NOTHING] = found.get(NOTHING, 0.0) + rest.total_ns
     return found if told else None
+
+
+def waits_for_copies(view: View, job: JobLines, ranks: Sequence[int] | None) -> float:
+    """Return idle time of a device that ends with a copy from another rank, ns a step.
+
+    Such a copy is one of a collective where an operator says so. Without it nothing tells whether
+    the device waited for other ranks or for its host.
+
+    Args:
+        view: the view of the job.
+        job: its lines.
+        ranks: indices of ranks; None for all. The longest time is returned.
+    """
+    chosen = list(ranks) if ranks else np.unique(job.table.rank).tolist()
+    found = 0.0
+    for rank in chosen:
+        facts = view.facts.ranks[job.labels[rank]]
+        gpu = facts.trace.group("gpu")
+        names = [one for one in distinct(gpu.name) if _PEER.search(facts.trace.text(one))]
+        if not names:
+            continue
+        copies = (facts.classes == MEM) & any_name(facts.trace.strings, gpu.name, names)
+        other = union(gpu.start_ns[~copies], gpu.end_ns[~copies])
+        ends = np.sort(gpu.end_ns[copies])
+        idle = _idle(other, job, rank)
+        last = np.searchsorted(ends, idle.end_ns, side="right") - 1
+        ended = np.append(ends, np.iinfo(np.int64).min)[last]
+        waits = (ended > idle.start_ns) & (idle.end_ns - ended <= SOON_NS)
+        found = max(found, float((idle.end_ns - idle.start_ns)[waits].sum()))
+    return found / job.num_steps
 
 
 def _idle(work: Intervals, job: JobLines, rank: int) -> Intervals:

@@ -11,7 +11,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.host_needs import host_needs
-from ccltui.metrics.attribution.idle_hosts import idle_by_activity
+from ccltui.metrics.attribution.idle_hosts import idle_by_activity, waits_for_copies
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.lines.line_tails import longest_tail
@@ -58,6 +58,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         names_only=names_only(view),
         left_out=tuple(job.out),
         idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        copy_waits=lambda ranks: waits_for_copies(view, job, ranks),
         has_launches=any(len(trace.group("runtime")) for trace in view.job.ranks),
         elements=_expert_elements(view, job),
         filtered=tuple(
@@ -107,14 +108,17 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
     finding = verdict.finding
     steps = ladder.rungs.mean(axis=1)
     loss = ladder.loss_ns
+    bounds = finding.bounds_ns
+    saves = None if bounds is not None else finding.saves_ns
     return {
         "verdict": finding.verdict,
         "confidence": verdict.confidence,
         "culprit": culprit_of(ladder, finding),
         "loss_ms": milliseconds(loss),
         "loss_pct": 100 * ladder.loss_ratio,
-        "saves_ms": None if finding.saves_ns is None else milliseconds(finding.saves_ns),
-        "saves_pct": None if finding.saves_ns is None else 100 * finding.saves_ns / steps[-1],
+        "saves_ms": None if saves is None else milliseconds(saves),
+        "saves_pct": None if saves is None else 100 * saves / steps[-1],
+        "saves_bounds_ms": None if bounds is None else [milliseconds(one) for one in bounds],
         "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
         "ladder_ms": [milliseconds(float(step)) for step in steps],
         "hosts_launch_ms": milliseconds(float(ladder.host_need_ns.mean())) or None,
@@ -124,7 +128,9 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
                 "rung": rung,
                 "verdict": one.verdict or "inconclusive",
                 "culprit": culprit_of(ladder, one),
-                "saves_ms": None if one.saves_ns is None else milliseconds(one.saves_ns),
+                "saves_ms": None
+                if one.saves_ns is None or one.bounds_ns is not None
+                else milliseconds(one.saves_ns),
                 "why": one.why,
             }
             for rung, one in verdict.also

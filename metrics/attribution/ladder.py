@@ -55,7 +55,7 @@ class Ladder:
     @cached_property
     def _needs(self) -> F64:
         if self.host_needs is None:
-            return np.zeros((1, self.job.num_steps))
+            return np.zeros((len(self.job.labels), self.job.num_steps))
         return np.minimum(np.nan_to_num(self.host_needs()), self.delayed)
 
     @cached_property
@@ -65,10 +65,7 @@ class Ladder:
 
     def need_without_ns(self, ranks: Sequence[int]) -> F64:
         """Return how long the slowest host needs where some (indices) are like the typical one."""
-        needs = self._needs
-        if len(needs) != len(self.job.labels):  # none is known
-            return np.asarray(needs.max(axis=0))
-        others = np.delete(needs, list(ranks), axis=0).max(axis=0, initial=0.0)
+        others = np.delete(self._needs, list(ranks), axis=0).max(axis=0, initial=0.0)
         return np.asarray(np.maximum(others, self.typical_need_ns))
 
     @cached_property
@@ -124,6 +121,18 @@ class Ladder:
     def host(self) -> HostDelays:
         """Host delays of the job."""
         return HostDelays(self.job, self.recorded_transfer)
+
+    @cached_property
+    def most_saved_ns(self) -> float:
+        """What a step saves at most, mean over steps, even where records of some ranks are lost.
+
+        No step becomes shorter than the device work that is recorded of its typical rank.
+        """
+        job, table = self.job, self.job.table
+        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
+        work = np.bincount(line, job.operations.compute_ns, table.num_lines).astype(np.float64)
+        typical = lower_medians(work, table.step, job.num_steps)
+        return float(np.maximum(self.delayed - typical, 0.0).mean())
 
     @cached_property
     def uneven_host(self) -> F64:

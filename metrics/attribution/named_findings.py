@@ -12,7 +12,7 @@ from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import Savings
+from ccltui.metrics.attribution.savings import MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 
 OWN_SHARE: Final = 0.6
@@ -164,7 +164,8 @@ class Namer:
         if saves < OWN_SHARE * self._saves(share):
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
             return Finding("", f"{why}, and gaps of {whose} would take most of that time")
-        return Finding(verdict, why, one, self.savings.workers(one.ranks))
+        saves, bounds = self.savings.workers(one.ranks), self.savings.bounds_of_workers(one.ranks)
+        return Finding(verdict, why, one, saves, bounds_ns=bounds)
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -191,9 +192,12 @@ class Namer:
             )
             # What happened in one step only may have been chance.
             cap = 2 if len(first.steps or ()) > 1 else 1
-            rank = first.ranks[0]
-            saves = self.savings.in_steps(rank, self.gains.hits[rank])
-            return Finding("occasional_worker", why, first, saves, cap=cap)
+            rank, hits = first.ranks[0], self.gains.hits[first.ranks[0]]
+            saves, bounds = (
+                self.savings.in_steps(rank, hits),
+                self.savings.bounds_in_steps(rank, hits),
+            )
+            return Finding("occasional_worker", why, first, saves, cap=cap, bounds_ns=bounds)
         if is_work:
             return self._uneven(cap=1)
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
@@ -278,9 +282,18 @@ class Namer:
         return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
 
     def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
-        causes = self.context.idle_causes(one.ranks if one else None)
+        ranks = one.ranks if one else None
+        causes = self.context.idle_causes(ranks)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
+        waits = self.context.copy_waits(ranks)
+        if waits > MAX_APART * saves_ns:
+            why = (
+                f"{whose}, for the host or for copies from other ranks: no operator tells which of "
+                "these are collectives"
+            )
+            bounds = max(saves_ns - waits, 0.0), saves_ns
+            return Finding("host", why, one, saves_ns, cap=0, bounds_ns=bounds)
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
             why = f"{whose} for the host: {cause.replace('_', ' ')}"
             return Finding("host", why, one, saves_ns, hosts_cause=cause)

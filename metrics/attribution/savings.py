@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,11 +21,15 @@ from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.recorded_replay import RecordedReplay
 from ccltui.parsers.array_types import F64, I64, Bool
 
-if TYPE_CHECKING:
-    pass
-
-_BOTH_DIRECTIONS: Final = 2.0
-"""Variance of two passes over that of what remains when the part that they share is taken out."""
+MAX_APART: Final = 0.1
+"""Share of the saved time by which two replays may differ."""
+LEAST_APART: Final = 0.005
+"""Share of a step by which they may differ: passes vary by chance as much."""
+HIDDEN_WAITS: Final = (
+    "some transfers are longer than their like, and whether they are slow themselves or wait for "
+    "slow ranks is not told"
+)
+"""Why the time saved has bounds alone."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,31 @@ class Savings:
 
         Their devices then idle for their hosts as those of the others do.
         """
+        return self._saved(self._healed(ranks), healed=ranks)
+
+    def bounds_of_workers(self, ranks: Sequence[int]) -> tuple[float, float] | None:
+        """Bounds of the same where transfers hide waits, else None; see `_bounds`."""
+        return self._bounds(self._healed(ranks), healed=ranks)
+
+    def _healed(self, ranks: Sequence[int]) -> F64:
+        """Times of all units with those of some ranks at the speed of their stage."""
         targets = self.ladder.targets
         mine = np.isin(self.ladder.job.worker, list(ranks))
-        usual = np.where(mine, _over(targets.stage, targets.worker), 1.0)
-        return self._saved(targets.own * usual, healed=ranks)
+        return targets.own * np.where(mine, _over(targets.stage, targets.worker), 1.0)
 
     def in_steps(self, rank: int, hits: Bool) -> float:
         """A rank at its own usual speed in the steps (mask by step) in which it was slower."""
+        return self._saved(self._healed_in_steps(rank, hits))
+
+    def bounds_in_steps(self, rank: int, hits: Bool) -> tuple[float, float] | None:
+        """Bounds of the same where transfers hide waits, else None; see `_bounds`."""
+        return self._bounds(self._healed_in_steps(rank, hits))
+
+    def _healed_in_steps(self, rank: int, hits: Bool) -> F64:
+        """Times of all units with those of a rank at its usual speed in some steps."""
         job, targets = self.ladder.job, self.ladder.targets
         mine = (job.worker == rank) & hits[job.step]
-        return self._saved(targets.own * np.where(mine, _over(targets.worker, targets.step), 1.0))
+        return targets.own * np.where(mine, _over(targets.worker, targets.step), 1.0)
 
     def stage(self, stage: int) -> float:
         """The work that a stage has beyond the others, shared out over all of them.
@@ -124,10 +143,11 @@ class Savings:
         return self._drop(segments, self.ladder.recorded_transfer / uneven)
 
     def _unshared(self, mean: F64) -> F64:
-        """Deviation of each pass from its mean that the other direction does not share.
+        """Deviations from the mean such as the two directions of a batch have on their own.
 
         Deviations of both directions of a batch lie along a line, whose slope is that of their
-        scatter; what is left across it is half of the variation of its own.
+        scatter. What is left across it varies as much as each direction does on its own. A backward
+        pass takes what is left of another batch: of the same, both would cancel each other.
         """
         job, own = self.ladder.job, self.ladder.targets.own
         rest = np.zeros(len(own))
@@ -142,9 +162,8 @@ class Savings:
             return rest
         scatter = np.cov(deviation[first], deviation[second])
         _, axes = np.linalg.eigh(scatter)
-        across = axes[:, 0] * np.sqrt(_BOTH_DIRECTIONS)
         left = deviation[first] * axes[0, 0] + deviation[second] * axes[1, 0]
-        rest[first], rest[second] = left * across[0], left * across[1]
+        rest[first], rest[second] = left, np.roll(left, 1)
         return rest
 
     def hosts(self, ranks: Sequence[int] | None = None) -> float:
@@ -184,6 +203,25 @@ class Savings:
             )
         found[~known] = max(float(waits[known].min()), 0.0)
         return found
+
+    def _bounds(self, unit_ns: F64, *, healed: Sequence[int] = ()) -> tuple[float, float] | None:
+        """Return what is saved with transfers as recorded and as is usual, where these differ.
+
+        A transfer that is longer than its like, and costs nothing as long as the culprit is slow,
+        is either slow itself, or a wait for the culprit: where a call is divided among several
+        groups, or a transfer matched to another, even its last member waits. Only in the second
+        case it becomes shorter with the culprit.
+        """
+        recorded = self.ladder.recorded_transfer
+        usual = np.minimum(recorded, self.ladder.targets.transfer)
+        least = self._saved(unit_ns, healed=healed)
+        most = self._saved(unit_ns, usual, healed=healed)
+        step = float(self.ladder.rungs[6].mean())
+        unchanged = self._drop(self.ladder.job.operations.compute_ns, usual)
+        apart = most - unchanged - least
+        if apart <= max(MAX_APART * most, LEAST_APART * step):
+            return None
+        return least, most
 
     def _saved(
         self, unit_ns: F64, transfer_ns: F64 | None = None, *, healed: Sequence[int] = ()

@@ -20,15 +20,11 @@ from ccltui.metrics.attribution.lines.call_table import is_receive
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.recorded_replay import RecordedReplay
+from ccltui.metrics.attribution.savings import LEAST_APART, MAX_APART
 from ccltui.parsers.array_types import F64, I64, Bool
 
 AHEAD_SHARE: Final = 0.1
 """Share of the receives posted before the pass that needs them, from which passes count."""
-
-MAX_APART: Final = 0.1
-"""Share of the saved time by which two replays may differ."""
-LEAST_APART: Final = 0.005
-"""Share of a step by which they may differ: passes vary by chance as much."""
 
 
 def posts_ahead(job: JobLines) -> bool:
@@ -129,6 +125,22 @@ class WithinProgram:
         if least - apart <= saved_ns <= most + apart:
             return None
         return min(least, saved_ns), max(least, saved_ns)
+
+    def hidden_waits(self) -> tuple[float, float] | None:
+        """Return bounds of the time saved, ns, where transfers hide waits; None elsewhere.
+
+        See `Savings.bounds_of_workers`: transfers that are longer than their like, and cost nothing
+        as long as ranks are slow, may become shorter with them.
+        """
+        recorded, compute = self.ladder.recorded_transfer, self.ladder.job.operations.compute_ns
+        usual = np.minimum(recorded, self.ladder.targets.transfer)
+        least = float((self.recorded - self.even).mean())
+        most = float((self.recorded - self._replay.ends(self._typical_segments, usual)).mean())
+        unchanged = float((self.recorded - self._replay.ends(compute, usual)).mean())
+        whole = float(self.recorded.mean())
+        if most - max(unchanged, 0.0) - least <= max(MAX_APART * most, LEAST_APART * whole):
+            return None
+        return max(least, 0.0), most
 
     def suspects(self, most: int) -> Sequence[int]:
         """Ranks whose passes exceed their like the most, those first that do so most."""

@@ -115,12 +115,40 @@ def test_saved_time_is_compared_where_one_fault_costs_enough() -> None:
     one_step = replace(TRUTH, faults=(replace(SLOW, steps=(12,)),))
     assert error(one_step, 25.0, num_steps=4) == pytest.approx(0.0)
     assert error(TRUTH, 20.0, num_steps=4) == pytest.approx(0.0)
-    # Without markers the window is one step, or calls divide it: shares of the time count.
-    unmarked = replace(SPEC, level="no_host")
-    window = verdict("slow_worker", "2", saved_ms=90.0, step_ms=5 * TRUTH.step_ms, num_steps=1)
-    assert marked(unmarked, TRUTH, "verdict", window).saved_error == pytest.approx(-0.1)
-    divided = verdict("slow_worker", "2", saved_ms=18.0, step_ms=TRUTH.step_ms, num_steps=3)
-    assert marked(unmarked, TRUTH, "verdict", divided).saved_error == pytest.approx(-0.1)
+
+
+def test_steps_that_are_left_out_count_with_their_own_cost() -> None:
+    fault = replace(SLOW, steps=(12,), step_costs_ms=(0.0, 0.0, 80.0, 0.0, 20.0))
+    truth = replace(TRUTH, faults=(fault,))
+
+    def error(steps: tuple[int, ...], saved_ms: float) -> float | None:
+        answer = verdict("slow_worker", "2", saved_ms=saved_ms, num_steps=len(steps), steps=steps)
+        return marked(SPEC, truth, "verdict", answer).saved_error
+
+    assert error((10, 11, 12, 13), 20.0) == pytest.approx(0.0)
+    assert error((13, 14), 9.0) == pytest.approx(-0.1)
+    assert error((10, 11, 13), 20.0) is None  # none of it is in these steps
+
+
+def test_without_markers_shares_of_the_time_count_and_whole_costs_of_single_steps() -> None:
+    def error(truth: PlantedTruth, saved_ms: float, step_ms: float, num_steps: int) -> float | None:
+        answer = verdict(
+            "slow_worker",
+            "2",
+            saved_ms=saved_ms,
+            step_ms=step_ms,
+            num_steps=num_steps,
+            is_marked=False,
+        )
+        return marked(SPEC, truth, "verdict", answer).saved_error
+
+    # the window is one step, or calls divide it
+    assert error(TRUTH, 90.0, 5 * TRUTH.step_ms, 1) == pytest.approx(-0.1)
+    assert error(TRUTH, 18.0, TRUTH.step_ms, 3) == pytest.approx(-0.1)
+    # 100 ms in one step of five, of which the four that recurring calls divide hold all
+    one_step = replace(TRUTH, faults=(replace(SLOW, steps=(12,)),))
+    assert error(one_step, 25.0, TRUTH.step_ms, 4) == pytest.approx(0.0)
+    assert error(one_step, 100.0, 5 * TRUTH.step_ms, 1) == pytest.approx(0.0)
 
 
 def test_hosts_of_all_ranks_are_set_back_altogether() -> None:
@@ -129,6 +157,11 @@ def test_hosts_of_all_ranks_are_set_back_altogether() -> None:
     answer = verdict("host", saved_ms=25.0, num_steps=5)
 
     assert marked(SPEC, truth, "verdict", answer).saved_error == pytest.approx(0.0)
+    # who pauses alone is set back alone; an answer about all hosts sets all of them back
+    alone = replace(truth, faults=(replace(pause, ranks=(2,)),))
+    assert marked(SPEC, alone, "verdict", answer).saved_error == pytest.approx(0.0)
+    named = verdict("host", "2", saved_ms=20.0, num_steps=5)
+    assert marked(SPEC, alone, "verdict", named).saved_error == pytest.approx(0.0)
 
 
 def test_without_any_straggler_nothing_varies_either() -> None:

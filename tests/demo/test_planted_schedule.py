@@ -11,6 +11,7 @@ import pytest
 
 from ccltui.demo.planted import Fault, JobSpec, random_spec
 from ccltui.demo.planted.event_graph import LATENCY_NS, Call, DeadlockError, Op, Segment, evaluate
+from ccltui.demo.planted.planted_truth import known_truth
 from ccltui.demo.planted.run_simulation import run_job, step_time_ns
 
 FORWARD = 4.85  # kernels of a layer, in kernels of average size
@@ -167,3 +168,15 @@ def test_operations_that_wait_for_each_other_are_reported() -> None:
 
     with pytest.raises(DeadlockError, match="never end"):
         evaluate(ops, segments)
+
+
+def test_the_costs_of_a_fault_in_single_steps_add_up_to_its_cost() -> None:
+    spec = replace(
+        QUIET, dp=2, steps=4, faults=(Fault("occasional_worker", (1,), 2.0, steps=(2,)),)
+    )
+
+    (fault,) = known_truth(spec, run_job(spec)[0]).faults
+
+    assert sum(fault.step_costs_ms) == pytest.approx(spec.steps * fault.cost_ms)
+    assert fault.step_costs_ms[:2] == (0.0, 0.0)
+    assert fault.step_costs_ms[2] == pytest.approx(spec.steps * fault.cost_ms, rel=0.01)

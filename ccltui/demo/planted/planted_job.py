@@ -15,7 +15,7 @@ from ccltui.demo.planted.planted_truth import PlantedTruth, known_truth
 from ccltui.demo.planted.profiled_rows import RankRows, group_name
 from ccltui.demo.planted.recording_window import damaged
 from ccltui.demo.planted.row_writer import Groups, trace_bytes
-from ccltui.demo.planted.run_simulation import run_job, step_time_ns
+from ccltui.demo.planted.run_simulation import run_job
 
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
@@ -45,7 +45,7 @@ def _built(spec: JobSpec) -> PlantedJob:
     groups: Groups = {("world", tuple(range(spec.world_size))): "0"}
     for call in job.calls.values():
         group_name(call, groups)
-    truth = known_truth(spec, step_time_ns(job))
+    truth = known_truth(spec, job)
     files = {}
     for rank in truth.recorded:
         damage = [item for item in spec.damage if item.rank == rank]

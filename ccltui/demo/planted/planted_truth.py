@@ -6,7 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ccltui.demo.planted.job_spec import VERDICT_OF, Fault, JobSpec, Verdict
-from ccltui.demo.planted.run_simulation import run_job, step_time_ns
+from ccltui.demo.planted.run_simulation import (
+    FIRST_STEP,
+    run_job,
+    step_time_ns,
+    step_times_ns,
+)
+from ccltui.demo.planted.tape import Simulation
 from ccltui.demo.planted.workload import ALL_STAGES
 
 MATERIAL = 0.01
@@ -32,6 +38,7 @@ class FaultTruth:
         shared_ms: The same where the work is shared out over stages, for heavy stages and what
             cannot be told from them; None for all else.
         also_right: Other classes that describe it as well, where the layout leaves no difference.
+        step_costs_ms: The same as ``cost_ms`` for each step.
     """
 
     verdict: Verdict
@@ -47,6 +54,7 @@ class FaultTruth:
     removed_ms: float
     shared_ms: float | None = None
     also_right: tuple[str, ...] = ()
+    step_costs_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,11 @@ class PlantedTruth:
     damage: tuple[str, ...]
 
     @property
+    def step_ids(self) -> range:
+        """Steps as numbered in ``ProfilerStep#N``."""
+        return range(FIRST_STEP, FIRST_STEP + self.steps)
+
+    @property
     def cost_ms(self) -> float:
         """Cost of the most expensive fault per step."""
         return self.faults[0].cost_ms if self.faults else 0.0
@@ -92,13 +105,14 @@ class PlantedTruth:
         return asdict(self) | {"cost_ms": self.cost_ms, "cost_share": self.cost_share}
 
 
-def known_truth(spec: JobSpec, step_ns: float) -> PlantedTruth:
-    """Answer for a job whose mean step takes ``step_ns``, by simulating it without its faults."""
+def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:
+    """Answer for a simulated job, by simulating it without its faults."""
     clean = spec.without_faults()
-    clean_ns = step_time_ns(run_job(clean)[0]) if spec.faults else step_ns
+    clean_job = run_job(clean)[0] if spec.faults else job
+    step_ns, clean_ns = step_time_ns(job), step_time_ns(clean_job)
     free_ns = step_time_ns(run_job(replace(clean, free_hosts=True))[0])
     even_ns = step_time_ns(run_job(replace(clean, jitter=0.0, expert_jitter=0.0))[0])
-    faults = [_fault(spec, fault, step_ns, clean_ns) for fault in spec.faults]
+    faults = [_fault(spec, fault, job, clean_job) for fault in spec.faults]
     faults.sort(key=lambda fault: -fault.cost_ms)
     material = bool(faults) and faults[0].cost_ms * 1e6 >= MATERIAL * step_ns
     verdict: Verdict = faults[0].verdict if material else "no_straggler"
@@ -117,16 +131,17 @@ def known_truth(spec: JobSpec, step_ns: float) -> PlantedTruth:
     )
 
 
-def _fault(spec: JobSpec, fault: Fault, step_ns: float, clean_ns: float) -> FaultTruth:
+def _fault(spec: JobSpec, fault: Fault, job: Simulation, clean: Simulation) -> FaultTruth:
     others = tuple(other for other in spec.faults if other is not fault)
-    removed_ns = clean_ns
-    if others:
-        removed_ns = step_time_ns(run_job(replace(spec, faults=others))[0])
+    removed = run_job(replace(spec, faults=others))[0] if others else clean
+    step_ns, removed_ns = step_time_ns(job), step_time_ns(removed)
     also_right = _also_right(spec, fault)
-    shared_ns = None
+    mended, shared_ns = removed, None
     if "heavy_stage" in (fault.kind, *also_right):
-        shared_ns = step_time_ns(run_job(replace(spec, faults=(*others, _even(spec, fault))))[0])
-    heavy = fault.kind == "heavy_stage" and shared_ns is not None
+        shared = run_job(replace(spec, faults=(*others, _even(spec, fault))))[0]
+        shared_ns = step_time_ns(shared)
+        mended = shared if fault.kind == "heavy_stage" else removed
+    costs = zip(step_times_ns(job), step_times_ns(mended), strict=True)
     verdict = VERDICT_OF[fault.kind]
     nobody = verdict in ("uneven_microbatches", "random", "no_straggler")
     host = spec.host_name(fault.ranks[0]) if fault.kind == "slow_node" else None
@@ -138,12 +153,13 @@ def _fault(spec: JobSpec, fault: Fault, step_ns: float, clean_ns: float) -> Faul
         host,
         fault.ranks if fault.kind == "slow_pair" else None,
         fault.ranks if fault.kind == "slow_group" else None,
-        None if fault.steps is None else tuple(10 + step for step in fault.steps),
+        None if fault.steps is None else tuple(FIRST_STEP + step for step in fault.steps),
         fault.factor,
-        (step_ns - (shared_ns if heavy and shared_ns is not None else removed_ns)) / 1e6,
+        (step_ns - step_time_ns(mended)) / 1e6,
         (step_ns - removed_ns) / 1e6,
         None if shared_ns is None else (step_ns - shared_ns) / 1e6,
         also_right,
+        tuple((one - other) / 1e6 for one, other in costs),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import I64
 
@@ -65,9 +66,8 @@ def _period(between: Sequence[I64]) -> int:
 
 def _periodic(calls: Calls) -> dict[int, I64]:
     """By number of occurrences, the rows of the last call in a step that has a period."""
-    key = np.stack([calls.kind, calls.group, calls.message_bytes, calls.src, calls.dst])
-    _, token = np.unique(key.astype(np.int64), axis=1, return_inverse=True)
-    token = token.reshape(-1)
+    columns = (calls.kind, calls.group, calls.message_bytes, calls.src, calls.dst)
+    _, token = joint_inverse(*(column.astype(np.int64) for column in columns))
     found: dict[int, I64] = {}
     whole = calls.start_ns[-1] - calls.start_ns[0] if len(calls) else 0
     order = np.argsort(token, kind="stable")

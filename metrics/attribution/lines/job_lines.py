@@ -22,6 +22,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
+    from ccltui.metrics.collectives.matching.match import MatchInput
     from ccltui.metrics.view.job_view import View
 
 MIN_TOLERANCE_NS: Final = 20_000
@@ -200,6 +201,7 @@ def _job_lines(view: View) -> JobLines:
     if len(inputs) - len(out) < 2:
         why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
         raise refuse("no_gpu_events", f"device work of all ranks is needed, of two at least; {why}")
+    out |= _without_steps(view, [item for item in inputs if item.label not in out])
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
     chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
@@ -222,6 +224,24 @@ def _job_lines(view: View) -> JobLines:
             lines = _lines(view, shared, out)
     job = _assembled(view, lines, out, marked=marked)
     return replace(job, partly=tuple(sorted(partly))) if partly else job
+
+
+def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
+    """Ranks that recorded too little to hold a step, where others mark theirs, and why.
+
+    With them the steps of the others could not be told apart.
+    """
+    marked = {one.label: len(view.facts.ranks[one.label].marked_steps[0]) for one in inputs}
+    counts = {one.label: len(one.calls) for one in inputs}
+    whole = [label for label in marked if marked[label]]
+    if len(whole) < 2:
+        return {}
+    a_step = np.median([counts[label] / marked[label] for label in whole])
+    return {
+        label: "its recording holds no whole step"
+        for label in marked
+        if not marked[label] and counts[label] < a_step
+    }
 
 
 def _lines(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
+from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -13,12 +17,15 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
 from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
+    from ccltui.metrics.attribution.findings import Finding
     from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
+
+UNMARKED: Final = "not marked"
+"""How the basis begins where steps are none of the profiler's."""
 
 
 @metric(
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
         "loss_pct",
         "saves_ms",
         "saves_pct",
+        "saves_bounds_ms",
         "hosts_launch_ms",
         "shares",
         "ladder_ms",
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
         "why",
         "num_ranks",
         "num_steps",
+        "steps_left_out",
     ),
     headline="loss_pct",
     label="verdict",
@@ -72,6 +81,7 @@ def verdict(view: View) -> Result:
             one["group"] = describe_group(view, one["group"])["group"]
     details["num_ranks"] = len(job.labels) - len(job.out)
     details["num_steps"] = job.num_steps
+    details["steps_left_out"] = list(job.partly)
     return answer(
         verdict,
         view,
@@ -82,18 +92,51 @@ def verdict(view: View) -> Result:
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
         ]
-        + _steps_left_out(job),
+        + steps_left_out(job)
+        + _not_told(found.finding)
+        + _held_by_hosts(ladder, found.finding, details)
+        + _withheld(view, ladder, details),
     )
 
 
-def _steps_left_out(job: JobLines) -> list[Reason]:
-    if not job.partly:
+def _not_told(finding: Finding) -> list[Reason]:
+    """Return why the time saved has bounds alone."""
+    if finding.bounds_ns is None:
         return []
-    steps = listed([str(step) for step in job.partly])
-    text = f"steps {steps} are left out: some ranks recorded only a part of their collectives"
-    if len(job.partly) == 1:
-        text = f"step {steps} is left out: some ranks recorded only a part of its collectives"
-    return [Reason("unmatched_collectives", text)]
+    least, most = (milliseconds(one) for one in finding.bounds_ns)
+    why = finding.why if finding.verdict == "host" else HIDDEN_WAITS
+    return [
+        Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
+    ]
+
+
+def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) -> list[Reason]:
+    """Bound the time saved where hosts bind as soon as nobody is slow, and return why."""
+    if details["saves_ms"] is None or not finding.saves_ns:
+        return []
+    without = ladder.delayed - finding.saves_ns
+    details["saves_bounds_ms"] = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
+    return host_bound(details["saves_bounds_ms"])
+
+
+def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
+    """Bound the time saved where records are lost, and return why.
+
+    It is withheld where the culprit lacks records, or collectives lack members: what they waited
+    for is not known then.
+    """
+    lost = lost_records(view)
+    if not lost:
+        return []
+    least, most = details["saves_ms"], milliseconds(ladder.most_saved_ns)
+    if least is not None or details["saves_bounds_ms"] is not None:
+        details["saves_bounds_ms"] = [0.0, max(most, least or 0.0)]
+    culprits = (details["culprit"] or {}).get("ranks", ())
+    if not culprits or lost.keys() & set(culprits) or ladder.job.table.unlinked:
+        for one in (details, *details["also"]):
+            one["saves_ms"] = None
+        details["saves_pct"] = None
+    return lost_reasons(lost)
 
 
 def _basis(ladder: Ladder) -> dict[str, str]:
@@ -104,10 +147,19 @@ def _basis(ladder: Ladder) -> dict[str, str]:
         passes = "none: all compute of a step of a rank is one"
     return {
         "passes": passes,
-        "step": "from the end of the step before; of a first step from its first work",
+        "step": _step(job),
         "clock": "common" if job.has_clock else "none: lengths of steps are medians over ranks",
         "transfer": "shortest duration over the members",
     }
+
+
+def _step(job: JobLines) -> str:
+    """What counts as a step."""
+    if job.marked:
+        return "from the end of the step before; of a first step from its first work"
+    if job.num_steps > 1:
+        return f"{UNMARKED}: from one call that recurs after a period of calls to the next"
+    return f"{UNMARKED}: all that is recorded is one"
 
 
 metric_cal = verdict.document_of

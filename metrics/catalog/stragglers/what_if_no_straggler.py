@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +11,12 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
 from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
+from ccltui.metrics.attribution.lines.left_out import (
+    lost_reasons,
+    lost_records,
+    steps_left_out,
+)
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.attribution.verdict_rules import why_apart
@@ -17,24 +24,29 @@ from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
+from ccltui.metrics.collectives.replay.saved_steps import (
+    ROUNDING,
+    is_longer,
+    per_step_rows,
+    refused,
+    saved_time,
+    why_not_physical,
+)
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
-from ccltui.metrics.view.data_quality import some_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.array_types import F64, Bool
+    from ccltui.parsers.array_types import Bool
 
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""
-ROUNDING: Final = 1e-6
-"""Share of the step by which a replay with less work may end later: sums of floats do."""
 MAX_RANKS: Final = 8
 MAX_REPLAYED: Final = 500_000
 """So many calls are replayed for ranks one at a time, but one rank at least."""
@@ -102,23 +114,28 @@ def _valid_ladder(view: View) -> Ladder | None:
         return None
 
 
-def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
-    """The same from the positions of programs."""
+def _by_passes(
+    view: View,
+    ladder: Ladder,
+    warnings: Sequence[str],
+    contradicting: Sequence[float] | None = None,
+) -> Result:
+    """The same from the positions of programs; ``contradicting`` are bounds of two replays, ns."""
     found, job = WithinProgram(ladder), ladder.job
     was, even = found.recorded, found.even
-    if _is_longer(was, even):
-        raise refuse("not_physical", _why_not_physical(was, even))
+    if is_longer(was, even):
+        raise refuse("not_physical", why_not_physical(was, even))
     if len(found.alone) == len(job.labels) - len(job.out):
         raise refuse("not_applicable", "no two ranks run the same program")
     steps = tuple(job.table.step_ids.tolist())
-    per_step = _per_step(steps, was, even)
+    per_step = per_step_rows(steps, was, even)
     without = {
-        job.labels[rank]: _saved(was, found.without(rank)) for rank in found.suspects(MAX_RANKS)
+        job.labels[rank]: saved_time(was, found.without(rank)) for rank in found.suspects(MAX_RANKS)
     }
     attributed, notes = _attributed(view)
     details: dict[str, Any] = {
         "slowdown": max(float(was.sum() / even.sum()), 1.0),
-        **_saved(was, even),
+        **saved_time(was, even),
         "num_steps": len(steps),
         "without_rank": without,
         "per_step": per_step,
@@ -132,7 +149,12 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
         for n, why in job.out.items()
     ]
     details["saved_bounds_ms"] = bounds_of_hosts(ladder.host_need_ns, was, even)
-    reasons += host_bound(details["saved_bounds_ms"])
+    doubts = host_bound(details["saved_bounds_ms"])
+    if contradicting is not None:
+        saved_ns = [float((was - even).mean()), *contradicting]
+        details["saved_bounds_ms"] = [milliseconds(max(f(saved_ns), 0.0)) for f in (min, max)]
+        doubts = _contradiction(details["saved_bounds_ms"], "passes")
+    reasons += [*doubts, *steps_left_out(job), *_withheld(view, ladder, details)]
     return answer(
         what_if_no_straggler,
         view,
@@ -146,7 +168,7 @@ def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
             "not_replayed": "the host: a step takes at least the time that its launches take",
         },
         reasons=reasons,
-        warnings=[*warnings, *notes, *_refused(without, per_step)],
+        warnings=[*warnings, *notes, *refused(without, per_step)],
     )
 
 
@@ -154,7 +176,7 @@ def _answered(
     view: View, what_if: WhatIf, ladder: Ladder | None, warnings: Sequence[str]
 ) -> Result:
     measured = what_if.measured
-    chosen = _chosen_steps(view, measured)
+    chosen, left_out = _chosen_steps(view, measured, ladder)
     error = _replay_error(measured, what_if.unchanged)
     mean = float(measured.length_ns.mean())
     if error > MAX_REPLAY_ERROR * mean:
@@ -169,25 +191,29 @@ def _answered(
     taken = np.array(measured.measured)[chosen]
     need = needs_of_steps(ladder, taken, was)
     ideal = np.maximum(what_if.even().length_ns[chosen], need)
-    if _is_longer(was, ideal):
-        raise refuse("not_physical", _why_not_physical(was, ideal))
+    if is_longer(was, ideal):
+        raise refuse("not_physical", why_not_physical(was, ideal))
     saved_ns = float((was - ideal).mean())
     bounds = None if ladder is None else WithinProgram(ladder).bounds(taken, saved_ns)
     bounded: Sequence[float] | None = bounds_of_hosts(need, was, ideal)
     doubts = host_bound(bounded)
-    if bounds is not None:
-        bounded = [milliseconds(one) for one in bounds]
-        doubts = _contradiction(bounded)
+    if ladder is not None and bounds is not None:
+        # This one makes idle times alike too: where it saves less, it does not follow the program.
+        if saved_ns <= bounds[0]:
+            with suppress(Refusal):
+                return _by_passes(view, ladder, warnings, bounds)
+        bounded = [milliseconds(max(one, 0.0)) for one in bounds]
+        doubts = _contradiction(bounded, "the times between collectives")
     alone = _alone(what_if)
     without = {
-        label: _saved(was, np.maximum(what_if.without(label).length_ns[chosen], need))
+        label: saved_time(was, np.maximum(what_if.without(label).length_ns[chosen], need))
         for label in _suspects(view, what_if)
     }
     steps = np.array(measured.measured)[chosen].tolist()
-    per_step = _per_step(steps, was, ideal)
+    per_step = per_step_rows(steps, was, ideal)
     details: dict[str, Any] = {
         "slowdown": max(float(was.sum() / ideal.sum()), 1.0),
-        **_saved(was, ideal),
+        **saved_time(was, ideal),
         "num_steps": len(was),
         "without_rank": without,
         "per_step": per_step,
@@ -202,7 +228,7 @@ def _answered(
     warnings = [*warnings, *notes]
     if alone:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
-    warnings = [*warnings, *_refused(without, per_step)]
+    warnings = [*warnings, *refused(without, per_step)]
     return answer(
         what_if_no_straggler,
         view,
@@ -221,7 +247,7 @@ def _answered(
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
-        reasons=[*_reasons(view, what_if), *doubts],
+        reasons=[*_reasons(view, what_if), *doubts, *left_out, *_withheld(view, ladder, details)],
         warnings=warnings,
     )
 
@@ -280,93 +306,53 @@ def _require_devices(view: View, source: str) -> None:
         raise refuse("no_step_markers", "not every rank marks its steps")
 
 
-def _chosen_steps(view: View, ends: StepEnds) -> Bool:
-    """Mask of the measured steps that the view selects."""
+def _chosen_steps(view: View, ends: StepEnds, ladder: Ladder | None) -> tuple[Bool, list[Reason]]:
+    """Mask of the measured steps that the view selects, and why others are left out.
+
+    Steps of which some ranks recorded only a part are left out where others remain.
+    """
     if not ends.steps:
         raise refuse("no_step_markers", "no step that all ranks have")
     wanted = {step.id for rank in view.ranks for step in rank.steps}
+    partly = () if ladder is None else ladder.job.partly
     chosen = np.array([step in wanted for step in ends.measured])
     if not chosen.any():
         raise refuse("window_empty", "no measured step (the first of several is none) is selected")
-    return chosen
+    whole = chosen & ~np.isin(ends.measured, partly)
+    return (whole if whole.any() else chosen), [] if ladder is None else steps_left_out(ladder.job)
 
 
-def _contradiction(bounds_ms: Sequence[float]) -> list[Reason]:
+def _withheld(view: View, ladder: Ladder | None, details: dict[str, Any]) -> list[Reason]:
+    """Remove the figures that do not hold, but for bounds, and return why."""
+    lost = lost_records(view)
+    bounds = None if ladder is None else WithinProgram(ladder).hidden_waits()
+    if lost and ladder is not None:
+        bounds = 0.0, ladder.most_saved_ns
+    if not lost and bounds is None:
+        return []
+    details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
+    details["without_rank"] = {}
+    details["per_step"] = [
+        {**row, "ideal_ms": None, "slowdown": None} for row in details["per_step"]
+    ]
+    between = None if bounds is None else [milliseconds(one) for one in bounds]
+    details["saved_bounds_ms"] = between
+    if lost or between is None:
+        return lost_reasons(lost)
+    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {HIDDEN_WAITS}"
+    return [Reason("not_physical", text)]
+
+
+def _contradiction(bounds_ms: Sequence[float], chosen: str) -> list[Reason]:
     text = (
         f"two replays contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
-        "of a step are saved; the value is that of the replay between collectives"
+        f"of a step are saved; the value is that of the replay of {chosen}"
     )
     return [Reason("not_physical", text)]
 
 
 def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
     return float(np.abs(measured.end_ns - replayed.end_ns).max())
-
-
-def _is_longer(was: F64, would_be: F64) -> bool:
-    """Whether steps with less work to do take longer, by more than rounding."""
-    return float(would_be.sum()) > (1 + ROUNDING) * float(was.sum())
-
-
-def _why_not_physical(was: F64, would_be: F64) -> str:
-    total, ideal = milliseconds(float(was.sum())), milliseconds(float(would_be.sum()))
-    count = len(was)
-    return (
-        f"without any straggler the replayed step takes {ideal / count:.4g} ms, "
-        f"{(ideal - total) / count:.3g} ms ({ideal / total - 1:.2%}) longer than as it was, "
-        f"{total / count:.4g} ms: between two calls the ranks do not do the same work, and the "
-        "replay does not reproduce the schedule of this job"
-    )
-
-
-def _saved(was: F64, would_be: F64) -> dict[str, float | None]:
-    """Step times and the time saved; None where the step would be longer, as nothing is saved."""
-    total, ideal = float(was.sum()), float(would_be.sum())
-    time = milliseconds(total / len(was))
-    if _is_longer(was, would_be):
-        nothing = dict.fromkeys(("ideal_step_time_ms", "saved_ms", "saved_pct"))
-        return {"step_time_ms": time, **nothing}
-    ideal = min(ideal, total)
-    return {
-        "step_time_ms": time,
-        "ideal_step_time_ms": milliseconds(ideal / len(was)),
-        "saved_ms": milliseconds((total - ideal) / len(was)),
-        "saved_pct": 100 * (total - ideal) / total,
-    }
-
-
-def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Reasons for what is left out."""
-    found = []
-    ranks = [label for label, row in without.items() if row["saved_ms"] is None]
-    if ranks:
-        found.append(
-            f"as fast as its like, rank {', '.join(ranks)} would make the replayed step longer: "
-            "what it costs is not told"
-        )
-    steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
-    if steps:
-        found.append(
-            f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
-            f"({some_of(steps)}): they have no ideal"
-        )
-    return found
-
-
-def _per_step(steps: Sequence[int], was: F64, ideal: F64) -> list[Mapping[str, Any]]:
-    rows: list[Mapping[str, Any]] = []
-    for step, time, best in zip(steps, was, ideal, strict=True):
-        longer = _is_longer(time, best)
-        shortest = min(float(best), float(time))
-        rows.append(
-            {
-                "step": step,
-                "step_time_ms": milliseconds(float(time)),
-                "ideal_ms": None if longer else milliseconds(shortest),
-                "slowdown": float(time) / shortest if shortest and not longer else None,
-            }
-        )
-    return rows
 
 
 def _alone(what_if: WhatIf) -> list[str]:

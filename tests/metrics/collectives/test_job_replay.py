@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 
-from ccltui.metrics.catalog.stragglers.what_if_no_straggler import (
-    _per_step,
-    _saved,
-    _why_not_physical,
-    what_if_no_straggler,
-)
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
+from ccltui.metrics.collectives.replay.saved_steps import (
+    per_step_rows,
+    saved_time,
+    why_not_physical,
+)
 from ccltui.metrics.collectives.replay.what_if import WhatIf
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -85,7 +85,7 @@ def test_without_the_late_rank_every_step_is_as_short_as_the_others() -> None:
     assert what_if.even().length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
 
 
-def test_without_the_other_rank_nothing_is_saved() -> None:
+def test_without_the_other_rank_nothing_issaved_time() -> None:
     what_if = WhatIf(two())
 
     assert sum(what_if.without("0").length_ns) >= sum(what_if.unchanged.length_ns)
@@ -157,7 +157,7 @@ def test_a_job_whose_posts_say_nothing_is_replayed_by_its_passes() -> None:
 
 
 def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
-    text = _why_not_physical(np.array([1e6, 1e6]), np.array([1.06e6, 1.06e6]))
+    text = why_not_physical(np.array([1e6, 1e6]), np.array([1.06e6, 1.06e6]))
 
     assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in text
 
@@ -180,12 +180,12 @@ def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
 def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> None:
     was, ideal = np.array([1e6, 1e6, 1e6]), np.array([9e5, 1e6 + 0.9, 1e6 + 1.1])
 
-    rows = _per_step([1, 2, 3], was, ideal)
+    rows = per_step_rows([1, 2, 3], was, ideal)
 
     assert [row["slowdown"] for row in rows] == [pytest.approx(1 / 0.9), 1.0, None]
     assert [row["ideal_ms"] for row in rows] == [0.9, 1.0, None]
-    assert _saved(was[1:2], ideal[1:2])["saved_ms"] == 0
-    assert _saved(was[2:], ideal[2:])["saved_ms"] is None
+    assert saved_time(was[1:2], ideal[1:2])["saved_ms"] == 0
+    assert saved_time(was[2:], ideal[2:])["saved_ms"] is None
 
 
 def queued() -> RankTrace:
