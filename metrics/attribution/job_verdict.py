@@ -16,6 +16,7 @@ from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.lines.line_tails import longest_tail
 from ccltui.metrics.attribution.verdict_rules import Rules
+from ccltui.metrics.device.communication_work import unrecorded_copies
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.parsers.array_types import F64
@@ -65,6 +66,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
             for trace in view.job.ranks
             if any(note.code == "text_filtered" for note in trace.notes)
         ),
+        hides_exchanges=lambda: unrecorded_copies(view.ranks) >= job.num_steps,
         tail=longest_tail(view, job),
     )
     return ladder, Rules(ladder, context).verdict()

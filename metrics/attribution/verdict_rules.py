@@ -100,6 +100,8 @@ class Rules:
             for i in range(len(CANDIDATES))
             if i != first and of_loss[i] < ALSO
         ]
+        if finding.verdict == "host" and finding.suspect is None:
+            finding = self._unless_exchanged(finding)
         if not finding.verdict:
             also = self._also(of_loss, order)
             return replace(self._inconclusive(finding.why, agreement), also=also)
@@ -131,7 +133,7 @@ class Rules:
                 found.append((name, finding))
         common = self.ladder.common_host_ns
         if with_common and common >= ALSO * self.ladder.loss_ns:
-            found.append(("host", self.namer.all_hosts()))
+            found.append(("host", self._unless_exchanged(self.namer.all_hosts())))
         return sorted(found, key=lambda item: -(item[1].saves_ns or 0.0))
 
     def _costs_alone(self, why: str) -> list[tuple[str, Finding]]:
@@ -150,7 +152,10 @@ class Rules:
 
     def _of_all_hosts(self, agreement: float, order: I64, of_loss: F64) -> Verdict:
         """Return the verdict on host delays that all ranks have alike: nobody is a straggler."""
-        finding = self.namer.all_hosts()
+        finding = self._unless_exchanged(self.namer.all_hosts())
+        if not finding.verdict:
+            also = self._also(of_loss, order)
+            return replace(self._inconclusive(finding.why, agreement), also=also)
         share = self.ladder.common_host_ns / self.ladder.loss_ns
         second = float(max(of_loss[order[0]], 0.0))
         self.ruled_out += [
@@ -167,6 +172,20 @@ class Rules:
             self._evidence(),
             self._next(finding),
         )
+
+    def _unless_exchanged(self, finding: Finding) -> Finding:
+        """Return the finding on the hosts of several ranks, none where one may hold up the others.
+
+        Devices that wait for each other in copies of no recorded collective idle together, whoever
+        of them is late.
+        """
+        if not self.context.hides_exchanges():
+            return finding
+        why = (
+            "the devices of several ranks idle, and they copy to each other in no recorded "
+            "collective: all may wait there for one that is late"
+        )
+        return Finding("", why, saves_ns=finding.saves_ns)
 
     def _candidates(self) -> F64:
         """Cost of each candidate by step, ns; of host delays what not all ranks have alike."""
