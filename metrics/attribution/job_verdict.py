@@ -118,6 +118,7 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
         "saves_ms": None if finding.saves_ns is None else milliseconds(finding.saves_ns),
         "saves_pct": None if finding.saves_ns is None else 100 * finding.saves_ns / steps[-1],
         "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
+        "period": ladder.job.period,
         "ladder_ms": [milliseconds(float(step)) for step in steps],
         "hosts_launch_ms": milliseconds(float(ladder.host_need_ns.mean())) or None,
         "agreement": verdict.agreement,

@@ -71,15 +71,16 @@ class Rules:
             also = self._costs_alone("what the replay of the collectives shows")
             return replace(self._inconclusive(tail, agreement), also=also)
         if share < self.context.materiality:
-            return self._immaterial(f"all differences together cost {max(share, 0):.2%} of a step")
+            whole = f"{max(share, 0):.2%} of {ladder.job.period}"
+            return self._immaterial(f"all differences together cost {whole}")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
         order = np.argsort(-of_loss)
         # Delays that all hosts have alike win where they dominate; they never count against others.
         common = ladder.common_host_ns / ladder.loss_ns
         if share * max(common, 1 - common) < self.context.materiality:
             return self._immaterial(
-                f"what all hosts have in common costs {share * common:.2%} of a step and all else "
-                f"{share * (1 - common):.2%}"
+                f"what all hosts have in common costs {share * common:.2%} of {ladder.job.period} "
+                f"and all else {share * (1 - common):.2%}"
             )
         if share * (1 - common) < self.context.materiality or (
             common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
@@ -313,8 +314,8 @@ class Rules:
             return None
         absent = tuple(str(rank) for rank in list(self.context.missing)[:8])
         why = (
-            f"the recorded ranks spend {share:.1%} of the step in collectives together, and rank "
-            f"{', '.join(absent)} is not recorded: the others may wait for it"
+            f"the recorded ranks spend {share:.1%} of {ladder.job.period} in collectives together, "
+            f"and rank {', '.join(absent)} is not recorded: the others may wait for it"
         )
         at_most = float((ladder.rungs[5] - free).mean())
         return Finding("", why, saves_ns=at_most, absent=absent)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         "saves_pct",
         "hosts_launch_ms",
         "shares",
+        "period",
         "ladder_ms",
         "agreement",
         "also",
