@@ -185,7 +185,8 @@ def _culprit(results: Results) -> list[Claim]:
     claims = []
     saves = found.get("saves_ms")
     if saves is not None:
-        text = f"Mending what the verdict names saves {saves:.4g} ms a step."
+        per = overview_text.per_period(results)
+        text = f"Mending what the verdict names saves {saves:.4g} ms {per}."
         claims.append(Claim("verdict", text, "verdict", "saves_ms", saves, "ms"))
     claims += [
         _claim("verdict", one)

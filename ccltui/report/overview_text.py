@@ -79,7 +79,7 @@ def headline(results: Results) -> str:
         if (found.get("saves_ms") or 0.0) <= found["loss_ms"]:
             parts.append(
                 f"All differences and waits for hosts cost {found['loss_ms']:.4g} ms, "
-                f"{found['loss_pct']:.1f} % of a step."
+                f"{found['loss_pct']:.1f} % of {period(results)}."
             )
     if found.get("confidence"):
         parts.append(f"Confidence: {found['confidence']}.")
@@ -92,9 +92,20 @@ def saving(results: Results) -> str:
     saves, share = found.get("saves_ms"), found.get("saves_pct")
     if saves is None:
         return ""
-    return f"Without that a step takes {saves:.4g} ms less" + (
+    return f"Without that {period(results)} takes {saves:.4g} ms less" + (
         "." if share is None else f" (-{share:.1f} %)."
     )
+
+
+def period(results: Results) -> str:
+    """Return what the times of the verdict are those of: "a step" or "the window"."""
+    return str(details_of(results, "verdict").get("period") or "a step")
+
+
+def per_period(results: Results) -> str:
+    """Return the words behind a time of the verdict: "a step" or "of the window"."""
+    name = period(results)
+    return name if name == "a step" else f"of {name}"
 
 
 def step_time(results: Results) -> str:
@@ -215,11 +226,11 @@ def _candidates(results: Results) -> list[Finding]:
     found = []
     for number, other in enumerate(details_of(results, "verdict").get("also") or ()):
         saves, culprit = other.get("saves_ms"), other.get("culprit")
-        cost = "" if saves is None else f", {saves:.4g} ms a step"
+        cost = "" if saves is None else f", {saves:.4g} ms {per_period(results)}"
         text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
         is_here = bool(culprit) and culprit.get("recorded", True)
         if culprit and not is_here:
-            most = "" if saves is None else f", at most {saves:.4g} ms a step"
+            most = "" if saves is None else f", at most {saves:.4g} ms {per_period(results)}"
             who = ", ".join(culprit["ranks"][:4])
             text = f"Also possible: the others wait for rank {who}, which is not recorded{most}."
         place = _place_of(results, culprit) if is_here else None

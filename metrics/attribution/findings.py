@@ -47,6 +47,8 @@ class Context:
             that are of no collective, ns a step.
         has_launches: whether launches are recorded.
         filtered: labels of ranks whose file was cut down to some of the work of the device.
+        hides_exchanges: whether devices copy to each other, in every step, in no recorded
+            collective: ranks may wait for each other there, and idle as if for their hosts.
         tail: work behind the end of a line that no replay has; None without any.
         elements: elements of the all-to-alls of each rank in each step; None without any.
     """
@@ -61,6 +63,7 @@ class Context:
     elements: F64 | None = None
     has_launches: bool = False
     filtered: Sequence[str] = ()
+    hides_exchanges: Callable[[], bool] = lambda: False
     tail: Tail | None = None
 
 

@@ -192,7 +192,7 @@ class Gains:
 
         centre = np.maximum(summed(targets.worker), 1e-9)
         ratio = summed(targets.own) / centre
-        rest = summed((targets.own - targets.step) ** 2)
+        rest = summed(targets.scatter**2)
         count = np.bincount(cell[main], minlength=size)
         # Inside a step from the scatter of its passes; over steps from the usual deviation of all.
         error = np.sqrt(rest) / centre * np.sqrt(count / np.maximum(count - 1, 1))

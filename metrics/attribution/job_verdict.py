@@ -16,6 +16,7 @@ from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.lines.line_tails import longest_tail
 from ccltui.metrics.attribution.verdict_rules import Rules
+from ccltui.metrics.device.communication_work import unrecorded_copies
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.parsers.array_types import F64
@@ -66,6 +67,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
             for trace in view.job.ranks
             if any(note.code == "text_filtered" for note in trace.notes)
         ),
+        hides_exchanges=lambda: unrecorded_copies(view.ranks) >= job.num_steps,
         tail=longest_tail(view, job),
     )
     return ladder, Rules(ladder, context).verdict()
@@ -120,6 +122,7 @@ def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
         "saves_pct": None if saves is None else 100 * saves / steps[-1],
         "saves_bounds_ms": None if bounds is None else [milliseconds(one) for one in bounds],
         "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
+        "period": ladder.job.period,
         "ladder_ms": [milliseconds(float(step)) for step in steps],
         "hosts_launch_ms": milliseconds(float(ladder.host_need_ns.mean())) or None,
         "agreement": verdict.agreement,

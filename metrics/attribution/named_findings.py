@@ -125,7 +125,8 @@ class Namer:
         one = self._pick(found, share, lambda s: f"rank {self._labels(s.ranks)[0]}")
         if one is not None:
             name = self._labels(one.ranks)[0]
-            why = f"rank {name} computes {_times(one.factor)} as long as its like in all steps"
+            when = "in all steps" if self.ladder.job.period == "a step" else "in the window"
+            why = f"rank {name} computes {_times(one.factor)} as long as its like {when}"
             return self._unless_hosts_take_it("slow_worker", why, one, share)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
@@ -203,7 +204,8 @@ class Namer:
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
         even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
         if self.ladder.job.num_steps < 2:
-            return Finding("", "times vary within the only step")
+            whole = "only step" if self.ladder.job.period == "a step" else "window"
+            return Finding("", f"times vary within the {whole}")
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
             return Finding("random", "times vary by chance over ranks and steps", cap=1)
         if first and gain >= MAX_OTHER_GAIN:

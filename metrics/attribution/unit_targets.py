@@ -85,6 +85,20 @@ class Targets:
         return found
 
     @cached_property
+    def scatter(self) -> F64:
+        """By how much each unit is longer than its place in the step usually makes it.
+
+        Passes of one step may always differ, as where a first one is cut short by a call: a rank
+        that is slow in all of them is no less surely slow for that.
+        """
+        cell = self._cell[0] * self.job.num_steps + self.job.step
+        usual = self.job.profile_ns
+        whole = np.bincount(cell, weights=usual)[cell]
+        share = np.divide(usual, whole, out=np.zeros(len(usual)), where=whole > 0)
+        expected = np.bincount(cell, weights=self.own)[cell] * share
+        return np.asarray(self.own - np.where(whole > 0, expected, self.step))
+
+    @cached_property
     def _cells(self) -> tuple[F64, F64]:
         """Median over steps of the mean unit of each cell, and its standard error."""
         cell, _ = self._cell
@@ -92,14 +106,19 @@ class Targets:
         middle, error = np.full(count, np.nan), np.full(count, np.nan)
         order = np.lexsort((self.job.step, cell))
         edges = np.searchsorted(cell[order], np.arange(count + 1))
-        own, mean, step = self.own[order], self.step[order], self.job.step[order]
+        own, mean = self.own[order], self.step[order]
+        step = self.job.step[order]
+        even = (self.scatter + self.step)[order]
         for one in range(count):
             here = slice(int(edges[one]), int(edges[one + 1]))
             first = np.flatnonzero(np.diff(step[here], prepend=-1))
             means = mean[here][first]
             middle[one] = np.median(means)
             of_steps = _standard_error(means) * (1 + FEW_STEPS / len(means))
-            error[one] = max(_standard_error(own[here]), of_steps)
+            # Of one step nothing tells passes that are always unequal from a rank that is slow for
+            # a while in it.
+            passes = even if len(means) > 1 else own
+            error[one] = max(_standard_error(passes[here]), of_steps)
         return middle, error
 
     @cached_property

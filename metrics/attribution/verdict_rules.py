@@ -71,15 +71,16 @@ class Rules:
             also = self._costs_alone("what the replay of the collectives shows")
             return replace(self._inconclusive(tail, agreement), also=also)
         if share < self.context.materiality:
-            return self._immaterial(f"all differences together cost {max(share, 0):.2%} of a step")
+            whole = f"{max(share, 0):.2%} of {ladder.job.period}"
+            return self._immaterial(f"all differences together cost {whole}")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
         order = np.argsort(-of_loss)
         # Delays that all hosts have alike win where they dominate; they never count against others.
         common = ladder.common_host_ns / ladder.loss_ns
         if share * max(common, 1 - common) < self.context.materiality:
             return self._immaterial(
-                f"what all hosts have in common costs {share * common:.2%} of a step and all else "
-                f"{share * (1 - common):.2%}"
+                f"what all hosts have in common costs {share * common:.2%} of {ladder.job.period} "
+                f"and all else {share * (1 - common):.2%}"
             )
         if share * (1 - common) < self.context.materiality or (
             common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
@@ -100,6 +101,8 @@ class Rules:
             for i in range(len(CANDIDATES))
             if i != first and of_loss[i] < ALSO
         ]
+        if finding.verdict == "host" and finding.suspect is None:
+            finding = self._unless_exchanged(finding)
         if not finding.verdict:
             also = self._also(of_loss, order)
             return replace(self._inconclusive(finding.why, agreement), also=also)
@@ -131,7 +134,7 @@ class Rules:
                 found.append((name, finding))
         common = self.ladder.common_host_ns
         if with_common and common >= ALSO * self.ladder.loss_ns:
-            found.append(("host", self.namer.all_hosts()))
+            found.append(("host", self._unless_exchanged(self.namer.all_hosts())))
         return sorted(found, key=lambda item: -(item[1].saves_ns or 0.0))
 
     def _costs_alone(self, why: str) -> list[tuple[str, Finding]]:
@@ -150,7 +153,10 @@ class Rules:
 
     def _of_all_hosts(self, agreement: float, order: I64, of_loss: F64) -> Verdict:
         """Return the verdict on host delays that all ranks have alike: nobody is a straggler."""
-        finding = self.namer.all_hosts()
+        finding = self._unless_exchanged(self.namer.all_hosts())
+        if not finding.verdict:
+            also = self._also(of_loss, order)
+            return replace(self._inconclusive(finding.why, agreement), also=also)
         share = self.ladder.common_host_ns / self.ladder.loss_ns
         second = float(max(of_loss[order[0]], 0.0))
         self.ruled_out += [
@@ -167,6 +173,20 @@ class Rules:
             self._evidence(),
             self._next(finding),
         )
+
+    def _unless_exchanged(self, finding: Finding) -> Finding:
+        """Return the finding on the hosts of several ranks, none where one may hold up the others.
+
+        Devices that wait for each other in copies of no recorded collective idle together, whoever
+        of them is late.
+        """
+        if not self.context.hides_exchanges():
+            return finding
+        why = (
+            "the devices of several ranks idle, and they copy to each other in no recorded "
+            "collective: all may wait there for one that is late"
+        )
+        return Finding("", why, saves_ns=finding.saves_ns)
 
     def _candidates(self) -> F64:
         """Cost of each candidate by step, ns; of host delays what not all ranks have alike."""
@@ -294,8 +314,8 @@ class Rules:
             return None
         absent = tuple(str(rank) for rank in list(self.context.missing)[:8])
         why = (
-            f"the recorded ranks spend {share:.1%} of the step in collectives together, and rank "
-            f"{', '.join(absent)} is not recorded: the others may wait for it"
+            f"the recorded ranks spend {share:.1%} of {ladder.job.period} in collectives together, "
+            f"and rank {', '.join(absent)} is not recorded: the others may wait for it"
         )
         at_most = float((ladder.rungs[5] - free).mean())
         return Finding("", why, saves_ns=at_most, absent=absent)

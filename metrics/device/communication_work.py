@@ -58,6 +58,19 @@ def communication_work(ranks: Sequence[RankView]) -> dict[str, Any]:
     }
 
 
+def unrecorded_copies(ranks: Sequence[RankView]) -> int:
+    """Return the number of copies between devices that belong to no recorded collective."""
+    found = 0
+    for rank in ranks:
+        table = rank.work_by_name
+        for text_id, kind, calls in zip(
+            table.name.tolist(), table.kind, table.calls.tolist(), strict=True
+        ):
+            name = rank.trace.text(text_id) if text_id >= 0 else ""
+            found += calls if _listed_as(name, kind) == _COPIES else 0
+    return found
+
+
 def _library_of(name: str) -> str:
     known = communication_kernel(name)
     if known is not None:

@@ -51,6 +51,17 @@ def test_the_verdict_is_the_first_sentence_and_every_claim_has_a_source() -> Non
     assert found.missing[0] == "record launches"
 
 
+def test_where_no_step_is_known_the_times_are_of_the_window() -> None:
+    found = explain(TRACE, {"verdict": slow_worker(period="the window")})
+
+    texts = [found.headline, *(claim.text for claim in found.claims)]
+    assert "Without that the window takes 11.5 ms less." in found.headline
+    assert "20.0 % of the window" in found.headline
+    assert "Mending what the verdict names saves 11.5 ms of the window." in texts
+    assert "Also possible: host of rank 1, 0.5 ms of the window." in texts
+    assert not any("a step" in text for text in texts)
+
+
 def test_a_job_without_a_verdict_has_the_reason() -> None:
     refused = result(
         "verdict",

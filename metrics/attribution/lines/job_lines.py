@@ -69,6 +69,12 @@ class JobLines:
         """Number of steps."""
         return len(self.table.step_ids)
 
+    @property
+    def period(self) -> str:
+        """What the times are those of: "a step", or "the window" where nothing divides it."""
+        # Neither markers nor calls that recur.
+        return "the window" if self.table.step_ids.tolist() == [-1] else "a step"
+
     @cached_property
     def unit_ns(self) -> F64:
         """Compute time of each unit as recorded, float64."""

@@ -49,6 +49,7 @@ UNMARKED: Final = "not marked"
         "saves_bounds_ms",
         "hosts_launch_ms",
         "shares",
+        "period",
         "ladder_ms",
         "agreement",
         "also",

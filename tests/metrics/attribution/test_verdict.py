@@ -238,6 +238,16 @@ def test_one_step_is_never_more_than_low() -> None:
     assert any("more steps" in text for text in details["next"])
 
 
+@pytest.mark.parametrize("marked", [True, False])
+def test_times_are_of_the_window_where_nothing_divides_it(marked: bool) -> None:
+    plan = Planted(dp=4, steps=1, micro_batches=2, slow_ranks={2: 2.0}, marked=marked)
+
+    details = verdict_of(plan).details
+
+    assert details["period"] == ("a step" if marked else "the window")
+    assert details["why"].endswith("in all steps" if marked else "in the window")
+
+
 @pytest.mark.parametrize("changes", [{"host_rows": True}, {"named": True}, {"marked": False}])
 def test_the_class_does_not_depend_on_what_else_is_recorded(changes: dict[str, Any]) -> None:
     plan = replace(Planted(dp=4, micro_batches=4, slow_ranks={2: 1.6}), **changes)
