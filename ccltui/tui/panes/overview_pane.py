@@ -153,10 +153,12 @@ _HINTS: Final = {
 
 def _against(scene: Scene, *, narrow: bool) -> str:
     """Return the second path, and why its numbers are no verdict; "" without a second path."""
+    if scene.other is None:
+        return ""
     from ccltui.tui.state.against.compared import compared
 
     found = compared(scene)
-    if found is None or scene.other is None:
+    if found is None:
         return ""
     standing = found.standing.split(":")[0] if narrow else found.standing
     return f"B: {scene.other.name} {f'({fit(standing, 60).rstrip()}) ' if standing else ''}"

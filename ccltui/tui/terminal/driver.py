@@ -10,11 +10,11 @@ Textual's driver.
 
 from __future__ import annotations
 
-import curses
 import os
 import signal
+from functools import cached_property
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from textual import events
 from textual.drivers.linux_driver import LinuxDriver
@@ -23,6 +23,8 @@ from textual.message import Message
 from ccltui.tui.terminal import compat
 from ccltui.tui.terminal.screen_cells import Shift
 from ccltui.tui.terminal.screen_model import ScreenModel
+
+_STDOUT: Final = 1
 
 
 def can_shift() -> bool:
@@ -36,8 +38,10 @@ def can_shift() -> bool:
         return False
     if term.startswith("screen") and "TMUX" not in os.environ:
         return False
+    import curses  # noqa: PLC0415  (after the first paint)
+
     try:
-        curses.setupterm(term or None)
+        curses.setupterm(term or None, _STDOUT)  # Textual has replaced sys.stdout
     except curses.error:
         return False
     return bool(curses.tigetstr("dch") and curses.tigetstr("ich"))
@@ -50,7 +54,11 @@ class SlimDriver(LinuxDriver):
         super().__init__(*args, **options)
         self._model = ScreenModel(0, 0)
         self._stale = False
-        self.shifts = can_shift()
+
+    @cached_property
+    def shifts(self) -> bool:
+        """Whether the terminal moves cells within a row."""
+        return can_shift()
 
     def write(self, data: str) -> None:
         """Write the changes of the screen that ``data`` makes."""
