@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import cached_property
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
@@ -27,24 +27,39 @@ from ccltui.tui.terminal.screen_model import ScreenModel
 _STDOUT: Final = 1
 
 
-def can_shift() -> bool:
-    """Whether the terminal moves cells within a row: listed in terminfo, and not GNU screen.
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a terminal can do besides text, colours and moves of the cursor.
+
+    Attributes:
+        shifts: Moves cells within a row.
+        erases: Erases a number of characters, and fills them with the background.
+    """
+
+    shifts: bool = False
+    erases: bool = False
+
+
+def abilities() -> Abilities:
+    """Return what terminfo lists for the terminal; GNU screen does neither as it lists it.
 
     Where COLUMNS overrides the width, moved cells would not stop at the edge of the screen that
     Textual draws.
     """
     term = os.environ.get("TERM", "")
-    if "COLUMNS" in os.environ:
-        return False
     if term.startswith("screen") and "TMUX" not in os.environ:
-        return False
+        return Abilities()
     import curses  # noqa: PLC0415  (after the first paint)
 
     try:
         curses.setupterm(term or None, _STDOUT)  # Textual has replaced sys.stdout
     except curses.error:
-        return False
-    return bool(curses.tigetstr("dch") and curses.tigetstr("ich"))
+        return Abilities()
+    return Abilities(
+        shifts=bool(curses.tigetstr("dch") and curses.tigetstr("ich"))
+        and "COLUMNS" not in os.environ,
+        erases=bool(curses.tigetstr("ech")) and curses.tigetflag("bce") == 1,
+    )
 
 
 class SlimDriver(LinuxDriver):
@@ -54,11 +69,14 @@ class SlimDriver(LinuxDriver):
         super().__init__(*args, **options)
         self._model = ScreenModel(0, 0)
         self._stale = False
+        self._abilities: Abilities | None = None
 
-    @cached_property
+    @property
     def shifts(self) -> bool:
-        """Whether the terminal moves cells within a row."""
-        return can_shift()
+        """Whether the terminal moves cells within a row; looked up after the first frame."""
+        if self._abilities is None:
+            self._abilities = abilities()
+        return self._abilities.shifts
 
     def write(self, data: str) -> None:
         """Write the changes of the screen that ``data`` makes."""
@@ -68,6 +86,7 @@ class SlimDriver(LinuxDriver):
         elif self._stale:
             self._model.forget()
         self._stale = False
+        self._model.erases = self._abilities is not None and self._abilities.erases
         try:
             changed = self._model.feed(data)
         except (IndexError, KeyError, ValueError):
