@@ -101,8 +101,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             self.key_log.record(event)
 
     def _begin(self) -> None:
+        _ = self.control  # imported before the readers are: else the first key waits for both
         self._background.start_loading(self.scene.session.path, self.options)
-        _ = self.control  # import it now, so that the first key need not wait for it
 
     def _is_busy(self) -> bool:
         """Return whether anything is being loaded, computed or looked up."""

@@ -31,9 +31,8 @@ from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.tui.input.command_palette import Commands
-    from ccltui.tui.input.picker import Picker
     from ccltui.tui.input.prompt_line import Prompt
+    from ccltui.tui.input.prompted_list import PromptedList
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
@@ -58,7 +57,7 @@ class Display:
         self._texts: dict[str, TextLines] = {}
         self._canvases: dict[str, CellCanvas] = {}
         self.help: int | None = None
-        self.commands: Commands | Picker | None = None
+        self.commands: PromptedList | None = None
 
     def compose(self) -> ComposeResult:
         """Create the lines above and below the panes, and the first pane; no numpy is needed.

@@ -121,7 +121,9 @@ def _detail(scene: Scene, communicator: Communicator, k: int, height: int, width
         planes.put(2 + index, 0, ("▶" if on else " ") + line, Ink.LABEL_ON if on else Ink.TEXT)
     hidden = len(order) - (height - 2)
     if hidden > 0:
-        planes.put(height - 1, 1, f"… {hidden + 1} more ranks; enter lists all".ljust(width - 1), Ink.DIM)
+        planes.put(
+            height - 1, 1, f"… {hidden + 1} more ranks; enter lists all".ljust(width - 1), Ink.DIM
+        )
     return planes
 
 

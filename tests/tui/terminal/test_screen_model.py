@@ -15,7 +15,16 @@ from ccltui.tui.terminal.sgr import change, look_of
 WIDTH, HEIGHT = 64, 6
 
 LOOKS = st.sampled_from(
-    ["38;5;32;48;5;208", "48;5;208", "1;38;2;1;2;3;48;2;4;5;6", "38;5;208", "7", "4", "1", "1;7;31;42"]
+    [
+        "38;5;32;48;5;208",
+        "48;5;208",
+        "1;38;2;1;2;3;48;2;4;5;6",
+        "38;5;208",
+        "7",
+        "4",
+        "1",
+        "1;7;31;42",
+    ]
 )
 TEXTS = st.one_of(
     st.text("ab  ▁▂█▀", min_size=1, max_size=8), st.sampled_from([" " * 13, "a" + " " * 14 + "b"])
