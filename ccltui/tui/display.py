@@ -201,6 +201,8 @@ class Display:
         self._cover(scene, width, height)
         covered = self._covered
         self._loadbar.show_session(scene.session, width, height, shown=not covered)
+        if covered:
+            return
         labels = gutter(scene)
         for pane in self._visible(scene):
             if pane.name in self._canvases:
@@ -211,7 +213,7 @@ class Display:
 
     def _cover(self, scene: Scene, width: int, height: int) -> None:
         """Show help or a size message in front of everything."""
-        self._app.screen.set_class(self._covered, "covered")
+        self._texts["cover"].display = self._covered
         if self._small:
             self._texts["cover"].show(chrome_lines.too_small(scene, width, height))
         elif self.commands is not None:

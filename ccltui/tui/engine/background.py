@@ -176,6 +176,10 @@ class Background:
         self._last_s = time.perf_counter() - started
         if not finished:
             self._app.call_from_thread(self.analyse, newest)
+        elif not newest().busy:
+            from ccltui.tui.engine import idle_imports  # noqa: PLC0415
+
+            idle_imports.import_modules(idle_imports.OF_SCREEN)
 
 
 def _in_a_thread() -> Analyst:
