@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from bench.compare import GENERAL, JSON, ORJSON, OURS, PEER, Comparison
 from bench.growth import Opening, Point, bound_mib
@@ -32,7 +32,12 @@ _ALL_METRICS_CPU_S = 2.0
 _FIRST_METRIC_S = 1.0
 _WIDE = 200
 _BYTES = {"lanes: pan": (8e3, 12e3), "lanes: zoom": (20e3, 45e3), "heat: zoom": (20e3, 45e3)}
-_STEP_BYTES, _WORST_BYTES, _HELD_BYTES = 500, 4e3, 100e3
+_STEP_BYTES, _HELD_BYTES = 500, 100e3
+_WORST_BYTES = (4e3, 8e3)
+"""Bytes of the next worst collective; a wide screen has the lanes of its ranks below."""
+_KEY_P95_MS, _OPENED_MS = 80, 50
+"""Every kind of key; the median of those that open an inspector, a chain or a list."""
+_OPENING: Final = ("inspector", "chain of a wait", "choose a rank")
 _SPLASH_MS, _PAINT_MS, _P50_MS, _P95_MS, _LOADING_MS, _SETTLED_MS = 50, 300, 30, 60, 80, 100
 _BYTES_AN_EVENT, _HEAT_MS = 12, 10
 _MANY_EVENTS = 1_000_000
@@ -115,7 +120,7 @@ def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
     yield Verdict(f"{name}: cursor step", _STEP_BYTES / 1e3, steps / 1e3, "KB", "less")
     # Of the heat map only: on the timeline the key jumps, and redraws all that is shown there.
     worst = run.keys["heat: next worst"].bytes_most
-    yield Verdict(f"{name}: next worst", _WORST_BYTES / 1e3, worst / 1e3, "KB", "less")
+    yield Verdict(f"{name}: next worst", _WORST_BYTES[wide] / 1e3, worst / 1e3, "KB", "less")
     yield Verdict(f"{name}: idle", 0, run.idle_bytes, "B", "less")
     if wide:
         return
@@ -124,6 +129,11 @@ def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
     yield Verdict(f"{name}: first paint", _PAINT_MS, run.paint_cpu_ms, "CPU-ms", "less")
     yield Verdict(f"{name}: pan, p50", _P50_MS, pan.p50_ms, "ms", "less")
     yield Verdict(f"{name}: pan, p95", _P95_MS, pan.p95_ms, "ms", "less")
+    for kind in _OPENING:
+        yield Verdict(f"{name}: {kind}, p50", _OPENED_MS, run.keys[kind].p50_ms, "ms", "less")
+    for kind, cost in run.keys.items():
+        if kind != "lanes: pan":  # it has a goal of its own
+            yield Verdict(f"{name}: {kind}, p95", _KEY_P95_MS, cost.p95_ms, "ms", "less")
     yield Verdict(f"{name}: while loading, p95", _LOADING_MS, run.loading.p95_ms, "ms", "less")
     yield Verdict(f"{name}: held key", _HELD_BYTES / 1e3, run.held_bytes / 1e3, "KB", "less")
     yield Verdict(f"{name}: held key, settled", _SETTLED_MS, run.held_settled_ms, "ms", "less")

@@ -12,11 +12,12 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: heading, alignment and maximum width."""
+    """A column: heading, alignment, maximum and minimum width."""
 
     title: str
     align: Align = "left"
     widest: int = 40
+    least: int = 0
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -36,7 +37,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[i
     widths = []
     for index, column in enumerate(columns):
         content = max((len(row[index]) for row in cells), default=0)
-        widths.append(min(max(content, len(column.title)), column.widest))
+        widths.append(min(max(content, len(column.title), column.least), column.widest))
     return widths
 
 

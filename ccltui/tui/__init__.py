@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from ccltui.tui.app import Explorer
-    from ccltui.tui.engine.loader import EarlyProcesses
+    from ccltui.tui.engine.early_processes import EarlyProcesses
 
 __all__ = ["ExplorerOptions", "run"]
 
@@ -32,7 +32,7 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     Raises what broke the explorer, once the terminal is as it was.
     """
     prepare_environment(options)
-    from ccltui.tui.engine.loader import EarlyProcesses  # noqa: PLC0415
+    from ccltui.tui.engine.early_processes import EarlyProcesses  # noqa: PLC0415
 
     processes = EarlyProcesses(options)
     try:

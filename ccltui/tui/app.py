@@ -20,18 +20,18 @@ from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst, is_idle
-from ccltui.tui.engine.loader import Load, run_load
-from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.other_path import OtherPath
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
+    from ccltui.tui.engine.loader import Load
+    from ccltui.tui.engine.messages import Fact
     from ccltui.tui.input.control import Control
     from ccltui.tui.input.recording import KeyLog
+    from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.answers import Query
 
 
@@ -49,7 +49,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         path: str,
         options: ExplorerOptions,
         driver_class: type[Driver] | None = None,
-        load: Load = run_load,
+        load: Load | None = None,
         analyst: MakeAnalyst | None = None,
     ) -> None:
         appearance = Appearance.before_start(options)
@@ -60,8 +60,9 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.key_log = self._open_key_log(path, options)
         self.options = options
         session = Session(path, filter=options.view)
-        other = None if options.against is None else OtherPath.of(options.against, options)
-        self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys, other=other)
+        self.scene = Scene(
+            session, colour=look.heat_in_colour, bindings=options.keys, other=_other(options)
+        )
         self._background = Background(self, load, analyst, self._post)
         self._asked: dict[type[Query[Any]], Query[Any]] = {}
 
@@ -100,8 +101,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             self.key_log.record(event)
 
     def _begin(self) -> None:
+        _ = self.control  # imported before the readers are: else the first key waits for both
         self._background.start_loading(self.scene.session.path, self.options)
-        _ = self.control  # import it now, so that the first key need not wait for it
 
     def _is_busy(self) -> bool:
         """Return whether anything is being loaded, computed or looked up."""
@@ -119,6 +120,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show the error of a worker that failed."""
+        from ccltui.tui.engine.messages import OpenFailed  # noqa: PLC0415  (after the first paint)
+
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             if error is not None:
@@ -132,7 +135,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def on_fact_posted(self, message: FactPosted) -> None:
         """Compute the next scene from a fact, and show it."""
-        from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.messages import JobOpened, OpenFailed  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.reducer import scene_after  # noqa: PLC0415
 
         if message.load not in (0, self._background.loads):
             return
@@ -188,13 +192,12 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         old = self.scene
         self.options = replace(self.options, capture=capture, iteration=None)
         state = ViewState(pane=pane)
-        against = self.options.against
         self.scene = Scene(
             old.session.anew(),
             state,
             colour=old.colour,
             bindings=old.bindings,
-            other=None if against is None else OtherPath.of(against, self.options),
+            other=_other(self.options),
         )
         self._asked.clear()
         self._background.start_loading(old.session.path, self.options)
@@ -227,6 +230,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         """Stop loading if it is in progress; return whether it was. Loaded data stays."""
         if not self.scene.session.busy or not self._background.stop_loading():
             return False
+        from ccltui.tui.engine.messages import STOPPING  # noqa: PLC0415
+
         self.scene = replace(self.scene, notice=STOPPING)
         return True
 
@@ -258,3 +263,12 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             if self._asked.get(type(query)) != query:
                 self._asked[type(query)] = query
                 self._background.ask(self.scene, query)
+
+
+def _other(options: ExplorerOptions) -> OtherPath | None:
+    """Return the second path that the options name."""
+    if options.against is None:
+        return None
+    from ccltui.tui.other_path import OtherPath  # noqa: PLC0415  (rare)
+
+    return OtherPath.of(options.against, options)

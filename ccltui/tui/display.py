@@ -31,14 +31,14 @@ from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.tui.input.command_palette import Commands
-    from ccltui.tui.input.picker import Picker
     from ccltui.tui.input.prompt_line import Prompt
+    from ccltui.tui.input.prompted_list import PromptedList
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
 SHORT = 30
 DRAWER_COLUMNS = 60
+_DRAWER = "drawer"
 _LEFT = 55
 """Width of Alignment beside Timeline, in percent."""
 
@@ -54,43 +54,51 @@ class Display:
         self._app = app
         self._look = (look.styles, look.table)
         self._prepared = False
+        self._texts: dict[str, TextLines] = {}
+        self._canvases: dict[str, CellCanvas] = {}
         self.help: int | None = None
-        self.commands: Commands | Picker | None = None
+        self.commands: PromptedList | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the lines above and below the panes; nothing here needs numpy."""
-        look = self._look
-        yield TextLines(*look, id="header")
-        yield TextLines(*look, id="tabs")
-        yield LoadBar(*look, id="loadbar")
-        with Vertical(id="panes"):
-            for pane in all_panes():
-                yield CellCanvas(*look, id=pane.name)
-            yield CellCanvas(*look, id="drawer")
-        yield TextLines(*look, id="status")
-        yield TextLines(*look, id="keys")
-        yield TextLines(*look, id="cover")
+        """Create the lines above and below the panes, and the first pane; no numpy is needed.
+
+        The first frame shows one empty pane: `prepare` adds the others behind it.
+        """
+        for name in ("header", "tabs"):
+            yield self._made_lines(name)
+        self._loadbar = LoadBar(*self._look, id="loadbar")
+        yield self._loadbar
+        self._panes = Vertical(self._made_canvas(all_panes()[0].name), id="panes")
+        yield self._panes
+        for name in ("status", "keys", "cover"):
+            yield self._made_lines(name)
+
+    def _made_lines(self, name: str) -> TextLines:
+        self._texts[name] = TextLines(*self._look, id=name)
+        return self._texts[name]
+
+    def _made_canvas(self, name: str) -> CellCanvas:
+        self._canvases[name] = CellCanvas(*self._look, id=name)
+        return self._canvases[name]
 
     def prepare(self) -> None:
-        """Give the panes their paint functions, after numpy is imported."""
+        """Add the other panes and give all their paint functions, after numpy is imported."""
         if self._prepared:
             return
         from ccltui.tui.panes.details import collective_drawer  # noqa: PLC0415
 
         self._prepared = True
+        names = [pane.name for pane in all_panes() if pane.name not in self._canvases]
+        self._panes.mount_all([self._made_canvas(name) for name in (*names, _DRAWER)])
         for pane in all_panes():
-            self._canvas(pane).paint_with(pane.paint, pane.shift)
-        self._drawer.paint_with(collective_drawer.paint)
+            self._canvases[pane.name].paint_with(pane.paint, pane.shift)
+        self._canvases[_DRAWER].paint_with(collective_drawer.paint)
 
-    def _canvas(self, pane: Pane) -> CellCanvas:
-        return self._app.screen.query_one(f"#{pane.name}", CellCanvas)
-
-    @property
-    def _drawer(self) -> CellCanvas:
-        return self._app.screen.query_one("#drawer", CellCanvas)
-
-    def _lines(self, name: str) -> TextLines:
-        return self._app.screen.query_one(f"#{name}", TextLines)
+    def _made(self) -> Iterator[tuple[Pane, CellCanvas]]:
+        """Yield the panes that have a canvas: all once the display is prepared."""
+        for pane in all_panes():
+            if pane.name in self._canvases:
+                yield pane, self._canvases[pane.name]
 
     @property
     def _small(self) -> bool:
@@ -120,8 +128,7 @@ class Display:
     def fitted(self, scene: Scene) -> Scene:
         """Lay out the panes, and return the scene with their sizes in cells."""
         visible = tuple(self._visible(scene))
-        for pane in all_panes():
-            canvas = self._canvas(pane)
+        for pane, canvas in self._made():
             canvas.display = pane in visible
             if not canvas.display:
                 canvas.rest()
@@ -132,9 +139,9 @@ class Display:
         self._app.screen.set_class(side, "side")
         left = width * _LEFT // 100 if side else width
         right = width - left if side else width
-        for pane in all_panes():
+        for pane, canvas in self._made():
             if pane.is_chart:
-                self._canvas(pane).styles.width = right if pane.axis is Axis.TIME else left
+                canvas.styles.width = right if pane.axis is Axis.TIME else left
         scene = scene.with_state(replace(scene.state, roomy=width >= chrome_lines.NARROW))
         labels, state = gutter(scene), scene.state
         return scene.with_state(
@@ -142,13 +149,18 @@ class Display:
                 state,
                 time=state.time.resized(max(right - labels, 1)),
                 columns=state.columns.resized(max(left - labels, 1)),
-                rows=max(self._canvas(pane_in_view(scene)).size.height - 1, 1),
+                rows=max(self._height_of(pane_in_view(scene)) - 1, 1),
             )
         )
 
+    def _height_of(self, pane: Pane) -> int:
+        return self._canvases[pane.name].size.height if pane.name in self._canvases else 0
+
     def _place_drawer(self, scene: Scene) -> int:
         """Place the drawer, and return the number of columns it takes beside the panes."""
-        widget, height = self._drawer, self._app.size.height
+        if _DRAWER not in self._canvases:
+            return 0
+        widget, height = self._canvases[_DRAWER], self._app.size.height
         alone = scene.state.maximised and drawer_has_keys(scene)
         widget.display = shows_drawer(scene) and (alone or not scene.state.maximised)
         right = self._wide and not alone
@@ -161,15 +173,14 @@ class Display:
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:
         """Return the pane at a place of the screen, its picture, and the place in it."""
-        for pane in () if self._covered else all_panes():
-            canvas = self._canvas(pane)
+        for pane, canvas in () if self._covered else self._made():
             if canvas.display and canvas.planes is not None and canvas.region.contains(x, y):
                 return pane, canvas.planes, x - canvas.region.x, y - canvas.region.y
         return None
 
     def tab_at(self, scene: Scene, x: int, y: int) -> Pane | None:
         """Return the pane whose tab is at a place of the screen."""
-        tabs = self._lines("tabs")
+        tabs = self._texts["tabs"]
         if self._covered or not tabs.region.contains(x, y):
             return None
         before = 0
@@ -183,33 +194,36 @@ class Display:
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
         """Update the screen to a scene that was fitted."""
         width, height = self._app.size
-        self._lines("header").show([chrome_lines.header(scene, width)])
-        self._lines("tabs").show([chrome_lines.tabs(scene, width)])
-        self._lines("status").show(_below(scene, prompt, width))
-        self._lines("keys").show([chrome_lines.keys(scene, width)])
+        self._texts["header"].show([chrome_lines.header(scene, width)])
+        self._texts["tabs"].show([chrome_lines.tabs(scene, width)])
+        self._texts["status"].show(_below(scene, prompt, width))
+        self._texts["keys"].show([chrome_lines.keys(scene, width)])
         self._cover(scene, width, height)
         covered = self._covered
-        loadbar = self._app.screen.query_one(LoadBar)
-        loadbar.show_session(scene.session, width, height, shown=not covered)
+        self._loadbar.show_session(scene.session, width, height, shown=not covered)
+        if covered:
+            return
         labels = gutter(scene)
         for pane in self._visible(scene):
-            self._canvas(pane).show(scene, labels)
-        if self._drawer.display:
-            self._drawer.show(scene)
+            if pane.name in self._canvases:
+                self._canvases[pane.name].show(scene, labels)
+        drawer = self._canvases.get(_DRAWER)
+        if drawer is not None and drawer.display:
+            drawer.show(scene)
 
     def _cover(self, scene: Scene, width: int, height: int) -> None:
         """Show help or a size message in front of everything."""
-        self._app.screen.set_class(self._covered, "covered")
+        self._texts["cover"].display = self._covered
         if self._small:
-            self._lines("cover").show(chrome_lines.too_small(scene, width, height))
+            self._texts["cover"].show(chrome_lines.too_small(scene, width, height))
         elif self.commands is not None:
             page = self.commands.page(scene, scene.bindings, width, height)
-            self._lines("cover").show(page)
+            self._texts["cover"].show(page)
         elif self.help is not None:
             from ccltui.tui.chrome.help_page import help_page  # noqa: PLC0415
 
             page, self.help = help_page(scene.state.pane, self.help, width, height, scene.bindings)
-            self._lines("cover").show(page)
+            self._texts["cover"].show(page)
 
 
 def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[Line]:

@@ -36,7 +36,7 @@ def test_what_meets_every_budget() -> None:
     found = {verdict.subject: verdict for verdict in verdicts(results)}
 
     assert all(verdict.met for verdict in found.values())
-    assert len(found) == 15
+    assert len(found) == 15 + 3 + len(KINDS) - 1
     assert round(found["8: memory an event"].measured, 3) == 11.954
     assert found["8: lanes: pan"].measured == 0.4
     assert found["heat of 1024 × 5,000, a frame"].goal == 10
@@ -51,6 +51,15 @@ def test_what_misses_and_what_a_wide_screen_may_cost() -> None:
     missed = {verdict.subject for verdict in verdicts(results) if not verdict.met}
 
     assert missed == {"8: lanes: pan", "8: idle", "wide: idle"}
+
+
+def test_every_key_has_a_bar_and_what_opens_has_a_stricter_one() -> None:
+    slow = dataclasses.replace(CHEAP, p50_ms=51.0, p95_ms=81.0)
+    run = dataclasses.replace(RUN, keys={**RUN.keys, "inspector": slow, "steps: row": slow})
+
+    missed = {v.subject for v in verdicts(Results(machine={}, sessions={"8": run})) if not v.met}
+
+    assert missed == {"8: inspector, p50", "8: inspector, p95", "8: steps: row, p95"}
 
 
 def test_few_events_do_not_tell_what_an_event_takes() -> None:

@@ -48,7 +48,7 @@ async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
         await press(pilot, "2", "]")
 
         assert shows(app, "AllReduce #40")
-        assert shows(app, "▶r5    +12.02ms")
+        assert shows(app, "▶r5     +12.02ms")
         assert shows(app, "worst 1/84")
 
         await press(pilot, "3")

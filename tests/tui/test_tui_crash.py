@@ -137,10 +137,10 @@ import os, sys, time
 os.chdir({folder!r})
 sys.argv = ["ccltui", "run"]
 from ccltui import __main__
-from ccltui.tui.engine import loader
+from ccltui.tui.engine import early_processes
 def endless(*_, **__):
     time.sleep(300)
-loader.EarlyProcesses.load = endless
+early_processes.EarlyProcesses.load = endless
 sys.exit(__main__.main())
 """
     (tmp_path / "run").mkdir()

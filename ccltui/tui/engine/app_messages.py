@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.message import Message
 
-from ccltui.tui.engine.messages import Fact, LoadProgress
+if TYPE_CHECKING:
+    from ccltui.tui.engine.messages import Fact
 
 
 class FactPosted(Message, bubble=False):
@@ -23,6 +26,8 @@ class FactPosted(Message, bubble=False):
 
     def can_replace(self, message: Message) -> bool:
         """Whether ``message``, still queued, may be dropped for this one."""
+        from ccltui.tui.engine.messages import LoadProgress  # noqa: PLC0415  (after the first paint)
+
         return (
             isinstance(message, FactPosted)
             and isinstance(self.fact, LoadProgress)

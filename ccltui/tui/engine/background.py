@@ -12,8 +12,6 @@ from textual.worker import Worker, get_current_worker
 
 from ccltui.draw import numbers
 from ccltui.tui.engine.app_messages import FactPosted
-from ccltui.tui.engine.loader import Load
-from ccltui.tui.engine.messages import Exported, Fact
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -22,6 +20,8 @@ from ccltui.tui.terminal import compat
 if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.client import RemoteAnalyst
+    from ccltui.tui.engine.loader import Load
+    from ccltui.tui.engine.messages import Fact
     from ccltui.tui.state.answers import Answered, Query
 
 MakeAnalyst = Callable[[], "Analyst | RemoteAnalyst"]
@@ -41,12 +41,12 @@ class Background:
     def __init__(
         self,
         app: App[Any],
-        load: Load,
+        load: Load | None,
         make_analyst: MakeAnalyst | None,
         post: Callable[[Fact], object],
     ) -> None:
         self._app = app
-        self._load = load
+        self._load = load  # None: read in a pool of its own
         self._make_analyst = make_analyst or _in_a_thread
         self._post = post
         self._loading: Worker[None] | None = None
@@ -76,13 +76,15 @@ class Background:
         )
 
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
+        from ccltui.tui.engine.loader import run_load  # noqa: PLC0415  (after the first paint)
+
         worker = get_current_worker()
         compat.prepare_for_processes()
 
         def post(fact: Fact) -> None:
             self._app.post_message(FactPosted(fact, number))
 
-        self._load(path, options, post, lambda: worker.is_cancelled)
+        (self._load or run_load)(path, options, post, lambda: worker.is_cancelled)
 
     def stop_loading(self) -> bool:
         """Cancel the loading thread; return whether one was running."""
@@ -145,6 +147,7 @@ class Background:
 
     def _export(self, scene: Scene, path: str) -> None:
         from ccltui.tui.actions.export import write_rows  # noqa: PLC0415
+        from ccltui.tui.engine.messages import Exported  # noqa: PLC0415
 
         try:
             count = write_rows(scene, path)
@@ -173,6 +176,10 @@ class Background:
         self._last_s = time.perf_counter() - started
         if not finished:
             self._app.call_from_thread(self.analyse, newest)
+        elif not newest().busy:
+            from ccltui.tui.engine import idle_imports  # noqa: PLC0415
+
+            idle_imports.import_modules(idle_imports.OF_SCREEN)
 
 
 def _in_a_thread() -> Analyst:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.ingest.worker_pool import WorkerPool
     from ccltui.parsers.job import Job
-    from ccltui.tui.engine.client import RemoteAnalyst
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
 """Open a path and post what is loaded, until everything is loaded or loading is cancelled."""
@@ -111,48 +110,6 @@ class _Posting:
             self._post(fact)
         else:
             self._fallback.append(fact)
-
-
-class EarlyProcesses:
-    """Worker processes and server process, started while the screen is still being made.
-
-    The first load takes the worker processes; a later load starts its own.
-    """
-
-    def __init__(self, options: ExplorerOptions) -> None:
-        from ccltui.parsers.ingest.worker_pool import WorkerPool  # noqa: PLC0415  (imports no reader)
-        from ccltui.tui.engine.start_server import start_server  # noqa: PLC0415  (imports no metrics)
-
-        self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
-        self._functions = options.functions
-        try:
-            self._server = start_server(options.functions)
-        except BaseException:  # also a signal: processes must not outlast what they need to start
-            self._pool.close(wait=False)
-            raise
-
-    def analyst(self) -> RemoteAnalyst:
-        """Return the analyst that computes in the server process."""
-        from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (after the first paint)
-
-        return RemoteAnalyst(self._server, self._functions)
-
-    def load(
-        self,
-        path: str,
-        options: ExplorerOptions,
-        post: Callable[[Fact], object],
-        cancelled: Callable[[], bool],
-    ) -> None:
-        """Call :func:`run_load` with the worker processes, the first time."""
-        pool, self._pool = self._pool, None
-        run_load(path, options, post, cancelled, pool=pool)
-
-    def close(self) -> None:
-        """End the server process, and the worker processes if no load took them."""
-        self._server.close()
-        if self._pool is not None:
-            self._pool.close(wait=False)
 
 
 class _Progress:

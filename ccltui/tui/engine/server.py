@@ -122,6 +122,10 @@ class _Server:
             self._send(server_messages.RunFailed(run, internal_error(error)))
             return
         self._send(server_messages.RunFinished(run, complete))
+        if complete:
+            from ccltui.tui.engine import idle_imports  # noqa: PLC0415
+
+            idle_imports.import_modules(idle_imports.OF_ANSWERS)
 
     @contextlib.contextmanager
     def _interruption(self, *, allowed: bool) -> Iterator[None]:

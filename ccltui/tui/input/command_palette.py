@@ -16,27 +16,17 @@ from ccltui.tui.input.fuzzy_words import misfit
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.key_counts import MAX_COUNT
 from ccltui.tui.input.keymap import works_in
-from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+from ccltui.tui.input.prompt_line import Prompt
+from ccltui.tui.input.prompted_list import Chosen, PromptedList
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 TITLE: Final = "Commands"
 _COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")
-STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "pagedown": 10}
 _ID, _KEYS, _HELP = 28, 14, 36
 _SCATTERED: Final = 10
 """Added where only help, id and group together have all words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The user's choice: an action and its number of repetitions, or a view to show."""
-
-    action: Action | None = None
-    times: int = 1
-    state: ViewState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +41,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
-    """The typed text, and the selected row of the entries that match it."""
+class Commands(PromptedList):
+    """Actions that the typed text names, and places."""
 
     prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))
-    row: int = 0
     uses: Mapping[str, int] = field(default_factory=dict)
     """How often each action was used in this session, by its id."""
 
@@ -82,35 +71,17 @@ class Commands:
         found.sort(key=lambda pair: pair[0])
         return place + [_entry(action, times, scene, bindings) for _, action in found]
 
-    def press(
-        self, key: str, character: str | None, scene: Scene, bindings: Bindings
-    ) -> Commands | Chosen | None:
-        """Return the palette after a key, what was chosen, or None when it is closed."""
-        if key in STEPS:
-            last = max(len(self.entries(scene, bindings)) - 1, 0)
-            return replace(self, row=min(max(self.row + STEPS[key], 0), last))
-        if key == "backspace" and not self.prompt.text:
-            return None
-        typed = self.prompt.press(key, character)
-        if typed is PromptEnd.CANCELLED:
-            return None
-        if typed is PromptEnd.ACCEPTED:
-            return self._accepted(scene, bindings)
-        return replace(self, prompt=typed, row=self.row if typed.text == self.prompt.text else 0)
+    def count(self, scene: Scene, bindings: Bindings) -> int:
+        """Return the number of entries that match."""
+        return len(self.entries(scene, bindings))
 
-    def pasted(self, text: str) -> Commands:
-        """Return the palette after text was pasted."""
-        return replace(self, prompt=self.prompt.insert(text), row=0)
-
-    def _accepted(self, scene: Scene, bindings: Bindings) -> Commands | Chosen:
+    def accepted(self, scene: Scene, bindings: Bindings) -> Commands | Chosen:
+        """Return what the selected entry does, or the palette with the reason why it cannot."""
         entries = self.entries(scene, bindings)
         if not entries:
-            problem = f"no command or place is called {self.prompt.text!r}"
-            return replace(self, prompt=self.prompt.refused(problem))
+            return self.refused(f"no command or place is called {self.prompt.text!r}")
         entry = entries[min(self.row, len(entries) - 1)]
-        if entry.why_not:
-            return replace(self, prompt=self.prompt.refused(entry.why_not))
-        return entry.chosen
+        return self.refused(entry.why_not) if entry.why_not else entry.chosen
 
     def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
         """Return the lines of the entries around the selected one, above a line to type into."""

@@ -14,7 +14,6 @@ from ccltui.tui.actions import clipboard_actions
 from ccltui.tui.actions.action import Action, Effect, keys_of
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome.help_page import SCROLL
-from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.filters import windowed
 from ccltui.tui.input.key_counts import append_digit, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
@@ -28,9 +27,9 @@ from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.input.host_protocols import Host, Screen
-    from ccltui.tui.input.picker import Picker
     from ccltui.tui.input.prompt_line import Prompt
     from ccltui.tui.input.prompt_session import PromptSession
+    from ccltui.tui.input.prompted_list import PromptedList
     from ccltui.tui.input.prompts import Outcome
 
 
@@ -153,8 +152,10 @@ class Control:
         self.stroke = key if refused and not before and key in PREFIXES else ""
         return True
 
-    def _command(self, commands: Commands | Picker, key: str, character: str | None) -> None:
+    def _command(self, commands: PromptedList, key: str, character: str | None) -> None:
         """Pass a key to the command palette or the list of places; perform what is chosen."""
+        from ccltui.tui.input.prompted_list import Chosen  # noqa: PLC0415  (not needed to start)
+
         after = commands.press(key, character, self._scene, self._scene.bindings)
         self._open_list(None if isinstance(after, Chosen) else after)
         if not isinstance(after, Chosen):
@@ -263,6 +264,8 @@ class Control:
         self._front.help = 0
 
     def _open_commands(self) -> None:
+        from ccltui.tui.input.command_palette import Commands  # noqa: PLC0415  (not needed to start)
+
         self._open_list(Commands(uses=self._uses))
 
     def _open_picker(self, kind: Picked | None = None) -> None:
@@ -271,11 +274,11 @@ class Control:
         kind = picker.kind_for(self._scene.state.pane) if kind is None else kind
         self._open_list(picker.Picker.of(kind, self._scene))
 
-    def _open_list(self, shown: Commands | Picker | None) -> None:
+    def _open_list(self, shown: PromptedList | None) -> None:
         """Open a list over the panes, or close it; what places of its kind need is asked for."""
         self._front.commands = shown
-        kind = None if shown is None or isinstance(shown, Commands) else shown.kind
-        self._scene = replace(self._scene, picking=kind)
+        picking = None if shown is None else shown.picking
+        self._scene = replace(self._scene, picking=picking)
 
     def _interrupt(self) -> None:
         if not self._app.stop_loading():

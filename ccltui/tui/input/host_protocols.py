@@ -11,8 +11,7 @@ from ccltui.tui.state.session import Session
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.tui.input.command_palette import Commands
-    from ccltui.tui.input.picker import Picker
+    from ccltui.tui.input.prompted_list import PromptedList
 
 
 class Screen(Protocol):
@@ -20,7 +19,7 @@ class Screen(Protocol):
 
     help: int | None
     """First line of the help while it covers the panes."""
-    commands: Commands | Picker | None
+    commands: PromptedList | None
     """The command line while it covers the panes."""
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import GAP, Column, table
 from ccltui.tui.actions.action import Bindings
 from ccltui.tui.chrome.chrome_lines import cut
-from ccltui.tui.input.command_palette import STEPS, Chosen
 from ccltui.tui.input.fuzzy_words import misfit
-from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+from ccltui.tui.input.prompted_list import Chosen, PromptedList
 from ccltui.tui.moves.places.pickable import NOTHING, TITLES, Place, places
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.scene import Picked, Scene
@@ -32,19 +31,22 @@ def kind_for(pane: str) -> Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Picker:
-    """The kind of places, the typed text, and the selected row of those that match it."""
+class Picker(PromptedList):
+    """Places of a kind that match the typed text."""
 
-    kind: Picked
-    prompt: Prompt = field(default_factory=lambda: Prompt(""))
-    row: int = 0
+    kind: Picked = Picked.RANKS
+
+    @property
+    def picking(self) -> Picked:
+        """Kind of places that are listed."""
+        return self.kind
 
     @classmethod
     def of(cls, kind: Picked, scene: Scene) -> Picker:
         """Open the list of a kind, at the place after the one in view."""
         listed = places(scene, kind)
         here = next((row for row, place in enumerate(listed) if place.is_here), -1)
-        return cls(kind, row=(here + 1) % max(len(listed), 1))
+        return cls(kind=kind, row=(here + 1) % max(len(listed), 1))
 
     def listed(self, scene: Scene) -> list[Place]:
         """Return the places that match the text, those that match best first."""
@@ -52,34 +54,25 @@ class Picker:
         found = [(bad, one) for bad, one in fits if bad is not None]
         return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
+    def count(self, scene: Scene, bindings: Bindings) -> int:
+        """Return the number of places that match."""
+        return len(self.listed(scene))
+
     def press(
         self, key: str, character: str | None, scene: Scene, bindings: Bindings
     ) -> Picker | Chosen | None:
-        """Return the list after a key, what was chosen, or None when it is closed."""
-        if key in STEPS:
-            last = max(len(self.listed(scene)) - 1, 0)
-            return replace(self, row=min(max(self.row + STEPS[key], 0), last))
+        """Return the list after a key, of the next kind after tab."""
         if key in ("tab", "shift+tab"):
             kinds = list(Picked)
             step = 1 if key == "tab" else -1
             return Picker.of(kinds[(kinds.index(self.kind) + step) % len(kinds)], scene)
-        if key == "backspace" and not self.prompt.text:
-            return None
-        typed = self.prompt.press(key, character)
-        if typed is PromptEnd.CANCELLED:
-            return None
-        if typed is PromptEnd.ACCEPTED:
-            return self._accepted(scene)
-        return replace(self, prompt=typed, row=self.row if typed.text == self.prompt.text else 0)
+        return PromptedList.press(self, key, character, scene, bindings)
 
-    def pasted(self, text: str) -> Picker:
-        """Return the list after text was pasted."""
-        return replace(self, prompt=self.prompt.insert(text), row=0)
-
-    def _accepted(self, scene: Scene) -> Picker | Chosen:
+    def accepted(self, scene: Scene, bindings: Bindings) -> Picker | Chosen:
+        """Return the view of the selected place, or the list with the reason why there is none."""
         listed = self.listed(scene)
         if not listed:
-            return replace(self, prompt=self.prompt.refused(self._nothing(scene)))
+            return self.refused(self._nothing(scene))
         return Chosen(state=listed[min(self.row, len(listed) - 1)].show())
 
     def _nothing(self, scene: Scene) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.tui.moves import loss_list
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.state.against.compared import DimensionOf, compared
+from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.queries.query_kinds import ParallelismQuery
@@ -19,6 +19,7 @@ from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
+    from ccltui.tui.state.against.compared import DimensionOf
 
 Row = Mapping[str, Any]
 """Row of the metric: a dimension where ``group`` is None, else one of its groups."""

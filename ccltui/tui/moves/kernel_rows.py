@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ccltui.tui.moves import drawer
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.state.against.compared import Compared, TimeOf, compared
+from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import TIMELINE
@@ -24,6 +24,7 @@ from ccltui.tui.state.view_state import ViewState
 if TYPE_CHECKING:
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.parsers.array_types import F64, I64
+    from ccltui.tui.state.against.compared import Compared, TimeOf
 
 _CELLS = 4
 """Least width of the longest instance on the timeline."""

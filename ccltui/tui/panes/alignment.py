@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 _DETAIL = (
     Column("rank", widest=24),
-    Column("arrived", "right"),
-    Column("waited", "right"),
-    Column("duration", "right"),
+    Column("arrived", "right", least=9),
+    Column("waited", "right", least=8),
+    Column("duration", "right", least=8),
     Column("", widest=8),
 )
+"""Columns that keep their places from one collective to the next: few cells change."""
 _LEAST_DETAIL = 5
+_MOST_DETAIL = 11
+"""Lines with the last eight ranks to arrive: each step of the cursor replaces all of them."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
@@ -78,7 +81,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     closed = scene.state.drawer is None
     k = selection.k
     if closed and height - rows > _LEAST_DETAIL and k is not None and k < len(communicator):
-        planes.paste(_detail(scene, communicator, k, height - rows - 1, width), rows + 1, 0)
+        lines = min(height - rows - 1, _MOST_DETAIL)
+        planes.paste(_detail(scene, communicator, k, lines, width), rows + 1, 0)
     return planes
 
 
@@ -117,7 +121,9 @@ def _detail(scene: Scene, communicator: Communicator, k: int, height: int, width
         planes.put(2 + index, 0, ("▶" if on else " ") + line, Ink.LABEL_ON if on else Ink.TEXT)
     hidden = len(order) - (height - 2)
     if hidden > 0:
-        planes.put(height - 1, 1, f"… {hidden + 1} more ranks".ljust(width - 1), Ink.DIM)
+        planes.put(
+            height - 1, 1, f"… {hidden + 1} more ranks; enter lists all".ljust(width - 1), Ink.DIM
+        )
     return planes
 
 

@@ -63,7 +63,7 @@ class KernelsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query of the kind of rows in view."""
-        from ccltui.tui.state.against.compared import queries_of
+        from ccltui.tui.state.against.second_path import queries_of
         from ccltui.tui.state.queries.query_kinds import PivotQuery
 
         if not scene.findings.lanes:
@@ -259,7 +259,7 @@ def _ms(milliseconds: float | None, *, signed: bool = False) -> str:
 def _text_of_b(scene: Scene, found: PivotColumns, row: int) -> list[str]:
     """Describe the selected row on both paths in one unit, or why it has no numbers of B."""
     from ccltui.tui.moves import kernel_rows
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
 
     sides, work = compared(scene), kernel_rows.of_b(scene, found, row)
     if sides is None:

@@ -44,7 +44,7 @@ class OverviewPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Return the query for the numbers of the second path, where there is one."""
-        from ccltui.tui.state.against.compared import queries_of
+        from ccltui.tui.state.against.second_path import queries_of
 
         return queries_of(scene)
 
@@ -153,7 +153,7 @@ _HINTS: Final = {
 
 def _against(scene: Scene, *, narrow: bool) -> str:
     """Return the second path, and why its numbers are no verdict; "" without a second path."""
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
 
     found = compared(scene)
     if found is None or scene.other is None:
@@ -169,7 +169,7 @@ def _chosen(scene: Scene) -> Metric | None:
 
 
 def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
     from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
 
     result = scene.findings.results.get(metric.name)
@@ -229,7 +229,7 @@ def _ends(scene: Scene, metric: Metric, result: Result, listed: Sequence[str]) -
 
 
 def _cells_of_b(scene: Scene, name: str, listed: Sequence[str]) -> Record:
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
 
     found = compared(scene)
     if found is None:

@@ -69,7 +69,7 @@ class ParallelismPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the metric."""
-        from ccltui.tui.state.against.compared import queries_of
+        from ccltui.tui.state.against.second_path import queries_of
         from ccltui.tui.state.queries.query_kinds import ParallelismQuery
 
         if not scene.findings.lanes:
@@ -244,7 +244,7 @@ def _kept_beside(sort: Sort, width: int) -> list[int]:
 def _titles_of_b(scene: Scene, mark: str) -> list[str]:
     """Return the titles of the columns of a second path, [] without one."""
     from ccltui.tui.moves import dimension_rows
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
 
     sides = compared(scene)
     if sides is None:

@@ -47,7 +47,7 @@ class StepsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
-        from ccltui.tui.state.against.compared import queries_of
+        from ccltui.tui.state.against.second_path import queries_of
         from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
 
         if not scene.findings.steps:
@@ -286,7 +286,7 @@ def _against(scene: Scene, width: int) -> list[str]:
 
     Steps of two jobs are different steps: their means are compared, not one by one.
     """
-    from ccltui.tui.state.against.compared import compared
+    from ccltui.tui.state.against.second_path import compared
 
     sides = compared(scene)
     if sides is None:

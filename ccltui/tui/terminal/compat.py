@@ -15,7 +15,6 @@ from textual.app import App
 from textual.driver import Driver
 from textual.geometry import Region
 
-from ccltui.tui.terminal.clipboard import osc52
 from ccltui.tui.terminal.screen_cells import Shift
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class ErrorKeepingApp(App[int], inherit_bindings=False):
 
     def __init__(self, driver_class: type[Driver] | None) -> None:
         super().__init__(driver_class=driver_class, ansi_color=True)
+        # Widgets for what is not shown here; both delay the first frame.
+        self._disable_tooltips = self._disable_notifications = True
         self.broken_by: Exception | None = None
 
     def _handle_exception(self, error: Exception) -> None:
@@ -83,6 +84,8 @@ def _leave_at_hangup(app: App[Any]) -> None:
 
 def copy(app: App[Any], text: str) -> None:
     """Put a text on the clipboard of the user's terminal, bypassing the model of its screen."""
+    from ccltui.tui.terminal.clipboard import osc52  # noqa: PLC0415  (after the first paint)
+
     app._clipboard = text
     write = getattr(app._driver, "write_past", None) or getattr(app._driver, "write", None)
     if write is not None:

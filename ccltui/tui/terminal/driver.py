@@ -10,11 +10,11 @@ Textual's driver.
 
 from __future__ import annotations
 
-import curses
 import os
 import signal
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from textual import events
 from textual.drivers.linux_driver import LinuxDriver
@@ -24,23 +24,42 @@ from ccltui.tui.terminal import compat
 from ccltui.tui.terminal.screen_cells import Shift
 from ccltui.tui.terminal.screen_model import ScreenModel
 
+_STDOUT: Final = 1
 
-def can_shift() -> bool:
-    """Whether the terminal moves cells within a row: listed in terminfo, and not GNU screen.
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a terminal can do besides text, colours and moves of the cursor.
+
+    Attributes:
+        shifts: Moves cells within a row.
+        erases: Erases a number of characters, and fills them with the background.
+    """
+
+    shifts: bool = False
+    erases: bool = False
+
+
+def abilities() -> Abilities:
+    """Return what terminfo lists for the terminal; GNU screen does neither as it lists it.
 
     Where COLUMNS overrides the width, moved cells would not stop at the edge of the screen that
     Textual draws.
     """
     term = os.environ.get("TERM", "")
-    if "COLUMNS" in os.environ:
-        return False
     if term.startswith("screen") and "TMUX" not in os.environ:
-        return False
+        return Abilities()
+    import curses  # noqa: PLC0415  (after the first paint)
+
     try:
-        curses.setupterm(term or None)
+        curses.setupterm(term or None, _STDOUT)  # Textual has replaced sys.stdout
     except curses.error:
-        return False
-    return bool(curses.tigetstr("dch") and curses.tigetstr("ich"))
+        return Abilities()
+    return Abilities(
+        shifts=bool(curses.tigetstr("dch") and curses.tigetstr("ich"))
+        and "COLUMNS" not in os.environ,
+        erases=bool(curses.tigetstr("ech")) and curses.tigetflag("bce") == 1,
+    )
 
 
 class SlimDriver(LinuxDriver):
@@ -50,7 +69,14 @@ class SlimDriver(LinuxDriver):
         super().__init__(*args, **options)
         self._model = ScreenModel(0, 0)
         self._stale = False
-        self.shifts = can_shift()
+        self._abilities: Abilities | None = None
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the terminal moves cells within a row; looked up after the first frame."""
+        if self._abilities is None:
+            self._abilities = abilities()
+        return self._abilities.shifts
 
     def write(self, data: str) -> None:
         """Write the changes of the screen that ``data`` makes."""
@@ -60,6 +86,7 @@ class SlimDriver(LinuxDriver):
         elif self._stale:
             self._model.forget()
         self._stale = False
+        self._model.erases = self._abilities is not None and self._abilities.erases
         try:
             changed = self._model.feed(data)
         except (IndexError, KeyError, ValueError):

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NARROW = re.compile(r"[!-~\u00a1-\u02ff\u2500-\u259f]*")
-_LEAST_GAIN = 8  # cells a shift must save in a row
+_LEAST_GAIN = 24  # cells a shift must save in a row: it takes as many bytes as a few cells
 
 
 class ScreenModel:
@@ -40,6 +40,8 @@ class ScreenModel:
     def __init__(self, width: int, height: int) -> None:
         self.width = width
         self.height = height
+        self.erases = False
+        """Whether the terminal erases characters (ECH) and fills them with the background."""
         self._rows = [Row.unknown(width) for _ in range(height)]
         self._wanted: dict[int, Row] = {}
         self._cursor: tuple[int, int] | None = None
@@ -137,7 +139,7 @@ class ScreenModel:
         """Send the difference between the wanted rows and those on the screen."""
         if not self._wanted:
             return
-        writer = CellWriter(self.width, self._cursor, self._look)
+        writer = CellWriter(self.width, self._cursor, self._look, erases=self.erases)
         runs: list[Run] = []
         for y in sorted(self._wanted):
             wanted, before = self._wanted[y], self._rows[y]

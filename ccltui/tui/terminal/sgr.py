@@ -9,6 +9,8 @@ Look = tuple[str, str, str]
 """Attributes, foreground, background, as SGR parameters."""
 
 PLAIN: Final[Look] = ("", "", "")
+_USUAL: Final = ("39", "49")
+_OFF: Final = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": "29"}
 _INVISIBLE_ON_BLANKS = frozenset({"1", "2", "3"})
 
 
@@ -58,13 +60,25 @@ def change(before: Look | None, after: Look) -> str:
     """Return the shortest SGR sequence from one look to another; ``before`` None is unknown."""
     if before == after:
         return ""
-    added = before is not None and before[0] == after[0]
-    if added and before is not None and _only_adds(before, after):
-        parts = [new for old, new in zip(before[1:], after[1:], strict=True) if old != new]
-        return f"\x1b[{';'.join(parts)}m"
-    parts = [part for part in after if part]
-    return f"\x1b[{';'.join(('0', *parts) if parts else ())}m"
+    whole = ["0", *(part for part in after if part)] if any(after) else []
+    if before is None:
+        return f"\x1b[{';'.join(whole)}m"
+    found = [";".join(whole)]
+    attributes = _attribute_changes(before[0], after[0])
+    if attributes is not None:
+        colours = zip(before[1:], after[1:], _USUAL, strict=True)
+        parts = [new or usual for old, new, usual in colours if old != new]
+        found.append(";".join([*attributes, *parts]))
+    return f"\x1b[{min(found, key=len)}m"
 
 
-def _only_adds(before: Look, after: Look) -> bool:
-    return not (before[1] and not after[1]) and not (before[2] and not after[2])
+def _attribute_changes(before: str, after: str) -> list[str] | None:
+    """Return the parameters from some attributes to others; None where only a reset does it."""
+    old, new = ([part for part in text.split(";") if part] for text in (before, after))
+    removed = [part for part in old if part not in new]
+    if any(part not in _OFF for part in removed):
+        return None
+    off = {_OFF[part]: None for part in removed}  # in order, each once
+    # Bold and dim end together: the one that stays is set again.
+    added = [part for part in new if part not in old or _OFF.get(part) in off]
+    return [*off, *added]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccltui.tui.terminal.screen_cells import Row
 from ccltui.tui.terminal.sgr import Look, blank_look, change
 
-_SMALL = 600
+_SMALL = 100
 """Characters up to which no shorter order is tried."""
+_LONG_BLANK = re.compile(r"( {12,})")
+"""Blanks that are longer than the sequences that erase them and move behind them."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class CellWriter:
     width: int
     cursor: tuple[int, int] | None = None
     look: Look | None = None
+    erases: bool = False  # whether erased cells take the background
     parts: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -86,17 +90,28 @@ class CellWriter:
             elif not now[0] and not look[0]:
                 look = ("", now[1], look[2])
         self.set_look(look)
-        self.parts.append(run.text)
-        self.cursor = (run.end, run.y) if run.end < self.width else None
+        erases = self.erases and not blank_look(look)[0]  # erased cells have a background only
+        x = run.x
+        for text in _LONG_BLANK.split(run.text) if erases else [run.text]:
+            if not text:
+                continue
+            self._go(x, run.y, row)
+            x += len(text)
+            if erases and _LONG_BLANK.fullmatch(text):
+                self.parts.append(f"\x1b[{len(text)}X")  # the cursor stays
+            else:
+                self.parts.append(text)
+                self.cursor = (x, run.y) if x < self.width else None
 
     def _go(self, x: int, y: int, row: Row) -> None:
         """Move the cursor to a cell: over unchanged cells, or by writing them again if shorter."""
-        if self.cursor == (x, y):
+        before, self.cursor = self.cursor, (x, y)
+        if before == (x, y):
             return
-        if self.cursor is None or self.cursor[1] != y or self.cursor[0] > x:
+        if before is None or before[1] != y or before[0] > x:
             self.parts.append(f"\x1b[{y + 1};{x + 1}H")
             return
-        start = self.cursor[0]
+        start = before[0]
         move = "\x1b[C" if x - start == 1 else f"\x1b[{x - start}C"
         again = self._unchanged(row, start, x) if x - start < len(move) else None
         cheaper = again is not None and len(again.encode()) < len(move)
@@ -125,7 +140,7 @@ def write_runs(writer: CellWriter, runs: Sequence[Run], rows: Mapping[int, Row])
 
 
 def _after(writer: CellWriter, runs: Iterable[Run], rows: Mapping[int, Row]) -> CellWriter:
-    after = CellWriter(writer.width, writer.cursor, writer.look, writer.parts[:])
+    after = replace(writer, parts=writer.parts[:])
     for run in runs:
         after.write(run, rows[run.y])
     return after

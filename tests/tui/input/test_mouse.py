@@ -153,7 +153,7 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
     app = start()
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
-        tab = "".join(t for t, _ in app._front._lines("tabs")._lines[0]).index("3 Time")
+        tab = "".join(t for t, _ in app._front._texts["tabs"]._lines[0]).index("3 Time")
         await send(pilot, mouse(events.MouseDown, tab, 1))
         assert app.scene.state.pane == TIMELINE
         await settle(pilot)  # what is dragged must have been drawn

@@ -12,10 +12,10 @@ from ccltui.metrics.device.pivot_columns import pivot_columns
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.input.command_palette import Chosen
 from ccltui.tui.input.fuzzy_words import misfit
 from ccltui.tui.input.picker import Picker
 from ccltui.tui.input.prompt_line import Prompt
+from ccltui.tui.input.prompted_list import Chosen
 from ccltui.tui.moves.places.pickable import places
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
@@ -54,7 +54,7 @@ def with_two(found: Scene) -> Scene:
 
 
 def typed(kind: Picked, text: str) -> Picker:
-    return Picker(kind, Prompt.asking("", text))
+    return Picker(kind=kind, prompt=Prompt.asking("", text))
 
 
 def chosen(picker: Picker, found: Scene) -> ViewState:
@@ -130,7 +130,7 @@ def test_a_kernel_has_the_figures_of_the_table_and_is_selected_there() -> None:
 
 def test_nothing_to_choose_has_its_reason() -> None:
     found = scene(Plan(ranks=1))
-    after = Picker(Picked.COMMUNICATORS).press("enter", None, found, {})
+    after = Picker(kind=Picked.COMMUNICATORS).press("enter", None, found, {})
 
     assert isinstance(after, Picker)
     assert after.prompt.problem == "no collective is matched across ranks"
@@ -142,7 +142,7 @@ def test_nothing_to_choose_has_its_reason() -> None:
 @pytest.mark.parametrize(("width", "height"), [(70, 18), (120, 40)])
 @pytest.mark.parametrize("kind", Picked)
 def test_a_page_is_as_large_as_the_screen(width: int, height: int, kind: Picked) -> None:
-    page = Picker(kind).page(scene(), {}, width, height)
+    page = Picker(kind=kind).page(scene(), {}, width, height)
 
     assert len(page) == height
     assert {sum(len(text) for text, _ in line) for line in page} == {width}

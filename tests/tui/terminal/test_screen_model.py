@@ -12,15 +12,26 @@ from ccltui.tui.terminal.screen_cells import Shift
 from ccltui.tui.terminal.screen_model import SYNC_END, SYNC_START, ScreenModel
 from ccltui.tui.terminal.sgr import change, look_of
 
-WIDTH, HEIGHT = 40, 6
+WIDTH, HEIGHT = 64, 6
 
 LOOKS = st.sampled_from(
-    ["38;5;32;48;5;208", "48;5;208", "1;38;2;1;2;3;48;2;4;5;6", "38;5;208", "7", "4", "1", "31;42"]
+    [
+        "38;5;32;48;5;208",
+        "48;5;208",
+        "1;38;2;1;2;3;48;2;4;5;6",
+        "38;5;208",
+        "7",
+        "4",
+        "1",
+        "1;7;31;42",
+    ]
 )
-TEXTS = st.text("ab  ▁▂█▀", min_size=1, max_size=8)
+TEXTS = st.one_of(
+    st.text("ab  ▁▂█▀", min_size=1, max_size=8), st.sampled_from([" " * 13, "a" + " " * 14 + "b"])
+)
 PIECES = st.tuples(
     st.integers(0, HEIGHT - 1),
-    st.integers(0, WIDTH - 24),
+    st.integers(0, WIDTH - 48),
     st.lists(st.tuples(LOOKS, TEXTS), max_size=3),
 )
 ODD = st.sampled_from(["\x1b[2J", "\x1b[3;4Hx\x1b[K", "\x1b[?25l", "\x1b[1;1H数ab", "\x07", "\r"])
@@ -53,15 +64,18 @@ FRAMES = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(FRAMES, st.sampled_from([0, 600]))
-def test_the_screen_is_the_same(frames: list[tuple[str, Shift | None]], small: int) -> None:
+@given(FRAMES, st.sampled_from([0, 600]), st.booleans())
+def test_the_screen_is_the_same(
+    frames: list[tuple[str, Shift | None]], small: int, erases: bool
+) -> None:
     with mock.patch("ccltui.tui.terminal.writer._SMALL", small):  # of 0: always try the other order
-        check_same(frames)
+        check_same(frames, erases=erases)
 
 
-def check_same(frames: list[tuple[str, Shift | None]]) -> None:
+def check_same(frames: list[tuple[str, Shift | None]], *, erases: bool) -> None:
     """Feed a whole and a slim stream to two terminals."""
     model = ScreenModel(WIDTH, HEIGHT)
+    model.erases = erases
     full, slim = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
     for text, hint in frames:
         if hint is not None:
@@ -117,7 +131,7 @@ def test_of_a_shifted_row_only_new_cells_are_sent() -> None:
     terminal.feed(sent)
 
     assert terminal.text()[2] == row[4:]
-    assert sent == f"\x1b[3;1H\x1b[4P\x1b[36C{row[-4:]}"
+    assert sent == f"\x1b[3;1H\x1b[4P\x1b[{WIDTH - 4}C{row[-4:]}"
 
 
 def lanes(*rows: tuple[str, str]) -> str:
@@ -149,6 +163,17 @@ def test_cells_are_written_again_where_a_move_would_be_longer() -> None:
     assert model.feed("\x1b[1;1HA  B▁C▁▁D") == "\x1b[CC\x1b[2CD"
 
 
+def test_long_blanks_are_erased_where_the_terminal_fills_them_with_the_background() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    model.erases = True
+
+    line = "\x1b[1;1H\x1b[48;5;4ma" + " " * 20 + "b\x1b[0m"
+
+    assert model.feed(line) == "\x1b[1;1H\x1b[0;48;5;4ma\x1b[20X\x1b[20Cb"
+    reverse = model.feed("\x1b[2;1H\x1b[7m" + " " * 20 + "\x1b[0m")
+    assert reverse == "\x1b[2;1H\x1b[0;7m" + " " * 20  # an erased cell would not be reversed
+
+
 def test_a_blank_between_letters_is_written_in_their_colour() -> None:
     model = ScreenModel(WIDTH, HEIGHT)
     model.feed("\x1b[1;1H\x1b[38;5;63mab  cd\x1b[0m")
@@ -163,5 +188,9 @@ def test_looks() -> None:
     assert look_of("0") == look_of("") == look_of("39;49") == ("", "", "")
     assert look_of("97;101") == ("", "97", "101")
     assert change(("", "31", "42"), ("", "31", "44")) == "\x1b[44m"
-    assert change(("1", "31", ""), ("", "31", "")) == "\x1b[0;31m"
+    assert change(("1", "31", ""), ("", "31", "")) == "\x1b[22m"
+    assert change(("", "31", "42"), ("1;7", "31", "42")) == "\x1b[1;7m"
+    assert change(("1;2", "31", "42"), ("2", "31", "42")) == "\x1b[22;2m"
+    assert change(("58;5;1", "31", ""), ("", "31", "")) == "\x1b[0;31m"  # nothing ends it alone
+    assert change(("", "31", "48;5;208"), ("", "", "48;5;208")) == "\x1b[39m"
     assert change(("", "31", ""), ("", "", "")) == "\x1b[m"

@@ -13,7 +13,7 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.metrics.result import Result, values_by_step
 from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
-from ccltui.tui.state.against.compared import compared
+from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.figures.metric_columns import BY_RANK, BY_STEP, listed_columns
 from ccltui.tui.state.figures.metric_list import (
     HIDDEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -171,17 +171,3 @@ def query_of(scene: Scene) -> ComparedQuery | None:
     if other is None or scene.session.job is None or not scene.findings.complete:
         return None
     return ComparedQuery((*other.words(scene.session.path, scene.session.filter), *other.cache))
-
-
-def queries_of(scene: Scene) -> tuple[ComparedQuery, ...]:
-    """Return the query for the numbers of B, none without a second path."""
-    query = query_of(scene)
-    return () if query is None else (query,)
-
-
-def compared(scene: Scene) -> Compared | None:
-    """Return the numbers of B under the filters of the view; None without a second path."""
-    if scene.other is None:
-        return None
-    found: Any = scene.answers.to(query_of(scene))
-    return Compared(STILL) if found is None or found.answer is None else found.answer

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ccltui.tui.state.against.compared import compared
+from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns, spread
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder, OverviewState
 from ccltui.tui.state.scene import Scene

@@ -1,0 +1,76 @@
+"""Base of lists that a typed text limits: press keys, choose a row, or close it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Self
+
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+
+if TYPE_CHECKING:
+    from ccltui.tui.actions.action import Action, Bindings
+    from ccltui.tui.state.scene import Picked, Scene
+    from ccltui.tui.state.view_state import ViewState
+    from ccltui.tui.styled_text import Line
+
+STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "pagedown": 10}
+"""Rows that a key moves the selection by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The user's choice: an action and its number of repetitions, or a view to show."""
+
+    action: Action | None = None
+    times: int = 1
+    state: ViewState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptedList(ABC):
+    """The typed text, and the selected row of the entries that match it."""
+
+    prompt: Prompt = field(default_factory=lambda: Prompt(""))
+    row: int = 0
+
+    @property
+    def picking(self) -> Picked | None:
+        """Kind of places that are listed, None where actions are."""
+        return None
+
+    @abstractmethod
+    def count(self, scene: Scene, bindings: Bindings) -> int:
+        """Return the number of entries that match."""
+
+    @abstractmethod
+    def accepted(self, scene: Scene, bindings: Bindings) -> Self | Chosen:
+        """Return what enter chooses, or the list with the reason why there is nothing."""
+
+    @abstractmethod
+    def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
+        """Return the lines of the entries around the selected one, above a line to type into."""
+
+    def press(
+        self, key: str, character: str | None, scene: Scene, bindings: Bindings
+    ) -> Self | Chosen | None:
+        """Return the list after a key, what was chosen, or None when it is closed."""
+        if key in STEPS:
+            last = max(self.count(scene, bindings) - 1, 0)
+            return replace(self, row=min(max(self.row + STEPS[key], 0), last))
+        if key == "backspace" and not self.prompt.text:
+            return None
+        typed = self.prompt.press(key, character)
+        if typed is PromptEnd.CANCELLED:
+            return None
+        if typed is PromptEnd.ACCEPTED:
+            return self.accepted(scene, bindings)
+        return replace(self, prompt=typed, row=self.row if typed.text == self.prompt.text else 0)
+
+    def pasted(self, text: str) -> Self:
+        """Return the list after text was pasted."""
+        return replace(self, prompt=self.prompt.insert(text), row=0)
+
+    def refused(self, problem: str) -> Self:
+        """Return the list with the reason why nothing can be chosen."""
+        return replace(self, prompt=self.prompt.refused(problem))
