@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
-from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, default_cache_dir, store_limit
 from ccltui.report.diagnostics.session_log import LOG
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def discover_job(options: LoadOptions) -> Job:
         iteration=options.iteration,
         capture=options.capture,
         profile_mode=cast("ProfileMode", options.profile_mode),
+        store=None if options.no_cache else options.cache_dir or default_cache_dir(),
     )
     slow_path.warn()
     for note in job.discovery.notes:

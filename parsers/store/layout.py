@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -60,14 +61,22 @@ def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColum
 
 def _data(place: ColumnFile, descriptor: int | None) -> npt.NDArray[np.uint8]:
     """The bytes of the file, mapped."""
-    opened = place.path if descriptor is None else descriptor
-    with open(opened, "rb", buffering=0, closefd=descriptor is None) as file:
-        size = os.fstat(file.fileno()).st_size
+    opened = open_columns(place.path) if descriptor is None else descriptor
+    try:
+        size = os.fstat(opened).st_size
         begin = place.begin or 0
         end = begin + place.total_bytes
         if size < end or (place.begin is None and size != end):
             raise ValueError(f"{place.path} has {size:,} bytes, not {place.total_bytes:,}")
-        return map_file(file.fileno(), place.total_bytes, begin)
+        return map_file(opened, place.total_bytes, begin)
+    finally:
+        if descriptor is None:
+            os.close(opened)
+
+
+def open_columns(path: Path) -> int:
+    """Open a file for reading, and no link, and return its descriptor. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 
 def _events(columns: dict[str, Any], length: int) -> Events:

@@ -175,13 +175,14 @@ def test_what_is_used_is_fresh_in_both_files(job: Path, store: Store) -> None:
 
 def test_what_was_used_today_is_not_touched_again(job: Path, store: Store) -> None:
     store.save("k", read_kineto(job / "rank0.json"))
-    manifest = store.directory / "k" / MANIFEST_NAME
     an_hour_ago = time.time() - 3600
-    os.utime(manifest, (an_hour_ago, an_hour_ago))
+    files = [store.directory / "k" / name for name in (COLUMNS_NAME, MANIFEST_NAME)]
+    for file in files:
+        os.utime(file, (an_hour_ago, an_hour_ago))
 
     assert store.load("k") is not None
 
-    assert manifest.stat().st_mtime == pytest.approx(an_hour_ago)
+    assert [file.stat().st_mtime for file in files] == [pytest.approx(an_hour_ago)] * 2
 
 
 def _failing(error: OSError) -> Callable[..., StoredColumns]:
@@ -256,19 +257,21 @@ def written(tmp_path: Path) -> Store:
 @pytest.mark.parametrize("name", ["", COLUMNS_NAME, MANIFEST_NAME])
 def test_what_another_user_wrote_is_not_read(tmp_path: Path, name: str) -> None:
     store = written(tmp_path)
+    store.directory.chmod(0o777)  # in a directory for this user alone others leave nothing
 
     os.chown(store.directory / "k" / name, NOBODY, NOBODY)
 
-    assert store.load("k") is None
+    assert Store(store.directory).load("k") is None
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_what_others_may_write_is_not_read(tmp_path: Path, mode: int) -> None:
     store = written(tmp_path)
+    store.directory.chmod(0o777)
 
     (store.directory / "k").chmod(mode)
 
-    assert store.load("k") is None
+    assert Store(store.directory).load("k") is None
 
 
 def test_a_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
