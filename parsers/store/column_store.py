@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,9 @@ from ccltui.parsers.store.store_entry import (
 )
 from ccltui.parsers.text.file_heads import read_ends
 
-STORE_VERSION = 6
+STORE_VERSION = 7
 _ALIGNMENT = 64
+_KEPT_GROUPS = 256
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
 SCRATCH_PREFIX = ".writing-"
 _ABANDONED_S = 3600
@@ -85,7 +86,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     rank: int | None
     rank_source: RankSource
     tracks: tuple[Track, ...]
-    process_groups: tuple[ProcessGroup, ...]
+    process_groups: tuple[msgspec.Raw, ...]
     devices: tuple[Device, ...]
     world_size: int | None
     backend: str
@@ -322,6 +323,7 @@ def _write(folder: Path, trace: RankTrace) -> None:
         total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
     # Paths may be no text at all, and whoever opens the entry has the path.
+    facts["process_groups"] = tuple(msgspec.Raw(_encoded(g)) for g in trace.process_groups)
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
@@ -378,6 +380,15 @@ _FACTS = tuple(
 )
 
 
+_encoded = msgspec.json.Encoder().encode
+
+
+@lru_cache(_KEPT_GROUPS)
+def _process_group(text: bytes) -> ProcessGroup:
+    """Decode a group. All ranks of a job state the largest ones alike, with every rank in them."""
+    return msgspec.json.decode(text, type=ProcessGroup)
+
+
 def _mapped(text: bytes, path: Path, descriptor: int, *, is_as_written: bool) -> RankTrace:
     """Columns as views of one mapping; raises ValueError when the file is not the one written.
 
@@ -394,4 +405,5 @@ def _mapped(text: bytes, path: Path, descriptor: int, *, is_as_written: bool) ->
         if isal_zlib.crc32(data) != manifest.checksum:
             raise ValueError(f"{path} is not the file that was written")
     facts = {name: getattr(manifest, name) for name in _FACTS}
+    facts["process_groups"] = tuple(_process_group(bytes(raw)) for raw in manifest.process_groups)
     return RankTrace(**columns_of(columns), place=place, **facts)

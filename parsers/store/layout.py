@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,16 +88,23 @@ def _events(columns: dict[str, Any], length: int) -> Events:
 
 def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any] | Packed:
     if not column.length:
-        return np.empty(0, column.dtype)
+        return np.empty(0, _dtype(column.dtype))
     if column.length < 0:
         raise ValueError(f"{column.name} has {column.length} rows")
     if column.packed:
         return Packed.at(data, column.dtype, column.offset, column.packed, column.length)
-    stored = 1 if column.is_same else column.length
-    array = np.frombuffer(data, column.dtype, stored, column.offset)
-    return np.broadcast_to(array, column.length) if column.is_same else array
+    dtype = _dtype(column.dtype)
+    strides = (0,) if column.is_same else (dtype.itemsize,)
+    # a tenth of the time that frombuffer and broadcast_to take, which 75 columns a rank are worth
+    return np.ndarray((column.length,), dtype, data, column.offset, strides)
 
 
+@cache
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(name)
+
+
+@cache
 def _group(name: str) -> Group:
     group: Group = msgspec.convert(name, Literal[Group])
     return group

@@ -13,7 +13,6 @@ from pathlib import Path
 
 FRESH_S = 24 * 3600
 _CHECKSUM_BYTES = 16
-_READ_BYTES = 1 << 18
 _ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
 
 
@@ -106,10 +105,8 @@ def read_plain(path: Path) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a small file that is no link, and its status. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        parts = []
-        while part := os.read(descriptor, _READ_BYTES):
-            parts.append(part)
-        return b"".join(parts), os.fstat(descriptor)
+        status = os.fstat(descriptor)
+        return os.read(descriptor, status.st_size), status
     finally:
         os.close(descriptor)
 

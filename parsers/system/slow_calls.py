@@ -26,16 +26,19 @@ def each(function: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
 def each_in_turn(function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
     """Yield ``function`` of each item, in order.
 
-    The first calls are made one after another and timed: only where they wait longer than threads
-    cost are the others made concurrently, some hundred ahead of what was yielded.
+    Some calls are made one after another and timed: only where they wait longer than threads cost
+    are the others made concurrently, some hundred ahead of what was yielded.
     """
     rest = iter(items)
     while probed := list(islice(rest, _PROBED)):
-        wall, used = time.perf_counter(), time.thread_time()
-        found = [function(item) for item in probed]
-        waited = time.perf_counter() - wall - (time.thread_time() - used)
-        yield from found
-        if waited / len(probed) > _SLOW_S:
+        waits = []
+        for item in probed:
+            wall, used = time.perf_counter(), time.thread_time()
+            found = function(item)
+            waits.append(time.perf_counter() - wall - (time.thread_time() - used))
+            yield found
+        # The median: a process that takes the CPU adds to some of them.
+        if sorted(waits)[len(waits) // 2] > _SLOW_S:
             yield from _concurrently(function, rest)
             return
         for item in islice(rest, _BATCH):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.parsers.column_file import StoredColumn
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.ingest.load import Failed, Loaded, load
 from ccltui.parsers.ingest.rank_worker import read_one
@@ -300,7 +301,10 @@ def test_places_outside_of_the_file_are_not_read(tmp_path: Path, name: str, numb
     store = written(tmp_path)
     manifest = store.directory / "k" / MANIFEST_NAME
     document = json.loads(manifest.read_bytes().rpartition(b"\n")[0])
-    (document if name in document else document["columns"][3])[name] = number
+    if name in document:
+        document[name] = number
+    else:
+        document["columns"][3][StoredColumn.__struct_fields__.index(name)] = number
 
     manifest.write_bytes(with_checksum(json.dumps(document).encode()))
 
