@@ -34,6 +34,12 @@ _NSYS_BANNER = r"""(?mx)^[ \t]*(?:[$>][ ])?(?:
       | ERROR:\ Report\ '[^'\n]*'\ could\ not\ be\ found
       | SKIPPED:\ \S.*\ (?:does\ not\ contain|could\ not\ be\ found)
     )"""
+# Each match contains one of these; finding none takes a hundredth of the time of the search.
+_BANNER_WORDS = (
+    *("Processing [", "Exporting [", "] Executing '", "** ", "Generating ", "NOTICE: Existing "),
+    *("Statistics (", "ERROR: Report '", "SKIPPED: "),
+)
+_HEADER_WORDS = ("Total", "Duration", "Style", "API Dur", "DevId")
 _UNIT = r"(?: ?\([^)\n]{1,12}\))?"
 _GAP = r'"?(?:[ \t]{2,}|[ ]*[|,;\t][ ]*)"?'
 # Header lines of the reports: console columns, drawn tables, csv, tsv.
@@ -120,15 +126,19 @@ def printed_report(sample: FileSample) -> Match | None:
     text = sample.readable
     if text is None:
         return None
-    printed = (_NSYS_BANNER, _NSYS_HEADER)
-    known = text.startswith(RECIPES) or any(re.search(pattern, text) for pattern in printed)
+    printed = ((_NSYS_BANNER, _BANNER_WORDS), (_NSYS_HEADER, _HEADER_WORDS))
+    known = text.startswith(RECIPES) or any(
+        re.search(pattern, text)
+        for pattern, words in printed
+        if any(word in text for word in words)
+    )
     return Match() if known else None
 
 
 def printed_trace(sample: FileSample) -> Match | None:
     """Match a printed ``cuda_gpu_trace`` with the device of each row."""
     text = sample.readable
-    if text is None:
+    if text is None or "Duration" not in text or "Device" not in text:
         return None
     # The first line of a command that nsys piped into may follow the banner on its line.
     return Match() if re.search(_TRACE_HEADER, _BANNER_BEFORE_HEADER.sub("\n", text)) else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 from ccltui.parsers import formats
 from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
 from ccltui.parsers.errors import TraceError, internal_error
-from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
+from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo, Rule
 from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
 from ccltui.parsers.text import file_heads
@@ -145,15 +146,20 @@ def _classify(path: str, name: str, head: Head) -> Sniffed:
     )
 
 
+@lru_cache(maxsize=1)
+def _rules(known: tuple[Format, ...]) -> list[tuple[Rule, Format]]:
+    """Rules of all formats in the order in which they are tried."""
+    rules = [(rule, one) for one in known for rule in one.sniff]
+    return sorted(rules, key=lambda item: item[0].priority)
+
+
 def _first_match(
     sample: FileSample, least: Priority, below: Priority | None
 ) -> tuple[Format, Match] | None:
     """Try the rules from priority ``least`` up to ``below`` (None: all further ones)."""
-    rules = [(rule, one) for one in formats.all_formats() for rule in one.sniff]
-    rules = [item for item in rules if item[0].priority >= least]
-    if below is not None:
-        rules = [item for item in rules if item[0].priority < below]
-    for rule, one in sorted(rules, key=lambda item: item[0].priority):
+    for rule, one in _rules(formats.all_formats()):
+        if rule.priority < least or (below is not None and rule.priority >= below):
+            continue
         match = rule.test(sample)
         if match is not None:
             return one, match
