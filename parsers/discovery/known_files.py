@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import os
 import time
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -34,6 +33,7 @@ from ccltui.parsers.store.store_entry import (
     require_trusted,
     set_used,
     with_checksum,
+    write_beside,
 )
 
 FOLDER: Final = "directories"
@@ -105,18 +105,7 @@ class KnownFiles:
 
     def _write(self, files: list[_KnownFile]) -> None:
         text = with_checksum(msgspec.msgpack.encode(_Listing(self._rules, files)))
-        group = is_shared(self._store)
-        self._store.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._place.parent.mkdir(exist_ok=True)
-        with contextlib.suppress(OSError):  # another user's
-            self._place.parent.chmod(0o2770 if group else 0o700)
-        scratch = self._place.with_name(f".{uuid.uuid4().hex}")
-        try:
-            scratch.write_bytes(text)
-            scratch.chmod(0o640 if group else 0o600)
-            scratch.replace(self._place)
-        finally:
-            scratch.unlink(missing_ok=True)
+        write_beside(self._store, self._place, text)
 
 
 def _status(entry: Entry) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.pins import pin
 from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.parsers.system.slow_calls import each_in_turn
 
@@ -64,6 +65,7 @@ def load(
             for.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
+    pin(store.directory, (entry_key(store, found) for found in capture.files if found.digest))
     pending: list[FoundFile] = []
     stored = each_in_turn(lambda found: _from_store(store, found), capture.files)
     for found, events in zip(capture.files, stored, strict=False):

@@ -15,7 +15,6 @@ elsewhere or copied with its times opens without reading.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import mmap
 import os
@@ -51,7 +50,10 @@ from ccltui.parsers.store.file_mapping import FileMapping, map_file, mapping_of
 from ccltui.parsers.store.layout import columns_of, map_columns, open_columns
 from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, SummedFile, write_packed
 from ccltui.parsers.store.store_entry import (
+    COLUMNS_NAME,
     FRESH_S,
+    MANIFEST_NAME,
+    SCRATCH_PREFIX,
     checked,
     flush,
     is_private,
@@ -69,12 +71,6 @@ STORE_VERSION = 7
 _ALIGNMENT = 64
 _KEPT_GROUPS = 256
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
-SCRATCH_PREFIX = ".writing-"
-_ABANDONED_S = 3600
-COLUMNS_NAME = "columns.bin"
-MANIFEST_NAME = "manifest.json"
-EXPORT_NAME = "export.sqlite"
-"""Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -239,35 +235,9 @@ class Store:
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
-        import shutil  # noqa: PLC0415  (as in write)
+        from ccltui.parsers.store.eviction import trim  # noqa: PLC0415  (as in write)
 
-        from ccltui.parsers.system.scratch_folder import remove_abandoned  # noqa: PLC0415
-
-        with contextlib.suppress(OSError):
-            remove_abandoned(self.directory, SCRATCH_PREFIX)
-        total = 0
-        for used, size, folder in sorted(self._entries(), reverse=True):
-            total += size
-            abandoned = folder.name.startswith(SCRATCH_PREFIX) and used < time.time() - _ABANDONED_S
-            if total > self.limit_bytes or abandoned:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """(time of last use, bytes, folder) of what a store wrote, ignoring all other files.
-
-        The user may have named a directory that holds other things.
-        """
-        with contextlib.suppress(OSError):
-            for folder in list(self.directory.iterdir()):
-                with contextlib.suppress(OSError):
-                    files = {file.name: file.stat() for file in folder.iterdir()}
-                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME, EXPORT_NAME}:
-                        continue
-                    if len(files) < 2 and not folder.name.startswith(SCRATCH_PREFIX):
-                        continue
-                    begun = folder.stat().st_mtime  # all there is of a writer that has just started
-                    used = max((s.st_mtime for s in files.values()), default=begun)
-                    yield used, sum(s.st_size for s in files.values()), folder
+        trim(self.directory, self.limit_bytes)
 
 
 def release(trace: RankTrace) -> None:

@@ -8,9 +8,15 @@ import hashlib
 import os
 import stat
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+SCRATCH_PREFIX = ".writing-"
+COLUMNS_NAME = "columns.bin"
+MANIFEST_NAME = "manifest.json"
+EXPORT_NAME = "export.sqlite"
+"""Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
 FRESH_S = 24 * 3600
 _CHECKSUM_BYTES = 16
 _ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
@@ -109,6 +115,22 @@ def read_plain(path: Path) -> tuple[bytes, os.stat_result]:
         return os.read(descriptor, status.st_size), status
     finally:
         os.close(descriptor)
+
+
+def write_beside(store: Path, place: Path, data: bytes) -> None:
+    """Write a file of a folder below a store under another name, and rename it. Raises OSError."""
+    group = is_shared(store)
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):  # another user's
+        place.parent.chmod(0o2770 if group else 0o700)
+    scratch = place.with_name(f".{uuid.uuid4().hex}")
+    try:
+        scratch.write_bytes(data)
+        scratch.chmod(0o640 if group else 0o600)
+        scratch.replace(place)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def with_checksum(text: bytes) -> bytes:

@@ -16,7 +16,7 @@ from nsys_exports import Export
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.store import column_store, packing
-from ccltui.parsers.store.column_store import COLUMNS_NAME, Store, release
+from ccltui.parsers.store.column_store import Store, release
 from ccltui.parsers.store.packing import (
     Packed,
     PackedEvents,
@@ -25,6 +25,7 @@ from ccltui.parsers.store.packing import (
     widen,
     write_packed,
 )
+from ccltui.parsers.store.store_entry import COLUMNS_NAME
 
 INTEGERS = st.sampled_from([np.int8, np.int32, np.int64])
 
