@@ -20,6 +20,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import job as loading
 from ccltui.parsers.columns import GROUPS, Group
+from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.window import Window
 from ccltui.report import explanation
 from ccltui.report.explanations import explanation_writers
@@ -62,7 +63,12 @@ def open(
             recordings that are not ranks of one job and none is chosen.
     """
     found = loading.start_job(
-        path, rank_map=rank_map, iteration=iteration, capture=capture, profile_mode=profile_mode
+        path,
+        rank_map=rank_map,
+        iteration=iteration,
+        capture=capture,
+        profile_mode=profile_mode,
+        store=default_cache_dir() if cache_dir is None else cache_dir,
     )
     if iteration is None and capture is None:
         loading.require_one_recording(found, path)

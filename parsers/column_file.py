@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 
-class StoredColumn(msgspec.Struct, frozen=True):
+class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
     """ColumnFile of one column: ``name`` is "group/column", ``offset`` in bytes.
 
     ``is_same``: every row has one value, which alone is in the file. ``packed``: how many pieces

@@ -38,6 +38,7 @@ class Companion(msgspec.Struct, frozen=True):
 
     path: str
     real_path: str
+    digest: str = ""  # as `FoundFile.digest`
 
 
 class Priority(IntEnum):

@@ -33,11 +33,23 @@ def json_name(*parts: str) -> Rule:
     return Rule(Priority.JSON_NAME, test)
 
 
-def text_search(pattern: re.Pattern[str], priority: Priority = Priority.TEXT_CONTENT) -> Rule:
-    """Match a text, other than YAML, in whose beginning ``pattern`` occurs."""
+def text_search(
+    pattern: re.Pattern[str],
+    priority: Priority = Priority.TEXT_CONTENT,
+    *,
+    words: tuple[str, ...],
+) -> Rule:
+    """Match a text, other than YAML, in whose beginning ``pattern`` occurs.
+
+    ``words`` are texts of which every match contains one. Finding none of them takes a hundredth
+    of the time of a search, and most texts are foreign.
+    """
 
     def test(sample: FileSample) -> Match | None:
-        return Match() if sample.prose is not None and pattern.search(sample.prose) else None
+        text = sample.prose
+        if text is None or not any(word in text for word in words):
+            return None
+        return Match() if pattern.search(text) else None
 
     return Rule(priority, test)
 

@@ -37,6 +37,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     companion: Companion | None = None  # the execution trace of the same rank
     start_ns: int | None = None  # times since the epoch of what was sampled of the file
     end_ns: int | None = None
+    digest: str = ""  # of a file that is read into columns: see `RawEnds.digest`
 
     @property
     def format(self) -> Format:

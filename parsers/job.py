@@ -22,6 +22,7 @@ from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, loa
 from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, printable
+from ccltui.parsers.store.cache_place import default_cache_dir
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
@@ -133,13 +134,15 @@ def start_job(
     iteration: int | None = None,
     capture: str | None = None,
     profile_mode: ProfileMode = "auto",
+    store: Path | None = None,
 ) -> Job:
     """Find the files of a directory (or one file), choose the capture and read the card.
 
     No rank is loaded. ``profile_mode`` selects whose files: torch (Kineto), nsys, or Kineto's
-    where there are any. Raises :class:`NotFoundError` where the path or the capture does not exist.
+    where there are any. ``store`` keeps what is found out about files until they change; None:
+    nothing is kept. Raises :class:`NotFoundError` where the path or the capture does not exist.
     """
-    discovery = discover(path, rank_map=rank_map)
+    discovery = discover(path, rank_map=rank_map, store=store)
     chosen = _chosen(discovery, iteration, capture, _SOURCES[profile_mode])
     card, problem = None, None
     try:
@@ -305,7 +308,12 @@ def open_job(
         NotFoundError: The path or the capture does not exist.
     """
     job = start_job(
-        path, rank_map=rank_map, iteration=iteration, capture=capture, profile_mode=profile_mode
+        path,
+        rank_map=rank_map,
+        iteration=iteration,
+        capture=capture,
+        profile_mode=profile_mode,
+        store=default_cache_dir() if cache_dir is None else cache_dir,
     )
     settings = LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
     observer = None if on_event is None else _EventObserver(on_event)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, default_cache_dir, store_limit
 from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 
@@ -75,6 +75,7 @@ def discover_job(options: LoadOptions) -> Job:
         iteration=options.iteration,
         capture=options.capture,
         profile_mode=cast("ProfileMode", options.profile_mode),
+        store=None if options.no_cache else options.cache_dir or default_cache_dir(),
     )
     slow_path.warn()
     for note in job.discovery.notes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ import msgspec
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Companion
 from ccltui.parsers.found_files import FoundFile
+from ccltui.parsers.ingest.load import entry_key
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.system.machine_limits import peak_bytes
@@ -24,7 +24,6 @@ MAX_TASKS: Final = 1000
 TASK_TEXT_BYTES: Final = 1 << 30
 """Text of one task: some five seconds of reading, against half a second of starting Python."""
 _TEXT_BYTES_PER_BYTE: Final = {"none": 1, "gzip": 12, "zstd": 12, "export": 1}
-_HEADS_AT_ONCE: Final = 16
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
@@ -101,12 +100,8 @@ def files_to_index(job: Job) -> tuple[FoundFile, ...]:
 def planned_files(
     files: Sequence[FoundFile], store: Store
 ) -> tuple[list[PlannedFile], list[tuple[FoundFile, str]]]:
-    """Return files with the keys of their entries, and those that cannot be opened, with reasons.
-
-    Heads are read by several threads: on a network file system each takes milliseconds.
-    """
-    with ThreadPoolExecutor(_HEADS_AT_ONCE) as threads:
-        found = list(threads.map(lambda one: _planned(one, store), files))
+    """Return files with the keys of their entries; those that cannot be opened, with reasons."""
+    found = [_planned(one, store) for one in files]
     planned = [one for one in found if isinstance(one, PlannedFile)]
     failed = [
         (file, one)
@@ -118,11 +113,9 @@ def planned_files(
 
 def _planned(found: FoundFile, store: Store) -> PlannedFile | str:
     other = found.companion
-    real_path = Path(found.real_path)
     try:
         with contained(found.path):
-            companion = None if other is None else Path(other.real_path)
-            key = store.key(real_path, found.format.version, companion)
+            key = entry_key(store, found)
     except TraceError as error:
         return str(error)
     return PlannedFile(

@@ -58,6 +58,7 @@ def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
         iteration=_number(options.get("iteration")),
         capture=_text(options.get("capture")),
         profile_mode=mode,
+        store=plan.store_path(),
     )
     stored = {record.path for record in records if record.error is None}
     files = tuple(found for found in job.capture.files if found.path in stored)

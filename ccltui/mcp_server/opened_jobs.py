@@ -18,6 +18,7 @@ from ccltui.parsers.job import (
     require_one_recording,
     start_job,
 )
+from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 
 KEPT: Final = 4
@@ -70,7 +71,8 @@ class OpenedJobs:
     def _opened(self, key: tuple[str, str | None, str]) -> View:
         path, capture, mode = key
         modes: dict[str, ProfileMode] = {name: name for name in get_args(ProfileMode)}
-        job = start_job(path, capture=capture, profile_mode=modes[mode])
+        store = default_cache_dir() if self._cache_dir is None else self._cache_dir
+        job = start_job(path, capture=capture, profile_mode=modes[mode], store=store)
         if capture is None:
             require_one_recording(job, path)
         settings = LoadSettings(self._cache_dir, inline=True, for_other_processes=False)

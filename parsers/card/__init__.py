@@ -17,8 +17,9 @@ _NAMES = ("workload_card.yaml", "workload_card.yml")
 def _is_card(sample: FileSample) -> Match | None:
     if sample.readable is None or not sample.is_named_yaml:
         return None
-    known = _CARD_KEY.search(sample.readable) or sample.lower_name in _NAMES
-    return Match() if known else None
+    text = sample.readable
+    has_key = ("workload" in text or "metric_source" in text) and _CARD_KEY.search(text)
+    return Match() if has_key or sample.lower_name in _NAMES else None
 
 
 WORKLOAD_CARD: Final = Format(

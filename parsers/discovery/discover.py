@@ -15,6 +15,7 @@ from msgspec import field as struct_field
 
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.discovery.captures import captures_of, iteration_of
+from ccltui.parsers.discovery.known_files import LEAST_FILES, KnownFiles
 from ccltui.parsers.discovery.pairing import with_companions
 from ccltui.parsers.discovery.rank_identity import (
     mapped_ranks,
@@ -29,6 +30,7 @@ from ccltui.parsers.format import SOURCES, RankInfo, Source
 from ccltui.parsers.formats import plug_in_problems
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
 from ccltui.parsers.names import listed, natural_key, printable
+from ccltui.parsers.system.slow_calls import each
 from ccltui.parsers.text.file_heads import content_digest
 
 __all__ = ["Capture", "Discovery", "FoundFile", "discover", "parse_rank_map"]
@@ -37,6 +39,7 @@ SKIPPED_PLUG_IN = "skipped_plug_in"
 """Code of a note on a format of another package that is not used."""
 _JUST_WRITTEN_NS = 120 * 10**9
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
+_NOT_OPENED = Sniffed("unknown")
 
 
 class _Candidate(Struct):
@@ -61,11 +64,16 @@ class _Candidate(Struct):
 
 
 def discover(
-    path: str | Path, *, rank_map: Mapping[str, int] | None = None, max_depth: int = 6
+    path: str | Path,
+    *,
+    rank_map: Mapping[str, int] | None = None,
+    max_depth: int = 6,
+    store: Path | None = None,
 ) -> Discovery:
     """Return all files below ``path`` (a directory, or a single file as a directory of one).
 
-    The result does not depend on the order of directory listings.
+    The result does not depend on the order of directory listings, nor on ``store``: where that is
+    given, files that did not change since an earlier call are not opened again.
 
     Raises:
         NotFoundError: ``path`` is absent.
@@ -73,7 +81,10 @@ def discover(
         GrammarError: ``rank_map`` names a file that is no trace here.
     """
     found = _look(path, max_depth)
-    candidates = _real_files(found.entries)
+    known = None
+    if store is not None and len(found.entries) >= LEAST_FILES:
+        known = KnownFiles(store, os.path.realpath(path))
+    candidates = _real_files(found.entries, known)
     _follow_stored_links(candidates, _base(path), single=len(found.entries) == 1)
     _mark_equal_content(
         [one for one in candidates if one.is_trace and one.sniffed.format.compares_content]
@@ -85,6 +96,8 @@ def discover(
     notes = list(found.notes)
     for candidate in candidates:
         files += _found_files(candidate, ranks, notes)
+    if known is not None:
+        known.keep((one.entry, one.sniffed) for one in candidates)
     files = _without_exported(files)
     used = {source: _without_texts([f for f in files if _is_used(f, source)]) for source in SOURCES}
     captures = tuple(capture for source in SOURCES for capture in captures_of(used[source], source))
@@ -142,23 +155,35 @@ def _look(path: str | Path, max_depth: int) -> Walk:
     return Walk([entry_of(str(path), Path(path).name)])
 
 
-def _real_files(entries: Iterable[Entry]) -> list[_Candidate]:
-    """Return one candidate for each real file; names that are links to it become its aliases."""
+def _real_files(entries: Iterable[Entry], known: KnownFiles | None) -> list[_Candidate]:
+    """Return one candidate for each real file; names that are links to it become its aliases.
+
+    Files that are not ``known`` are opened and recognised.
+    """
     candidates: list[_Candidate] = []
+    unknown: list[_Candidate] = []
     by_identity: dict[object, _Candidate] = {}
     for entry in sorted(entries, key=lambda entry: (entry.linked, natural_key(entry.path))):
         if entry.problem is not None:
             candidates.append(_Candidate(entry, Sniffed("unknown", entry.problem)))
             continue
-        known = by_identity.get(entry.identity or entry.real_path)
-        if known is not None:
-            known.aliases.append(entry)
+        first = by_identity.get(entry.identity or entry.real_path)
+        if first is not None:
+            first.aliases.append(entry)
             continue
-        name = entry.path.rpartition("/")[2]
-        candidate = _Candidate(entry, sniff(entry.real_path, name, entry.size_bytes))
+        sniffed = None if known is None else known.sniffed(entry)
+        candidate = _Candidate(entry, sniffed or _NOT_OPENED)
+        unknown += [] if sniffed is not None else [candidate]
         candidates.append(candidate)
         by_identity[entry.identity or entry.real_path] = candidate
+    for candidate, sniffed in zip(unknown, each(_recognised, unknown), strict=True):
+        candidate.sniffed = sniffed
     return candidates
+
+
+def _recognised(candidate: _Candidate) -> Sniffed:
+    entry = candidate.entry
+    return sniff(entry.real_path, entry.path.rpartition("/")[2], entry.size_bytes)
 
 
 def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: bool) -> None:
@@ -177,7 +202,7 @@ def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: boo
         elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(_TRACE_SUFFIXES):
             link = printable(candidate.sniffed.link or "")
             why = f"a symlink stored as text; {link} is not among the files here"
-            candidate.sniffed = replace(candidate.sniffed, problem=why)
+            candidate.sniffed = replace(candidate.sniffed, problem=why, lasts=False)
 
 
 def _stored_target(candidate: _Candidate, by_real_path: Mapping[str, _Candidate]) -> str:
@@ -203,10 +228,18 @@ def _mark_equal_content(traces: list[_Candidate]) -> None:
         for trace in sorted(same_head, key=_preference):
             # Plain files of different sizes differ: most collisions end here without reading.
             alone = sizes[None] == 0 and sizes[_plain_size(trace)] == 1
-            digest = None if alone else content_digest(trace.entry.real_path)
+            digest = None if alone else _content(trace)
             first = first_of.setdefault(digest or trace.path, trace)
             if first is not trace:
                 trace.repeats = first
+
+
+def _content(trace: _Candidate) -> bytes | None:
+    """Digest of the text of a trace, None where it cannot be read to its end."""
+    if not trace.sniffed.content:
+        found = content_digest(trace.entry.real_path) or b""
+        trace.sniffed = replace(trace.sniffed, content=found)
+    return trace.sniffed.content or None
 
 
 def _plain_size(trace: _Candidate) -> int | None:
@@ -247,6 +280,7 @@ def _found_files(
         world_size=info.world_size,
         start_ns=info.start_ns,
         end_ns=info.end_ns,
+        digest=sniffed.digest,
     )
     if sniffed.open_end and time.time_ns() - entry.mtime_ns < _JUST_WRITTEN_NS:
         notes.append(Note("growing_file", f"{main.path}: has no end yet, perhaps still written"))
@@ -283,6 +317,8 @@ def _identity(
     mapped = next((ranks[name] for name in names if name in ranks), None)
     if candidate.is_trace and info.rank is None and _must_read_end(candidate, mapped):
         late = late_info(candidate.entry.real_path, sniffed, candidate.entry.size_bytes)
+        if sniffed.late is None and late != RankInfo():  # else perhaps an error of reading
+            candidate.sniffed = replace(sniffed, late=late)
         info = info.completed(late)
     rank, source = rank_of(info.rank, mapped, path, aliases, info.world_size)
     if source == "distributedInfo":

@@ -44,7 +44,7 @@ def _paired(file: FoundFile, known: Sequence[FoundFile], *, alone: bool) -> Foun
     chosen = here or (of_rank if alone else [])
     if len(chosen) != 1:
         return file
-    companion = Companion(chosen[0].path, chosen[0].real_path)
+    companion = Companion(chosen[0].path, chosen[0].real_path, chosen[0].digest)
     return msgspec.structs.replace(file, companion=companion)
 
 

@@ -105,12 +105,13 @@ def _silent_between(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
 
 def _rank_again(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
     """Separate where a rank is claimed again, if the gaps between the parts are clear."""
+    ranks = [file.rank for file in files if file.rank is not None]
+    if len(set(ranks)) == len(ranks) or any(file.start_ns is None for file in files):
+        return [list(files)]
 
     def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
         return after.rank is not None and any(file.rank == after.rank for file in before)
 
-    if any(file.start_ns is None for file in files):
-        return [list(files)]
     parts = _split(files, breaks)
     if len(parts) < 2:
         return parts

@@ -13,6 +13,7 @@ from msgspec import field as struct_field
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.names import natural_key, printable
+from ccltui.parsers.system.slow_calls import each
 
 MAX_FILES = 200_000
 MAX_LINKED = 20_000
@@ -42,6 +43,7 @@ class Entry(Struct, frozen=True):
     real_path: str
     size_bytes: int = 0
     mtime_ns: int = 0
+    ctime_ns: int = 0
     identity: tuple[int, ...] = ()  # equal for hard links of one file; empty when unknown
     linked: bool = False  # reached through a symlink
     problem: str | None = None  # then it must not be opened
@@ -52,6 +54,22 @@ class Walk(Struct):
 
     entries: list[Entry] = struct_field(default_factory=list)
     notes: list[Note] = struct_field(default_factory=list)
+
+
+class _File(Struct, frozen=True):
+    """A directory entry that may be a regular file; its status is not read yet."""
+
+    path: str
+    real_path: str
+    linked: bool
+    problem: str | None = None
+
+    def entry(self) -> Entry:
+        try:
+            return _entry(self, os.stat(self.real_path))  # noqa: PTH116  (Path costs as much again)
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+            return Entry(self.path, self.real_path, linked=self.linked, problem=problem)
 
 
 class _Folder(Struct, frozen=True):
@@ -78,7 +96,7 @@ def walk(root: str, max_depth: int) -> Walk:
 
 def entry_of(path: str, shown_path: str) -> Entry:
     """The entry of a single file that the user named; a problem when it is no regular file."""
-    return _file_entry(shown_path, os.path.realpath(path), linked=False)
+    return _File(shown_path, os.path.realpath(path), linked=False).entry()
 
 
 class _Walker:
@@ -89,6 +107,7 @@ class _Walker:
         self.entered: dict[str, str] = {}
         self.links: list[tuple[_Folder, str]] = []
         self.num_outside = 0
+        self.files: list[_File] = []
 
     def run(self) -> Walk:
         self._enter(_Folder("", self.root, 0))
@@ -98,6 +117,7 @@ class _Walker:
                 pending, key=lambda link: natural_key(link[0].child(link[1]))
             ):
                 self._follow(folder, name)
+        self.found.entries += each(_File.entry, self.files)
         self.found.entries.sort(key=lambda entry: natural_key(entry.path))
         return self.found
 
@@ -119,7 +139,7 @@ class _Walker:
             for entry in entries:
                 if not self._has_room(folder, first):
                     return
-                if len(self.found.entries) >= MAX_FILES:
+                if len(self.found.entries) + len(self.files) >= MAX_FILES:
                     self._note(
                         "too_many_files", f"only the first {MAX_FILES:,} files were looked at"
                     )
@@ -152,7 +172,7 @@ class _Walker:
         elif entry.name.startswith("."):
             self._add(Entry(path, entry.path, problem="a hidden file: not read"))
         else:
-            self._add(_file_entry(path, entry.path, linked=folder.linked))
+            self.files.append(_File(path, entry.path, folder.linked))
         return None
 
     def _folder(self, path: str, real_path: str, depth: int, *, linked: bool) -> _Folder | None:
@@ -178,7 +198,7 @@ class _Walker:
         real_path = os.path.realpath(link)
         if not stat.S_ISDIR(status.st_mode):
             hidden = "a hidden file: not read" if name.startswith(".") else None
-            self._add(_file_entry(path, real_path, linked=True, problem=hidden))
+            self._add(_entry(_File(path, real_path, True, hidden), status))
         elif _is_below(folder.real_path, real_path):
             self._note(
                 "symlink_loop", f"{printable(path)}: a link to a folder above it, not followed"
@@ -206,22 +226,19 @@ def _broken_link(link: str, error: OSError) -> str:
     return text.format(target=target, why=error.strerror)
 
 
-def _file_entry(path: str, real_path: str, *, linked: bool, problem: str | None = None) -> Entry:
-    try:
-        status = Path(real_path).stat()
-    except OSError as error:
-        return Entry(path, real_path, linked=linked, problem=f"cannot be read: {error.strerror}")
+def _entry(file: _File, status: os.stat_result) -> Entry:
     for is_type, why in _TYPES:
         if is_type(status.st_mode):
-            return Entry(path, real_path, linked=linked, problem=why)
+            return Entry(file.path, file.real_path, linked=file.linked, problem=why)
     return Entry(
-        path,
-        real_path,
+        file.path,
+        file.real_path,
         status.st_size,
         status.st_mtime_ns,
+        status.st_ctime_ns,
         _identity(status),
-        linked,
-        problem,
+        file.linked,
+        file.problem,
     )
 
 

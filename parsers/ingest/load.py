@@ -6,7 +6,6 @@ the store and reports; the caller maps them. Progress is in bytes of the files.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,9 @@ from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.pins import pin
 from ccltui.parsers.system.machine_limits import workers_for
+from ccltui.parsers.system.slow_calls import each_in_turn
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
@@ -64,11 +65,12 @@ def load(
             for.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
+    pin(store.directory, (entry_key(store, found) for found in capture.files if found.digest))
     pending: list[FoundFile] = []
-    for found in capture.files:
+    stored = each_in_turn(lambda found: _from_store(store, found), capture.files)
+    for found, events in zip(capture.files, stored, strict=False):
         if cancelled():
             return
-        events = _from_store(store, found)
         if events:
             yield from events
         else:
@@ -99,13 +101,12 @@ def load(
 
 def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     started = time.perf_counter()
-    path = Path(found.real_path)
     try:
         with contained(found.path):
             unfinished = found.format.unfinished
             if unfinished is not None and unfinished(found.real_path) is not None:
                 return []  # columns of the file alone are out of date: its reader reports that
-            traces = store.load_parts(store.key(path, found.format.version, _companion(found)))
+            traces = store.load_parts(entry_key(store, found))
             seconds = time.perf_counter() - started
             return loaded(found, traces or (), cached=True, seconds=seconds)
     except TraceError as error:
@@ -129,8 +130,21 @@ def _form(found: FoundFile) -> str:
     return found.format.memory_form or found.compression
 
 
-def _companion(found: FoundFile) -> Path | None:
-    return None if found.companion is None else Path(found.companion.real_path)
+def entry_key(store: Store, found: FoundFile) -> str:
+    """Name of the entry of a file: of its ends as discovery read them, which opens nothing.
+
+    Raises OSError.
+    """
+    other = found.companion
+    if not found.digest or (other is not None and not other.digest):
+        return _current_key(store, found)
+    digest = "" if other is None else other.digest
+    return store.key_of(found.digest, found.format.version, digest)
+
+
+def _current_key(store: Store, found: FoundFile) -> str:
+    companion = None if found.companion is None else Path(found.companion.real_path)
+    return store.key(Path(found.real_path), found.format.version, companion)
 
 
 def _inline(
@@ -155,16 +169,15 @@ def _read_here(
     store: Store, found: FoundFile, cancelled: Callable[[], bool]
 ) -> Sequence[LoadEvent]:
     started = time.perf_counter()
-    path = Path(found.real_path)
+    key = _current_key(store, found)
     traces = read_file(
-        path,
+        Path(found.real_path),
         found.kind,
         shown=found.path,
         companion=found.companion,
         scratch=(store.directory,),
         cancelled=cancelled,
     )
-    with contextlib.suppress(OSError):
-        store.save_parts(store.key(path, found.format.version, _companion(found)), traces)
+    store.save_parts(key, traces)
     traces = [in_memory(trace) for trace in traces]
     return loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

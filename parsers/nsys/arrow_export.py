@@ -20,7 +20,7 @@ from ccltui.parsers.nsys.assemble_ranks import Ranks
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import scratch_directory
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.store.column_store import EXPORT_NAME
+from ccltui.parsers.store.store_entry import EXPORT_NAME
 
 _TABLES: Final = (
     *(

@@ -17,7 +17,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.store.column_store import EXPORT_NAME, SCRATCH_PREFIX
+from ccltui.parsers.store.store_entry import EXPORT_NAME, SCRATCH_PREFIX
 from ccltui.parsers.system.scratch_folder import scratch_folder
 
 EXECUTABLE_VARIABLE: Final = "CCLTUI_NSYS"

@@ -22,6 +22,7 @@ _STEP_LINE = re.compile(
     """,
     re.VERBOSE,
 )
+_STEP_WORDS: Final = ("step:", "iteration", "[titan]", "finished.")
 
 PROFILE_SUMMARY: Final = Format(
     kind="profile_summary",
@@ -72,7 +73,7 @@ RUN_COMPLETE: Final = Format(
 TRAINING_LOG: Final = Format(
     kind="training_log",
     description="step lines of a training program",
-    sniff=(text_search(_STEP_LINE, Priority.TEXT_LINES),),
+    sniff=(text_search(_STEP_LINE, Priority.TEXT_LINES, words=_STEP_WORDS),),
     has_own_metrics=True,
     read_by_line=True,
 )

@@ -40,6 +40,7 @@ _LOG_WORDS: Final = frozenset(
     | {"slurm", "train", "training", "rank", "job", "run"}
 )
 """Words in the name of a ``.txt`` that a program wrote while it ran."""
+_LOGGED_CHARACTERS: Final = 1 << 13
 _LOGGED: Final = re.compile(
     r"""
       \b\d{4}-\d\d-\d\d[T ]\d\d:\d\d | ^\[?\d\d:\d\d:\d\d\b   # times
@@ -83,7 +84,7 @@ def _log(sample: FileSample) -> Match | None:
     if not sample.lower_name.endswith(".txt"):
         return None
     words = set(re.split(r"[^a-z]+", sample.lower_name.removesuffix(".txt")))
-    return Match() if words & _LOG_WORDS or _LOGGED.search(text) else None
+    return Match() if words & _LOG_WORDS or _LOGGED.search(text, 0, _LOGGED_CHARACTERS) else None
 
 
 def _text(sample: FileSample) -> Match | None:

@@ -4,9 +4,10 @@ One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-by
 ``manifest.json`` (the position of each column, and the file's facts; on a line of its own, their
 checksum). A folder is written under a temporary name and renamed, so readers see a complete one or
 none; a folder that is removed while it is mapped stays readable. Entries of other users are read
-only from a store that is shared with a group, and the size of ``columns.bin`` is compared before it
-is mapped; a file that is cut while it is mapped ends the process, which nothing here prevents.
-Nothing here is pickled and nothing is executed.
+only from a store that is shared with a group. Both files have one time, so that a ``columns.bin``
+that was changed or replaced shows: its size is compared before it is mapped, and its checksum where
+the times differ. A file that is cut while it is mapped ends the process, which nothing here
+prevents. Nothing here is pickled and nothing is executed.
 
 An entry is named after what the file is, not where it lies: a directory that is moved, mounted
 elsewhere or copied with its times opens without reading.
@@ -14,7 +15,6 @@ elsewhere or copied with its times opens without reading.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import mmap
 import os
@@ -22,14 +22,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import (
@@ -45,43 +46,45 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.store.cache_place import store_limit
-from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
-from ccltui.parsers.store.layout import columns_of, map_columns
-from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
+from ccltui.parsers.store.file_mapping import FileMapping, map_file, mapping_of
+from ccltui.parsers.store.layout import columns_of, map_columns, open_columns
+from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, SummedFile, write_packed
 from ccltui.parsers.store.store_entry import (
+    COLUMNS_NAME,
+    FRESH_S,
+    MANIFEST_NAME,
+    SCRATCH_PREFIX,
     checked,
     flush,
-    freshen,
+    is_private,
     is_shared,
     let_group_read,
     put_in_place,
+    read_plain,
     require_trusted,
+    set_used,
     with_checksum,
 )
+from ccltui.parsers.text.file_heads import read_ends
 
-STORE_VERSION = 5
+STORE_VERSION = 7
 _ALIGNMENT = 64
-_SAMPLE_BYTES = 64 * 1024
+_KEPT_GROUPS = 256
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
-SCRATCH_PREFIX = ".writing-"
-_ABANDONED_S = 3600
-COLUMNS_NAME = "columns.bin"
-MANIFEST_NAME = "manifest.json"
-EXPORT_NAME = "export.sqlite"
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, MemoryError, RecursionError)
 """What a damaged manifest, or columns that do not fit it, raise."""
-"""Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
 
 
 class _Manifest(msgspec.Struct, frozen=True):
     version: int
     columns: tuple[StoredColumn, ...]
     total_bytes: int
+    checksum: int
     source: SourceFile
     rank: int | None
     rank_source: RankSource
     tracks: tuple[Track, ...]
-    process_groups: tuple[ProcessGroup, ...]
+    process_groups: tuple[msgspec.Raw, ...]
     devices: tuple[Device, ...]
     world_size: int | None
     backend: str
@@ -120,21 +123,26 @@ class Store:
 
         The same of a ``companion`` file, which adds to its columns. Neither path nor owner is part
         of it; the time, to the nanosecond, stands for the bytes between, which are not read.
+        Raises OSError.
         """
-        digest = hashlib.blake2b(digest_size=20)
-        digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
-        for one in (path,) if companion is None else (path, companion):
-            with one.open("rb") as file:
-                status = os.fstat(file.fileno())
-                digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
-                digest.update(file.read(_SAMPLE_BYTES))
-                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
-                digest.update(file.read(_SAMPLE_BYTES))
-        return digest.hexdigest()
+        other = "" if companion is None else read_ends(str(companion)).digest
+        return self.key_of(read_ends(str(path)).digest, parser_version, other)
+
+    @staticmethod
+    def key_of(digest: str, parser_version: int, companion: str = "") -> str:
+        """Name of the entry of a file whose ends, and those of its companion, are known."""
+        versions = parser_version, STORE_VERSION, sys.byteorder
+        text = repr((versions, digest, companion))
+        return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
     @cached_property
     def _is_shared(self) -> bool:
         return is_shared(self.directory)
+
+    @cached_property
+    def _admits_no_strangers(self) -> bool:
+        """Whether all entries are of users that are trusted, so that none has to be checked."""
+        return self._is_shared or is_private(self.directory)
 
     def load(self, key: str) -> RankTrace | None:
         """Mapped columns of an entry, None when there is none or it cannot be used."""
@@ -147,14 +155,24 @@ class Store:
         """Mapped columns of an entry. Raises OSError and DamagedEntryError."""
         folder = self.directory / key
         files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
+        descriptor = -1
         try:
-            require_trusted((folder, *files), shared=self._is_shared)
-            text = checked(files[0].read_bytes())
-            manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
-            trace = _mapped(manifest, files[1])
+            if not self._admits_no_strangers:
+                require_trusted((folder, *files), shared=False)
+            text, listed = read_plain(files[0])
+            descriptor = open_columns(files[1])
+            status = os.fstat(descriptor)
+            if not self._is_shared and {listed.st_uid, status.st_uid} - {0, os.geteuid()}:
+                raise ValueError(folder)
+            is_as_written = status.st_mtime_ns == listed.st_mtime_ns
+            trace = _mapped(checked(text), files[1], descriptor, is_as_written=is_as_written)
         except _UNREADABLE as error:
             raise DamagedEntryError(folder) from error
-        freshen(files)
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        if not is_as_written or time.time() - status.st_mtime > FRESH_S:
+            set_used(files)
         return trace
 
     def save(self, key: str, trace: RankTrace) -> bool:
@@ -180,6 +198,7 @@ class Store:
                 let_group_read(scratch)
             if self.lasts:
                 flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
+            set_used((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             target = self.directory / key
             put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
 
@@ -218,35 +237,9 @@ class Store:
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
-        import shutil  # noqa: PLC0415  (as in write)
+        from ccltui.parsers.store.eviction import trim  # noqa: PLC0415  (as in write)
 
-        from ccltui.parsers.system.scratch_folder import remove_abandoned  # noqa: PLC0415
-
-        with contextlib.suppress(OSError):
-            remove_abandoned(self.directory, SCRATCH_PREFIX)
-        total = 0
-        for used, size, folder in sorted(self._entries(), reverse=True):
-            total += size
-            abandoned = folder.name.startswith(SCRATCH_PREFIX) and used < time.time() - _ABANDONED_S
-            if total > self.limit_bytes or abandoned:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """(time of last use, bytes, folder) of what a store wrote, ignoring all other files.
-
-        The user may have named a directory that holds other things.
-        """
-        with contextlib.suppress(OSError):
-            for folder in list(self.directory.iterdir()):
-                with contextlib.suppress(OSError):
-                    files = {file.name: file.stat() for file in folder.iterdir()}
-                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME, EXPORT_NAME}:
-                        continue
-                    if len(files) < 2 and not folder.name.startswith(SCRATCH_PREFIX):
-                        continue
-                    begun = folder.stat().st_mtime  # all there is of a writer that has just started
-                    used = max((s.st_mtime for s in files.values()), default=begun)
-                    yield used, sum(s.st_size for s in files.values()), folder
+        trim(self.directory, self.limit_bytes)
 
 
 def release(trace: RankTrace) -> None:
@@ -293,7 +286,8 @@ def _columns(trace: RankTrace) -> Iterator[_PendingColumn]:
 
 def _write(folder: Path, trace: RankTrace) -> None:
     columns = []
-    with (folder / COLUMNS_NAME).open("wb") as file:
+    with (folder / COLUMNS_NAME).open("wb") as opened:
+        file = SummedFile(opened)
         for told in _columns(trace):
             column = _written(file, told)
             columns += [column] if column.length or not told.is_sparse else []
@@ -301,17 +295,19 @@ def _write(folder: Path, trace: RankTrace) -> None:
         total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
     # Paths may be no text at all, and whoever opens the entry has the path.
+    facts["process_groups"] = tuple(msgspec.Raw(_encoded(g)) for g in trace.process_groups)
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
         columns=tuple(columns),
         total_bytes=total_bytes,
+        checksum=file.checksum,
         **{**facts, "counts": dict(trace.counts)},
     )
     (folder / MANIFEST_NAME).write_bytes(with_checksum(msgspec.json.encode(manifest)))
 
 
-def _written(file: BinaryIO, column: _PendingColumn) -> StoredColumn:
+def _written(file: SummedFile, column: _PendingColumn) -> StoredColumn:
     """Write a column; of one with a single value that alone, once it is known to be one."""
     offset, length = file.tell(), 0
     value: npt.NDArray[Any] = np.empty(0, np.int64)
@@ -332,7 +328,7 @@ def _written(file: BinaryIO, column: _PendingColumn) -> StoredColumn:
     return StoredColumn(column.name, value.dtype.str, length, offset, is_same=length > 1)
 
 
-def _packed(file: BinaryIO, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
+def _packed(file: SummedFile, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
     index, length, dtype = write_packed(file, pieces)
     offset = file.tell() - index.nbytes
     return StoredColumn(name, dtype.str, length, offset, packed=len(index))
@@ -352,14 +348,34 @@ def _holds_only(piece: npt.NDArray[Any], value: npt.NDArray[Any]) -> bool:
 _FACTS = tuple(
     name
     for name in _Manifest.__struct_fields__
-    if name not in ("version", "columns", "total_bytes")
+    if name not in ("version", "columns", "total_bytes", "checksum")
 )
 
 
-def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
-    """Columns as views of one mapping; raises ValueError when the file does not fit."""
+_encoded = msgspec.json.Encoder().encode
+
+
+@lru_cache(_KEPT_GROUPS)
+def _process_group(text: bytes) -> ProcessGroup:
+    """Decode a group. All ranks of a job state the largest ones alike, with every rank in them."""
+    return msgspec.json.decode(text, type=ProcessGroup)
+
+
+def _mapped(text: bytes, path: Path, descriptor: int, *, is_as_written: bool) -> RankTrace:
+    """Columns as views of one mapping; raises ValueError when the file is not the one written.
+
+    Its size and time show that. Where the times of both files differ, as in a store that was
+    copied, all of it is read for its checksum.
+    """
+    manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
     if manifest.version != STORE_VERSION:
         raise ValueError(path)
     place = ColumnFile(path, manifest.columns, manifest.total_bytes)
+    columns = map_columns(place, descriptor)
+    if not is_as_written:
+        data = map_file(descriptor, manifest.total_bytes)
+        if isal_zlib.crc32(data) != manifest.checksum:
+            raise ValueError(f"{path} is not the file that was written")
     facts = {name: getattr(manifest, name) for name in _FACTS}
-    return RankTrace(**columns_of(map_columns(place)), place=place, **facts)
+    facts["process_groups"] = tuple(_process_group(bytes(raw)) for raw in manifest.process_groups)
+    return RankTrace(**columns_of(columns), place=place, **facts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -60,14 +62,22 @@ def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColum
 
 def _data(place: ColumnFile, descriptor: int | None) -> npt.NDArray[np.uint8]:
     """The bytes of the file, mapped."""
-    opened = place.path if descriptor is None else descriptor
-    with open(opened, "rb", buffering=0, closefd=descriptor is None) as file:
-        size = os.fstat(file.fileno()).st_size
+    opened = open_columns(place.path) if descriptor is None else descriptor
+    try:
+        size = os.fstat(opened).st_size
         begin = place.begin or 0
         end = begin + place.total_bytes
         if size < end or (place.begin is None and size != end):
             raise ValueError(f"{place.path} has {size:,} bytes, not {place.total_bytes:,}")
-        return map_file(file.fileno(), place.total_bytes, begin)
+        return map_file(opened, place.total_bytes, begin)
+    finally:
+        if descriptor is None:
+            os.close(opened)
+
+
+def open_columns(path: Path) -> int:
+    """Open a file for reading, and no link, and return its descriptor. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 
 def _events(columns: dict[str, Any], length: int) -> Events:
@@ -88,11 +98,12 @@ def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any
         raise ValueError(f"{column.name} has {column.length} rows")
     if column.packed:
         return Packed.at(data, dtype, column.offset, column.packed, column.length)
-    stored = 1 if column.is_same else column.length
-    array = np.frombuffer(data, dtype, stored, column.offset)
-    return np.broadcast_to(array, column.length) if column.is_same else array
+    strides = (0,) if column.is_same else (dtype.itemsize,)
+    # a tenth of the time that frombuffer and broadcast_to take, which 75 columns a rank are worth
+    return np.ndarray((column.length,), dtype, data, column.offset, strides)
 
 
+@cache
 def _group(name: str) -> Group:
     group: Group = msgspec.convert(name, Literal[Group])
     return group

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import Events
@@ -22,6 +23,24 @@ PACKED_ROWS: Final = 1 << 16
 """Rows of a piece. Groups with fewer are stored as they are."""
 _INDEX_COLUMNS: Final = 4
 _DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+
+
+class SummedFile:
+    """A file that is written from its beginning, with the checksum (CRC-32) of what was written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Write to an open file."""
+        self._file = file
+        self.checksum = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write bytes at the end. Raises OSError."""
+        self.checksum = isal_zlib.crc32(data, self.checksum)
+        self._file.write(data)
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
 
 
 def narrow(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
@@ -41,7 +60,7 @@ def widen(rows: npt.NDArray[Any], base: int, target: npt.NDArray[Any]) -> None:
 
 
 def write_packed(
-    file: BinaryIO, pieces: Iterable[npt.NDArray[Any]]
+    file: SummedFile, pieces: Iterable[npt.NDArray[Any]]
 ) -> tuple[I64, int, np.dtype[Any]]:
     """Write a column of integers; its index, which is written last, its length and its dtype."""
     index: list[tuple[int, int, int, int]] = []

@@ -8,10 +8,16 @@ import hashlib
 import os
 import stat
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-_FRESH_S = 24 * 3600
+SCRATCH_PREFIX = ".writing-"
+COLUMNS_NAME = "columns.bin"
+MANIFEST_NAME = "manifest.json"
+EXPORT_NAME = "export.sqlite"
+"""Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
+FRESH_S = 24 * 3600
 _CHECKSUM_BYTES = 16
 _ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
 
@@ -76,6 +82,16 @@ def let_group_read(folder: Path) -> None:
     folder.chmod(0o2750)
 
 
+def is_private(directory: Path) -> bool:
+    """Whether nobody but this user and root can have put anything into a directory."""
+    try:
+        status = directory.stat()
+    except OSError:
+        return False
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid in (0, os.geteuid()) and not writable
+
+
 def require_trusted(places: Iterable[Path], *, shared: bool) -> None:
     """Raise ValueError where a place is a link, of another user but root, or a folder for others.
 
@@ -89,6 +105,32 @@ def require_trusted(places: Iterable[Path], *, shared: bool) -> None:
         stranger = not shared and status.st_uid not in (0, os.geteuid())
         if stat.S_ISLNK(status.st_mode) or writable or stranger:
             raise ValueError(path)
+
+
+def read_plain(path: Path) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of a small file that is no link, and its status. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        return os.read(descriptor, status.st_size), status
+    finally:
+        os.close(descriptor)
+
+
+def write_beside(store: Path, place: Path, data: bytes) -> None:
+    """Write a file of a folder below a store under another name, and rename it. Raises OSError."""
+    group = is_shared(store)
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):  # another user's
+        place.parent.chmod(0o2770 if group else 0o700)
+    scratch = place.with_name(f".{uuid.uuid4().hex}")
+    try:
+        scratch.write_bytes(data)
+        scratch.chmod(0o640 if group else 0o600)
+        scratch.replace(place)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def with_checksum(text: bytes) -> bytes:
@@ -121,12 +163,13 @@ def flush(files: Iterable[Path]) -> None:
             os.close(descriptor)
 
 
-def freshen(files: Iterable[Path]) -> None:
-    """Mark the files as used today, for our own clean-up and that of the system.
+def set_used(files: Iterable[Path]) -> None:
+    """Mark files as used now, for our own clean-up and that of the system; reading does not.
 
-    Reading does not: mapped files keep their times. Done at most once a day for a file.
+    All get one time, in whole seconds, which every file system keeps: a file that somebody changed
+    has another than those beside it.
     """
+    now = int(time.time())
     for path in files:
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _FRESH_S:
-                os.utime(path)
+        with contextlib.suppress(OSError):  # another user's, or a read-only file system
+            os.utime(path, (now, now))

@@ -44,7 +44,8 @@ class TextChunks:
     """Iterate over the uncompressed bytes of ``path`` in chunks of at most ``chunk_bytes``.
 
     After (and during) iteration: ``compression``, ``raw_bytes`` read from the file so far,
-    ``text_bytes`` yielded so far, and ``notes`` on damage. Raises ``OSError`` only.
+    ``text_bytes`` yielded so far, and ``notes`` on damage. Raises ``OSError`` only. ``opened`` is
+    the file, where it is open already; it is read from its beginning, and stays open.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class TextChunks:
         chunk_bytes: int = 1 << 20,
         *,
         progress: Callable[[int], None] | None = None,
+        opened: io.RawIOBase | None = None,
     ) -> None:
         self._path = path
+        self._opened = opened
         self._chunk_bytes = chunk_bytes
         self._progress = progress
         self.compression: Compression = "none"
@@ -76,12 +79,19 @@ class TextChunks:
             yield piece
 
     def _pieces(self) -> Iterator[bytes]:
+        if self._opened is not None:
+            self._opened.seek(0)
+            yield from self._text_of(self._opened)
+            return
         with self._path.open("rb", buffering=0) as file:
-            head = _read_full(file, 4)
-            self.compression = detect(head)
-            ways = {"none": self._plain, "gzip": self._gzip, "zstd": self._zstd}
-            pieces = self._counted(ways[self.compression](file, head))
-            yield from _resize(pieces, self._chunk_bytes)
+            yield from self._text_of(file)
+
+    def _text_of(self, file: io.RawIOBase) -> Iterator[bytes]:
+        head = _read_full(file, 4)
+        self.compression = detect(head)
+        ways = {"none": self._plain, "gzip": self._gzip, "zstd": self._zstd}
+        pieces = self._counted(ways[self.compression](file, head))
+        yield from _resize(pieces, self._chunk_bytes)
 
     def _read(self, file: io.RawIOBase, pending: bytes = b"") -> bytes:
         """Next raw bytes of the file, ``pending`` (already read) first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Generator
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -34,14 +34,14 @@ class Head(Struct, frozen=True):
     error: str | None = None
 
 
-def open_regular(path: str) -> BinaryIO:
+def open_regular(path: str) -> io.FileIO:
     """Open a regular file for reading; OSError when it is anything else by now."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(path, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError("not a regular file")
-        return os.fdopen(descriptor, "rb")
+        return io.FileIO(descriptor)
     except BaseException:
         os.close(descriptor)
         raise
@@ -49,9 +49,13 @@ def open_regular(path: str) -> BinaryIO:
 
 def read_head(path: str, limit: int = HEAD_BYTES) -> Head:
     """The first ``limit`` bytes of text; OSError when the file cannot be read."""
-    with open_regular(path) as handle:
-        handle.read(1)  # what would block or fail does so here, where it cannot block
-    chunks = TextChunks(Path(path), limit + 1)
+    with open_regular(path) as file:
+        return head_of(file, path, limit)
+
+
+def head_of(file: io.FileIO, path: str, limit: int = HEAD_BYTES) -> Head:
+    """The first ``limit`` bytes of text of an open file; OSError when it cannot be read."""
+    chunks = TextChunks(Path(path), limit + 1, opened=file)
     with closing(_pieces(chunks)) as pieces:
         data = next(pieces, b"")
     error = chunks.notes[0].message if chunks.notes and len(data) <= limit else None
@@ -69,11 +73,50 @@ def read_tail(path: str, compression: Compression, limit: int = TAIL_BYTES) -> b
             for part in _whole_text(path):
                 tail = (tail + part)[-limit:]
             return tail
-        with open_regular(path) as handle:
-            handle.seek(max(0, os.fstat(handle.fileno()).st_size - limit))
-            return handle.read(limit)
+        with open_regular(path) as file:
+            return _last_bytes(file, os.fstat(file.fileno()).st_size, limit)
     except (OSError, ValueError):
         return b""
+
+
+class RawEnds(Struct, frozen=True):
+    """Size, time of the last change, and the first and last bytes of a file as it is stored."""
+
+    size_bytes: int
+    mtime_ns: int
+    first: bytes
+    last: bytes
+
+    @property
+    def digest(self) -> str:
+        """What distinguishes the content of the file from others without reading all of it.
+
+        The time, to the nanosecond, stands for the bytes between. The path is not part of it.
+        """
+        found = blake2b(digest_size=16)
+        found.update(repr((self.size_bytes, self.mtime_ns)).encode())
+        found.update(self.first)
+        found.update(self.last)
+        return found.hexdigest()
+
+
+def ends_of(file: io.FileIO) -> RawEnds:
+    """The ends of a file that is open at its beginning. Raises OSError."""
+    status = os.fstat(file.fileno())
+    first = file.read(HEAD_BYTES)
+    last = _last_bytes(file, status.st_size, TAIL_BYTES)
+    return RawEnds(status.st_size, status.st_mtime_ns, first, last)
+
+
+def read_ends(path: str) -> RawEnds:
+    """The ends of the file of a path. Raises OSError."""
+    with io.FileIO(path) as file:
+        return ends_of(file)
+
+
+def _last_bytes(file: io.FileIO, size_bytes: int, limit: int) -> bytes:
+    file.seek(max(0, size_bytes - limit))
+    return file.read(limit)
 
 
 def content_digest(path: str) -> bytes | None:

@@ -13,7 +13,7 @@ from ccltui.parsers.text.json_shape import Shape, object_shape, skip_blank
 
 ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
-_SQLITE_MAGIC = b"SQLite format 3\0"
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # escapes and form feeds occur in logs
 
 # Values that are long in a trace: the keys before them decide the format.
@@ -86,7 +86,7 @@ class FileSample:
     @property
     def is_sqlite(self) -> bool:
         """Whether it is an SQLite database."""
-        return self.data.startswith(_SQLITE_MAGIC)
+        return self.data.startswith(SQLITE_MAGIC)
 
     @cached_property
     def tables(self) -> frozenset[str]:

@@ -11,7 +11,10 @@ _BLANK = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,:\[\]{}\"]++")
 # A quote that does not close is a match of its own: the text ends inside that string.
-_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
+# All between is skipped by one match: foreign documents have thousands of strings.
+_STRUCTURE = re.compile(
+    rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+(["{}\[\]])', re.DOTALL
+)
 _INTEGER = re.compile(rb'"?\s*([0-9]{1,7})(?:\.0*)?\s*"?')
 _OPENING, _CLOSING = b"{[", b"}]"
 
@@ -110,7 +113,7 @@ def value_end(text: bytes, start: int) -> int | None:
 def _container_end(text: bytes, start: int) -> int | None:
     depth = 0
     for match in _STRUCTURE.finditer(text, start):
-        token = match.group()
+        token = match[1]
         if token in _OPENING:
             depth += 1
         elif token in _CLOSING:

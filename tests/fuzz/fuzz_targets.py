@@ -60,8 +60,8 @@ from ccltui.parsers.runs.training_log import read_training_log
 from ccltui.parsers.runs.training_metrics import read_training_metrics
 from ccltui.parsers.side.expert_load import read_expert_load
 from ccltui.parsers.side.serving_results import names_of, read_serving
-from ccltui.parsers.store.column_store import COLUMNS_NAME, MANIFEST_NAME, Store
-from ccltui.parsers.store.store_entry import with_checksum
+from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.tui.input.recording import event_of, read_recording

@@ -52,7 +52,9 @@ def run_load(
     from ccltui.index.size_advice import with_advice  # noqa: PLC0415
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
     from ccltui.parsers.job import LoadSettings, load_job, start_job  # noqa: PLC0415
+    from ccltui.parsers.store.cache_place import default_cache_dir  # noqa: PLC0415
 
+    cache = None if options.cache_dir is None else Path(options.cache_dir)
     try:
         job = start_job(
             path,
@@ -60,6 +62,7 @@ def run_load(
             iteration=options.iteration,
             capture=options.capture,
             profile_mode=options.view.profile_mode,
+            store=default_cache_dir() if cache is None else cache,
         )
     except Exception as error:
         if pool is not None:
@@ -67,7 +70,6 @@ def run_load(
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
-    cache = None if options.cache_dir is None else Path(options.cache_dir)
     job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
     observer = _Posting(post, clock)

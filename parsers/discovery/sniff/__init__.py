@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 from ccltui.parsers import formats
 from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
 from ccltui.parsers.errors import TraceError, internal_error
-from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
+from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo, Rule
 from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
+from ccltui.parsers.text import file_heads
 from ccltui.parsers.text.compression import Compression
-from ccltui.parsers.text.file_heads import Head, read_head, read_tail
-from ccltui.parsers.text.file_sample import FileSample
+from ccltui.parsers.text.file_heads import Head, ends_of, head_of, read_tail
+from ccltui.parsers.text.file_sample import SQLITE_MAGIC, FileSample
 
 __all__ = ["Sniffed", "late_info", "sniff"]
 
@@ -35,6 +38,11 @@ class Sniffed:
         head_digest: Digest of the beginning; files in which it differs differ.
         open_end: Whether a plain text lacks the end that its format has.
         link: Target, where the file is a symlink that was stored as text.
+        late: What the end of a plain text states, where the format has it there; None: not read.
+        digest: What distinguishes the content of a file that is read into columns, or adds to
+            them (`RawEnds.digest`); "" for other files.
+        content: Digest of all of its text, b"" where that was not needed.
+        lasts: Whether the same holds until the file itself changes.
     """
 
     kind: str
@@ -44,6 +52,10 @@ class Sniffed:
     head_digest: bytes = b""
     open_end: bool = False
     link: str | None = None
+    late: RankInfo | None = None
+    digest: str = ""
+    content: bytes = b""
+    lasts: bool = False
 
     @property
     def format(self) -> Format:
@@ -54,12 +66,10 @@ class Sniffed:
 def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
     """Recognise the regular file at ``path``; never raises for what the file holds."""
     if size_bytes == 0:
-        return Sniffed("unknown", "an empty file")
+        return Sniffed("unknown", "an empty file", lasts=True)
     try:
-        head = read_head(path)
-        if not head.data:
-            return Sniffed("unknown", printable(head.error or "no text at all"), head.compression)
-        return _classify(path, name, head)
+        with file_heads.open_regular(path) as file:
+            return _sniffed(file, path, name)
     except OSError as error:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
@@ -72,11 +82,39 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
 
 def late_info(path: str, sniffed: Sniffed, size_bytes: int) -> RankInfo:
     """Return the rank that the end of a file states, where its format has it there."""
+    if sniffed.late is not None:
+        return sniffed.late
     info_at_end, compression = sniffed.format.info_at_end, sniffed.compression
     if info_at_end is None or (compression != "none" and size_bytes > _LATE_INFO_BYTES):
         return RankInfo()
+    return _info_at_end(sniffed.format, read_tail(path, compression))
+
+
+def _sniffed(file: io.FileIO, path: str, name: str) -> Sniffed:
+    """Recognise an open file, and take what is needed of its end. Raises OSError."""
+    head = head_of(file, path)
+    if not head.data:
+        problem = printable(head.error or "no text at all")
+        return Sniffed("unknown", problem, head.compression, lasts=True)
+    # What an SQLite file holds also depends on the log and the journal beside it.
+    found = replace(_classify(path, name, head), lasts=not head.data.startswith(SQLITE_MAGIC))
+    known = found.format
+    if not (known.is_trace or known.completes is not None):
+        return found
+    file.seek(0)
+    ends = ends_of(file)
+    found = replace(found, digest=ends.digest)
+    if head.compression != "none":
+        return found
+    is_open = known.is_finished is not None and not known.is_finished(ends.last[-_TAIL_BYTES:])
+    has_late = known.info_at_end is not None and found.info.rank is None
+    late = _info_at_end(known, ends.last) if has_late else None
+    return replace(found, open_end=is_open, late=late)
+
+
+def _info_at_end(known: Format, tail: bytes) -> RankInfo:
     try:
-        return info_at_end(read_tail(path, compression))
+        return RankInfo() if known.info_at_end is None else known.info_at_end(tail)
     except Exception:  # the reader of the whole file reports the same
         return RankInfo()
 
@@ -104,30 +142,28 @@ def _classify(path: str, name: str, head: Head) -> Sniffed:
         head.compression,
         match.info,
         blake2b(head.data, digest_size=16).digest() if known.compares_content else b"",
-        _has_open_end(path, known, head),
-        _link(sample, known),
+        link=_link(sample, known),
     )
+
+
+@lru_cache(maxsize=1)
+def _rules(known: tuple[Format, ...]) -> list[tuple[Rule, Format]]:
+    """Rules of all formats in the order in which they are tried."""
+    rules = [(rule, one) for one in known for rule in one.sniff]
+    return sorted(rules, key=lambda item: item[0].priority)
 
 
 def _first_match(
     sample: FileSample, least: Priority, below: Priority | None
 ) -> tuple[Format, Match] | None:
     """Try the rules from priority ``least`` up to ``below`` (None: all further ones)."""
-    rules = [(rule, one) for one in formats.all_formats() for rule in one.sniff]
-    rules = [item for item in rules if item[0].priority >= least]
-    if below is not None:
-        rules = [item for item in rules if item[0].priority < below]
-    for rule, one in sorted(rules, key=lambda item: item[0].priority):
+    for rule, one in _rules(formats.all_formats()):
+        if rule.priority < least or (below is not None and rule.priority >= below):
+            continue
         match = rule.test(sample)
         if match is not None:
             return one, match
     return None
-
-
-def _has_open_end(path: str, known: Format, head: Head) -> bool:
-    if known.is_finished is None or head.compression != "none":
-        return False
-    return not known.is_finished(read_tail(path, "none", _TAIL_BYTES))
 
 
 def _link(sample: FileSample, known: Format) -> str | None:

@@ -297,15 +297,14 @@ def test_a_trace_without_an_end_that_was_just_written(job: Path) -> None:
 
 def test_a_file_that_vanishes_during_the_walk(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(job, "rank1.json", trace_text(1, 2))
-    real = ccltui.parsers.discovery.walk._file_entry
+    real = ccltui.parsers.discovery.walk._entry
 
-    def vanish(path: str, real_path: str, **how: object) -> object:
-        entry = real(path, real_path, **how)  # type: ignore[arg-type]
-        if path == "rank1.json":
-            Path(real_path).unlink(missing_ok=True)
-        return entry
+    def vanish(file: ccltui.parsers.discovery.walk._File, status: os.stat_result) -> object:
+        if file.path == "rank1.json":
+            Path(file.real_path).unlink(missing_ok=True)
+        return real(file, status)
 
-    monkeypatch.setattr(ccltui.parsers.discovery.walk, "_file_entry", vanish)
+    monkeypatch.setattr(ccltui.parsers.discovery.walk, "_entry", vanish)
 
     assert problems(job) == {"rank1.json": "cannot be read: No such file or directory"}
 

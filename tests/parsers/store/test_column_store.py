@@ -13,7 +13,8 @@ import pytest
 
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.store.column_store import COLUMNS_NAME, MANIFEST_NAME, STORE_VERSION, Store
+from ccltui.parsers.store.column_store import STORE_VERSION, Store
+from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k\\ud83d","pid":0,"tid":7,"ts":1,"dur":2,'

@@ -16,8 +16,16 @@ from nsys_exports import Export
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.store import column_store, packing
-from ccltui.parsers.store.column_store import COLUMNS_NAME, Store, release
-from ccltui.parsers.store.packing import Packed, PackedEvents, narrow, widen, write_packed
+from ccltui.parsers.store.column_store import Store, release
+from ccltui.parsers.store.packing import (
+    Packed,
+    PackedEvents,
+    SummedFile,
+    narrow,
+    widen,
+    write_packed,
+)
+from ccltui.parsers.store.store_entry import COLUMNS_NAME
 
 INTEGERS = st.sampled_from([np.int8, np.int32, np.int64])
 
@@ -54,7 +62,7 @@ def test_a_number_takes_what_its_distance_from_the_least_needs(
 def packed(pieces: list[npt.NDArray[np.int64]]) -> tuple[Packed, BytesIO]:
     file = BytesIO()
     file.write(b"before")
-    index, length, dtype = write_packed(file, pieces)
+    index, length, dtype = write_packed(SummedFile(file), pieces)
     data = np.frombuffer(file.getvalue(), np.uint8)
     offset = len(data) - index.nbytes
     return Packed.at(data, dtype.str, offset, len(index), length), file

@@ -10,16 +10,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from isal import isal_zlib
 
+from ccltui.parsers.column_file import StoredColumn
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.ingest.load import Failed, Loaded, load
 from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.store.column_store import COLUMNS_NAME, MANIFEST_NAME, DamagedEntryError, Store
+from ccltui.parsers.store.column_store import DamagedEntryError, Store
 from ccltui.parsers.store.layout import StoredColumns
-from ccltui.parsers.store.store_entry import with_checksum
+from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}],'
@@ -175,13 +178,14 @@ def test_what_is_used_is_fresh_in_both_files(job: Path, store: Store) -> None:
 
 def test_what_was_used_today_is_not_touched_again(job: Path, store: Store) -> None:
     store.save("k", read_kineto(job / "rank0.json"))
-    manifest = store.directory / "k" / MANIFEST_NAME
     an_hour_ago = time.time() - 3600
-    os.utime(manifest, (an_hour_ago, an_hour_ago))
+    files = [store.directory / "k" / name for name in (COLUMNS_NAME, MANIFEST_NAME)]
+    for file in files:
+        os.utime(file, (an_hour_ago, an_hour_ago))
 
     assert store.load("k") is not None
 
-    assert manifest.stat().st_mtime == pytest.approx(an_hour_ago)
+    assert [file.stat().st_mtime for file in files] == [pytest.approx(an_hour_ago)] * 2
 
 
 def _failing(error: OSError) -> Callable[..., StoredColumns]:
@@ -256,19 +260,21 @@ def written(tmp_path: Path) -> Store:
 @pytest.mark.parametrize("name", ["", COLUMNS_NAME, MANIFEST_NAME])
 def test_what_another_user_wrote_is_not_read(tmp_path: Path, name: str) -> None:
     store = written(tmp_path)
+    store.directory.chmod(0o777)  # in a directory for this user alone others leave nothing
 
     os.chown(store.directory / "k" / name, NOBODY, NOBODY)
 
-    assert store.load("k") is None
+    assert Store(store.directory).load("k") is None
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_what_others_may_write_is_not_read(tmp_path: Path, mode: int) -> None:
     store = written(tmp_path)
+    store.directory.chmod(0o777)
 
     (store.directory / "k").chmod(mode)
 
-    assert store.load("k") is None
+    assert Store(store.directory).load("k") is None
 
 
 def test_a_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
@@ -297,7 +303,10 @@ def test_places_outside_of_the_file_are_not_read(tmp_path: Path, name: str, numb
     store = written(tmp_path)
     manifest = store.directory / "k" / MANIFEST_NAME
     document = json.loads(manifest.read_bytes().rpartition(b"\n")[0])
-    (document if name in document else document["columns"][3])[name] = number
+    if name in document:
+        document[name] = number
+    else:
+        document["columns"][3][StoredColumn.__struct_fields__.index(name)] = number
 
     manifest.write_bytes(with_checksum(json.dumps(document).encode()))
 
@@ -324,3 +333,50 @@ def test_a_manifest_that_is_nested_too_deeply_is_damage(tmp_path: Path) -> None:
     (store.directory / "k" / MANIFEST_NAME).write_bytes(with_checksum(text))
 
     assert store.load("k") is None
+
+
+def _in_place(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _with_its_times(path: Path, data: bytes) -> None:
+    status = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize("change", [_in_place, _with_its_times])
+def test_columns_of_the_same_size_with_other_content_are_not_read(
+    tmp_path: Path, change: Callable[[Path, bytes], None]
+) -> None:
+    store = written(tmp_path)
+    columns = store.directory / "k" / COLUMNS_NAME
+    data = columns.read_bytes()
+
+    for at in (0, len(data) // 2, len(data) - 1):
+        change(columns, data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :])
+        assert store.load("k") is None
+    change(columns, data)
+    assert store.load("k") is not None
+
+
+def test_a_store_that_was_copied_without_times_is_read_and_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = written(tmp_path)
+    copy = Store(tmp_path / "copy")
+    shutil.copytree(store.directory, copy.directory, copy_function=shutil.copyfile)
+    copy.directory.chmod(0o700)
+    for number, name in enumerate((COLUMNS_NAME, MANIFEST_NAME)):
+        os.utime(copy.directory / "k" / name, (number, number))
+    sums: list[int] = []
+    real = isal_zlib.crc32
+    monkeypatch.setattr(
+        "ccltui.parsers.store.column_store.isal_zlib",
+        SimpleNamespace(crc32=lambda data: sums.append(len(data)) or real(data)),
+    )
+
+    for _ in range(3):
+        assert copy.load("k") is not None
+
+    assert len(sums) == 1

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.store.column_store import SCRATCH_PREFIX, Store
+from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.store_entry import SCRATCH_PREFIX
 
 EVENTS = 3000
 KILLED = """

@@ -1,0 +1,46 @@
+"""Calls that wait are made concurrently, and their results stay in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ccltui.parsers.system.slow_calls import each, each_in_turn
+
+
+def test_calls_that_wait_overlap_and_keep_their_order() -> None:
+    def slow(number: int) -> int:
+        time.sleep(0.005)
+        return number * 2
+
+    begun = time.perf_counter()
+
+    assert each(slow, range(600)) == [number * 2 for number in range(600)]
+
+    assert time.perf_counter() - begun < 600 * 0.005 / 2
+
+
+def test_calls_that_do_not_wait_stay_in_this_thread() -> None:
+    threads = set(each(lambda _: threading.get_ident(), range(1000)))
+
+    assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.002])
+def test_an_exception_is_raised_in_its_place(wait_s: float) -> None:
+    def fails(number: int) -> int:
+        time.sleep(wait_s)
+        return 1 // (number - 100)
+
+    found = each_in_turn(fails, range(200))
+
+    assert [next(found) for _ in range(100)] == [-1] * 100
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 264, 265])
+def test_every_item_is_called_once(count: int) -> None:
+    assert each(lambda number: number, iter(range(count))) == list(range(count))
