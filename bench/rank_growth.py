@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 LEAST_S: Final = 0.05
 """CPU time at the largest size below which a step has no exponent: it is noise."""
 
-Measure = Callable[[Callable[[], object]], float]
+_Cost = TypeVar("_Cost")
+Measure = Callable[[Callable[[], object]], _Cost]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,18 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def lines_run(work: Callable[[], object]) -> float:
-    """Number of lines of Python that a function runs, each pass of a loop counted.
+def lines_run(work: Callable[[], object]) -> Counter[str]:
+    """Number of lines of Python that run, by function, each pass of a loop counted.
 
     The same in every run, unlike a time. Loops inside of numpy are not counted.
     """
-    count = 0
+    count: Counter[str] = Counter()
 
     def on_line(frame: FrameType, event: str, arg: object) -> Any:
-        nonlocal count
-        del frame, arg
-        count += event == "line"
+        del arg
+        if event == "line":
+            code = frame.f_code
+            count[f"{code.co_filename}:{code.co_firstlineno} {code.co_name}"] += 1
         return on_line
 
     before = sys.gettrace()
@@ -61,16 +64,32 @@ def lines_run(work: Callable[[], object]) -> float:
         work()
     finally:
         sys.settrace(before)
-    return float(count)
+    return count
 
 
-def cost_of_steps(directory: Path, cache: Path, measure: Measure) -> dict[str, float]:
+def superlinear(few: Counter[str], many: Counter[str], times: int) -> list[str]:
+    """Return functions that run more than ``times`` as often, half as much again left for sorting.
+
+    Args:
+        few: Lines that a step runs, of `lines_run`.
+        many: The same with ``times`` as many ranks.
+        times: How many times as many.
+    """
+    least = 64 * times  # below that nothing is said about growth
+    return [
+        f"{name}: {few[name]} lines, then {count}"
+        for name, count in many.items()
+        if count > least and count > 1.5 * times * max(few[name], least // times)
+    ]
+
+
+def cost_of_steps(directory: Path, cache: Path, measure: Measure[_Cost]) -> dict[str, _Cost]:
     """Return the cost of every step of ``--metric all`` for one directory, in order."""
     from ccltui.metrics import registry  # noqa: PLC0415  (the measuring process stays small)
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415
     from ccltui.parsers.job import Job, open_job  # noqa: PLC0415
 
-    found: dict[str, float] = {}
+    found: dict[str, _Cost] = {}
     opened: list[Job] = []
     metrics = [metric for metric in registry.metrics().values() if metric.in_all]
     found["open"] = measure(lambda: opened.append(open_job(directory, cache_dir=cache)))

@@ -77,9 +77,11 @@ def _by_peer(
     rows = np.flatnonzero(calls.kind == kind)
     peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
     group = calls.group[rows]
-    for index in distinct_values(group[(peers < 0) & (group >= 0)]).tolist():
-        of_pair = (peers < 0) & (group == index)
-        peers = np.where(of_pair, _other_rank(groups[index].ranks, item.rank), peers)
+    in_pair = (peers < 0) & (group >= 0) & bool(groups)
+    for index in distinct_values(group[in_pair]).tolist():
+        peers = np.where(
+            in_pair & (group == index), _other_rank(groups[index].ranks, item.rank), peers
+        )
     return {
         index_of[peer]: rows[here]
         for peer, here in rows_by_value(peers)
