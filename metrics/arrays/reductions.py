@@ -19,6 +19,7 @@ Four of them are written by hand instead of calling numpy (factors measured with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any, Final, TypeVar
 
@@ -142,6 +143,20 @@ def stable_order(values: npt.NDArray[_Kind]) -> I64:
         if found is not None:
             return found
     return np.argsort(values, kind="stable")
+
+
+def rows_by_value(values: npt.NDArray[np.signedinteger]) -> Iterator[tuple[int, I64]]:
+    """Yield each distinct integer of an array of one dimension, ascending, and its rows.
+
+    The rows are ascending int64. One sort serves all values, where a mask for each is quadratic in
+    groups or ranks.
+    """
+    if not len(values):
+        return
+    order = stable_order(values)
+    ordered = values[order]
+    first = np.flatnonzero(_is_first(ordered))
+    yield from zip(ordered[first].tolist(), np.split(order, first[1:]), strict=True)
 
 
 def unique_counts(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]:

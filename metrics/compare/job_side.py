@@ -21,7 +21,7 @@ from ccltui.metrics.compare.job_table import (
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.device.pivot_groups import by_name, by_operator
 from ccltui.metrics.device.pivot_rows import with_launches
-from ccltui.metrics.device.step_division import COMPUTE, Part, division_of
+from ccltui.metrics.device.step_division import COMPUTE, Part, divisions_of
 from ccltui.metrics.device.time_losses import losses
 from ccltui.metrics.device.work_pivot import Group, Grouping, pivot
 from ccltui.metrics.model.classify import TYPES
@@ -126,8 +126,8 @@ def _whole_steps(view: View) -> tuple[int, int] | None:
 def _parts(view: View, ranks: Sequence[RankView], per: int) -> dict[Part, float]:
     """Time of each part, over rank-steps or ranks: the numbers of `step_composition`."""
     total: Counter[Part] = Counter()
-    for rank in ranks:
-        total.update(division_of(view, ranks, rank))
+    for parts in divisions_of(view, ranks).values():
+        total.update(parts)
     return {part: milliseconds(ns) / per for part, ns in total.items() if ns > 0}
 
 

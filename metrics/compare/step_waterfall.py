@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ccltui.metrics.compare.step_diff import Side
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.device.step_division import Part, division_of, in_order
+from ccltui.metrics.device.step_division import Part, divisions_of, in_order
 from ccltui.metrics.device.step_parts import periods
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _divided(view: View, side: Side) -> tuple[Counter[Part], int | None]:
     if rank is None or not rank.window_ns:
         where = "its measured time" if side.step is None else f"step {side.step}"
         raise KeyError(f"rank {side.label} has no device work in {where}")
-    parts = division_of(chosen, list(ranks.values()), rank)
+    parts = divisions_of(chosen, list(ranks.values()))[side.label]
     rest = rank.window_ns - sum(parts.values())
     if rest:
         parts[OTHER_GROUPS] += rest

@@ -26,19 +26,21 @@ Part = tuple[str, str]
 """Kind and name of a part."""
 
 
-def division_of(view: View, ranks: Sequence[RankView], rank: RankView) -> Counter[Part]:
-    """Return the time of one rank by part, in ns; the sum is its measured time.
+def divisions_of(view: View, ranks: Sequence[RankView]) -> dict[str, Counter[Part]]:
+    """Return the time of each rank by part, in ns, by label; each sum is the measured time.
 
     Args:
-        view: the view of the rank.
+        view: the view of the ranks.
         ranks: all ranks of the view with device work.
-        rank: one of them.
     """
     dims = dims_of_types(view)
-    found: Counter[Part] = Counter()
+    found: dict[str, Counter[Part]] = {rank.label: Counter() for rank in ranks}
     for loss in losses(view, ranks):
-        found[_part(loss, dims)] += loss.by_rank.get(rank.label, 0)
-    found[COMPUTE, COMPUTE] = rank.comp.total_ns
+        part = _part(loss, dims)
+        for label, lost_ns in loss.by_rank.items():
+            found[label][part] += lost_ns
+    for rank in ranks:
+        found[rank.label][COMPUTE, COMPUTE] = rank.comp.total_ns
     return found
 
 

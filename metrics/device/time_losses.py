@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.root_rule import root_by_rank
 from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.reports.root_waiting import root_waiting
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
 from ccltui.metrics.device.idle_split import CAUSES, HOST_CAUSES, causes_ns
@@ -24,12 +26,12 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of, require_ranks
 from ccltui.metrics.view.match_quality import require_possible
+from ccltui.parsers.array_types import I32, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.array_types import I64, Bool
 
 Kind = Literal["straggler", "communication", "copies", "idle"]
 
@@ -128,6 +130,15 @@ def _longest(label: str, time: Intervals) -> tuple[Place | None, int]:
     return Place(label, int(time.start_ns[at])), int(length[at])
 
 
+class _Column(Struct, frozen=True):
+    """A member of a group; of its instances the late ones, and the member that delayed each."""
+
+    arrived: GroupArrivals
+    member: int
+    late: Bool
+    last: I32
+
+
 class _Waits:
     """Waits of ranks for stragglers, from the matched collectives that a view selects."""
 
@@ -150,6 +161,14 @@ class _Waits:
             behind[root] += wait
             if root != label and (root not in worst or worst[label] > worst[root]):
                 worst[root], self._places[root] = worst[label], self._places[label]
+        self._of_label: defaultdict[str, list[_Column]] = defaultdict(list)
+        for part in self._parts:
+            last = part.arrived.delaying
+            late = part.rows & (last >= 0)
+            for member in part.columns.tolist():
+                self._of_label[part.arrived.labels[member]].append(
+                    _Column(part.arrived, member, late, last)
+                )
         order = sorted(behind, key=lambda label: (-behind[label], label))
         self.stragglers = order[:MAX_STRAGGLERS]
 
@@ -167,15 +186,12 @@ class _Waits:
         """Yield each straggler and the times that a rank waited for it, the costliest first."""
         by_straggler: defaultdict[str, list[tuple[I64, I64]]] = defaultdict(list)
         calls = self._view.facts.calls[label]
-        for part in self._parts:
-            if label not in part.labels:
-                continue
-            arrived, column = part.arrived, part.arrived.labels.index(label)
-            late = part.rows & (arrived.delaying >= 0)
-            rows = np.flatnonzero(late & (arrived.wait_ns[:, column] > 0))
+        for one in self._of_label.get(label, ()):
+            arrived, column = one.arrived, one.member
+            rows = np.flatnonzero(one.late & (arrived.wait_ns[:, column] > 0))
             start = calls.start_ns[arrived.match.rows[rows, column]]
             end = start + arrived.wait_ns[rows, column]
-            last = arrived.delaying[rows]
+            last = one.last[rows]
             for member in distinct_values(last).tolist():
                 chosen = last == member
                 straggler = self._roots.get(arrived.labels[member], arrived.labels[member])

@@ -274,7 +274,9 @@ def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
 
 
 def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
-    known = np.array([g.size for g in groups] + [MISSING], np.int64)[group]
+    known = np.full(len(group), MISSING, np.int64)
+    for index in distinct_values(group[group >= 0]).tolist():  # few of the groups of the job
+        known[group == index] = groups[index].size
     return np.where(stated > 0, stated, known)
 
 

@@ -210,17 +210,23 @@ def _collect(
                 sets[tuple(row)].add(axis.partition(" ")[0])
 
 
-def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -> tuple[I8, I8]:
+def dims_of_groups(groups: Sequence[CommGroup]) -> tuple[I8, I8]:
+    """Return the indices into DIMS and into MODES of each group and, last, of no group, int8."""
+    dims = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
+    return dims, np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
+
+
+def dims_of_calls(calls: Calls, of_groups: tuple[I8, I8], degrees: Degrees) -> tuple[I8, I8]:
     """Return the indices into DIMS and into MODES of each call, int8.
+
+    ``of_groups`` are those of the groups that the calls index, of `dims_of_groups`.
 
     Where description and ranks of the group do not determine the dimension, the operation does, if
     it is named (by a kernel's metadata, or as an operator): send and receive are pipeline traffic,
     all-to-all is expert traffic (context traffic if there are no experts). The operation cannot
     distinguish data from tensor parallelism.
     """
-    of_group = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
-    by_rule = np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
-    dims, modes = of_group.take(calls.group), by_rule.take(calls.group)
+    dims, modes = (of_group.take(calls.group) for of_group in of_groups)
     open_calls = (dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))
     if calls.source == "kernel":
         open_calls &= calls.has_metadata

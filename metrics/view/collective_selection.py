@@ -42,7 +42,8 @@ class Part(Struct, frozen=True):
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of the selected members."""
-        return tuple(self.arrived.labels[column] for column in self.columns)
+        labels = self.arrived.labels
+        return tuple(labels[column] for column in self.columns.tolist())
 
     @property
     def eligible(self) -> I64:

@@ -15,6 +15,7 @@ from ccltui.metrics.arrays.reductions import (
     row_max,
     row_min,
     row_sum,
+    rows_by_value,
 )
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
@@ -84,10 +85,12 @@ class Instances:
         return np.asarray(self.kind != _BARRIER)
 
 
-def operations(part: Instances) -> list[tuple[int, int]]:
-    """Return the distinct pairs of group and type, in ascending order."""
-    codes = distinct_values((part.group.astype(np.int64) + 1) * len(TYPES) + part.kind)
-    return [(code // len(TYPES) - 1, code % len(TYPES)) for code in codes.tolist()]
+def operations(part: Instances) -> list[tuple[int, int, I64]]:
+    """Return the distinct pairs of group and type, ascending, with the rows of each."""
+    codes = (part.group.astype(np.int64) + 1) * len(TYPES) + part.kind
+    return [
+        (code // len(TYPES) - 1, code % len(TYPES), rows) for code, rows in rows_by_value(codes)
+    ]
 
 
 def instances_of(view: View) -> Instances:
@@ -159,7 +162,7 @@ def _transfer_times(view: View, match: GroupMatch, keep: I64) -> I64:
 
     Those may be the last to arrive, and all selected members may wait for them.
     """
-    calls = {one.label: one.calls for one in view.match_inputs}
+    calls = view.facts.calls
     rows = match.rows[keep]
     durations = _gathered([calls[label] for label in match.labels], rows, "dur_ns")
     return _lowest(durations, rows >= 0)
@@ -204,7 +207,10 @@ def implied_size(view: View, match: GroupMatch) -> int:
 
 
 def _sizes(view: View, group: I32, otherwise: int) -> I64:
-    known = np.array([g.size for g in view.groups] + [otherwise], np.int64)[group]
+    sizes = view.remember(
+        _sizes, lambda: np.array([g.size for g in view.groups] + [MISSING], np.int64)
+    )
+    known = np.where(group >= 0, sizes[group], otherwise)
     return np.where(known > 0, known, otherwise)
 
 
@@ -212,8 +218,8 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
     """Paired sends and receives whose sender is selected; clears the sends in ``left``."""
     inputs, pairs = view.match_inputs, view.pairs
     parts = []
-    for sender in distinct_values(pairs.sender):
-        label, mine = inputs[sender].label, np.flatnonzero(pairs.sender == sender)
+    for sender, mine in rows_by_value(pairs.sender):
+        label = inputs[sender].label
         if label not in ranks:
             continue
         rows = pairs.send_row[mine]

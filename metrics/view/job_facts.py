@@ -21,8 +21,9 @@ from ccltui.metrics.model.communicator_groups import (
     group_table,
     world_of_groups,
 )
-from ccltui.metrics.model.dimensions import Degrees, with_dimensions
+from ccltui.metrics.model.dimensions import Degrees, dims_of_groups, with_dimensions
 from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.parsers.array_types import I8
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.cause_search import Causes
@@ -154,6 +155,11 @@ class JobFacts:
     def groups(self) -> tuple[CommGroup, ...]:
         """All communicators of the job, with their dimensions."""
         return self._named_calls[1]
+
+    @cached_property
+    def dims_of_groups(self) -> tuple[I8, I8]:
+        """Indices into DIMS and into MODES of each group; the last ones of no group."""
+        return dims_of_groups(self.groups)
 
     @property
     def match_inputs(self) -> tuple[MatchInput, ...]:

@@ -185,7 +185,7 @@ class View:
 
     def dims_of(self, calls: Calls) -> tuple[I8, I8]:
         """Return the indices into DIMS and into MODES of each call."""
-        return dims_of_calls(calls, self.groups, self.degrees)
+        return dims_of_calls(calls, self.facts.dims_of_groups, self.degrees)
 
     def group_label(self, index: int) -> str:
         """Return the label of a group index; "unknown" for calls that name no group (-1)."""

@@ -79,6 +79,12 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
     return False if known and everyone else None
 
 
+def group_crosses_hosts(view: View, group: int) -> bool | None:
+    """Return whether a group (-1: none) is on several hosts, as `crosses_hosts` of its ranks."""
+    ranks = view.groups[group].ranks if group >= 0 else ()
+    return view.remember((group_crosses_hosts, group), lambda: crosses_hosts(view, ranks))
+
+
 def host_of(view: View, rank: int) -> str | None:
     """Return the host of a global rank, named by its trace or by the card's ranks per host."""
     host = _hosts(view).get(rank)
@@ -97,8 +103,7 @@ def link_peak(view: View, group: int) -> LinkPeak | None:
     given = positive_number(view, LINK_OVERRIDE)
     if given is not None:
         return LinkPeak(given, "override")
-    ranks = view.groups[group].ranks if group >= 0 else ()
-    crossing = crosses_hosts(view, ranks)
+    crossing = group_crosses_hosts(view, group)
     if crossing is None:
         return None
     if crossing:

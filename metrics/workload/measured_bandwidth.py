@@ -76,11 +76,12 @@ def _measured(view: View) -> Iterator[Measured]:
 
 def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> Measured:
     rows = part.arrived.match.rows[part.usable][:, part.columns]
-    columns = [inputs[label].message_bytes[rows[:, i]] for i, label in enumerate(part.labels)]
+    labels = part.labels
+    columns = [inputs[label].message_bytes[rows[:, i]] for i, label in enumerate(labels)]
     size = np.stack(columns, axis=1)
     dur = part.arrived.dur_ns[part.usable][:, part.columns]
     kind = np.asarray(part.arrived.match.kind[part.usable], np.int64)
-    hosts = {rank.trace.host for rank in view.ranks if rank.label in part.labels}
+    hosts = {view.facts.ranks[label].trace.host for label in labels}
     across = None if "" in hosts else len(hosts) > 1
     match = part.arrived.match
     count = view.groups[match.group].size if match.group >= 0 else implied_size(view, match)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.model.communicator_groups import CommGroup
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import Bool
@@ -94,13 +95,23 @@ def stage_of(view: View, rank: int | None, degree: int | None) -> int | None:
     """
     if rank is None:
         return None
-    for group in view.groups:
-        if group.dim == "pp" and rank in group.ranks:
-            return group.ranks.index(rank)
+    stages = view.remember(_stages_of_groups, lambda: _stages_of_groups(view.groups))
+    if rank in stages:
+        return stages[rank]
     world = view.world_size
     if degree is None or world is None or world % degree:
         return None
     return rank // (world // degree)
+
+
+def _stages_of_groups(groups: Sequence[CommGroup]) -> Mapping[int, int]:
+    """Return the index of each rank in its pipeline group, the first one where it has several."""
+    found: dict[int, int] = {}
+    for group in groups:
+        if group.dim == "pp":
+            for stage, rank in enumerate(group.ranks):
+                found.setdefault(rank, stage)
+    return found
 
 
 def measure(

@@ -11,6 +11,7 @@ from textual.app import App
 from textual.worker import Worker, get_current_worker
 
 from ccltui.draw import numbers
+from ccltui.tui.engine.analysis_pace import Analysed, is_due
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
@@ -54,9 +55,13 @@ class Background:
         """Number of loads begun; facts of an earlier load are stale."""
         self._analyst: Analyst | RemoteAnalyst | None = None
         self._making = threading.Lock()
+        self._counting = threading.Lock()
         self._settling = False
         self._tidying = False
         self._last_s = 0.0
+        self._last: Session | None = None  # of the newest complete analysis
+        self._last_end = 0.0
+        self._running = 0  # analyses that have begun and not ended
 
     @property
     def settling(self) -> bool:
@@ -157,8 +162,11 @@ class Background:
             self._post(Exported(f"{numbers.counted(count, 'row')} in {path}"))
 
     def _start_analysis(self, session: Callable[[], Session]) -> None:
-        self._settling = False
         now = session()
+        if not is_due(now, self._analysed()):
+            self._app.set_timer(_SETTLE_S, lambda: self._start_analysis(session))
+            return
+        self._settling = False
         self._app.run_worker(
             lambda: self._run_analysis(now, session),
             thread=True,
@@ -172,14 +180,30 @@ class Background:
         with self._making:  # two runs may begin before the one analyst is made
             self._analyst = analyst = self._analyst or self._make_analyst()
         started = time.perf_counter()
-        finished = analyst.run(session, self._post, lambda: worker.is_cancelled)
-        self._last_s = time.perf_counter() - started
-        if not finished:
+        with self._counting:
+            self._running += 1
+        try:
+            finished = analyst.run(session, self._post, lambda: worker.is_cancelled)
+        finally:
+            with self._counting:
+                self._running -= 1
+            self._last_end = time.perf_counter()
+            self._last_s = self._last_end - started
+        if finished:
+            self._last = session
+        else:
             self._app.call_from_thread(self.analyse, newest)
         elif not newest().busy:
             from ccltui.tui.engine import idle_imports  # noqa: PLC0415
 
             idle_imports.import_modules(idle_imports.OF_SCREEN)
+
+    def _analysed(self) -> Analysed | None:
+        """Return the newest complete analysis, None before the first."""
+        if self._last is None:
+            return None
+        ago_s = time.perf_counter() - self._last_end
+        return Analysed(self._last, self._last_s, ago_s, running=self._running > 0)
 
 
 def _in_a_thread() -> Analyst:

@@ -24,6 +24,7 @@ from ccltui.parsers.columns import MISSING
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import MatchInput
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
 
 _ALL_TO_ALL = TYPES.index("AllToAll")
 
@@ -179,7 +180,7 @@ def _matrix(view: View) -> tuple[Pairs, int]:
     for rank in view.ranks:
         if rank.rank is None:
             continue
-        for ranks, split, width in _splits(view, rank.label):
+        for ranks, split, width in _splits(view, rank):
             if split is None:
                 unread += 1
                 continue
@@ -189,9 +190,10 @@ def _matrix(view: View) -> tuple[Pairs, int]:
     return total, unread
 
 
-def _splits(view: View, label: str) -> Iterator[tuple[Sequence[int], Sequence[float] | None, int]]:
+def _splits(
+    view: View, rank: RankView
+) -> Iterator[tuple[Sequence[int], Sequence[float] | None, int]]:
     """Ranks, elements sent to each of them (None where not stated), and bytes per element."""
-    rank = next(one for one in view.ranks if one.label == label)
     calls = rank.selected_calls
     rows = np.flatnonzero((calls.kind == _ALL_TO_ALL) & (calls.group >= 0) & (calls.in_elems > 0))
     widths = np.append(DTYPE_BYTES, MISSING)[calls.dtype]

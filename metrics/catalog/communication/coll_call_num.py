@@ -116,15 +116,16 @@ def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
     dims, _ = view.dims_of(calls)
     shape = (len(view.groups) + 1, len(TYPES), len(DIMS))  # the first group is none
     keys = (calls.group.astype(np.int64) + 1, calls.kind, dims)
-    counts = np.bincount(np.ravel_multi_index(keys, shape), minlength=0)
-    found = np.flatnonzero(counts)
+    found, counts = unique_counts(np.ravel_multi_index(keys, shape))
     rows = zip(*(part.tolist() for part in np.unravel_index(found, shape)), strict=True)
-    numbers = counts[found].tolist()
+    numbers = counts.tolist()
     return Counter({(g - 1, k, d): n for (g, k, d), n in zip(rows, numbers, strict=True)})
 
 
 def _group_rows(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
-    total = sum(counts.values(), Counter[tuple[int, int, int]]())
+    total: Counter[tuple[int, int, int]] = Counter()
+    for one in counts.values():
+        total.update(one)
     return [
         {
             "ranks": list(view.groups[group].ranks) if group >= 0 else None,
@@ -147,8 +148,12 @@ def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
                 known = members[group, kind]
                 known[rank.label] = known.get(rank.label, 0) + calls
     rows = []
+    places: defaultdict[int | None, list[int]] = defaultdict(list)
+    for place, rank in enumerate(view.ranks):
+        places[rank.rank].append(place)
     for (group, kind), found in sorted(members.items()):
-        present = [r.label for r in view.ranks if r.rank in view.groups[group].ranks]
+        here = sorted(place for one in view.groups[group].ranks for place in places.get(one, ()))
+        present = [view.ranks[place].label for place in here]
         numbers = {label: found.get(label, 0) for label in present}
         if len(set(numbers.values())) > 1:
             label = view.groups[group].label

@@ -104,9 +104,9 @@ def _by_group(view: View, moving: Instances) -> list[dict[str, Any]]:
         {
             "group": view.group_label(group),
             "type": TYPES[kind],
-            **_row(moving, (moving.group == group) & (moving.kind == kind)),
+            **_row(moving.take(rows), np.ones(len(rows), np.bool_)),
         }
-        for group, kind in operations(moving)
+        for group, kind, rows in operations(moving)
     ]
 
 

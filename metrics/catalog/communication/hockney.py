@@ -95,8 +95,8 @@ def hockney(view: View) -> Result:
 def _fitted(timed: Instances) -> list[Fitted]:
     """Every operation of every group, the most bytes first."""
     found = []
-    for group, kind in operations(timed):
-        here = timed.take((timed.group == group) & (timed.kind == kind))
+    for group, kind, rows in operations(timed):
+        here = timed.take(rows)
         shared = here.take(here.members > 1)
         part = shared if len(shared) else here
         found.append(

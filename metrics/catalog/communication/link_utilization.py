@@ -119,10 +119,9 @@ def link_utilization(view: View) -> Result:
 
 def _parts(timed: Instances, factor: F64, peaks: Mapping[int, LinkPeak | None]) -> list[Part]:
     parts = []
-    for group, kind in operations(timed):
-        rows = (timed.group == group) & (timed.kind == kind)
-        shared = rows & (timed.members > 1)
-        rows = shared if shared.any() else rows
+    for group, kind, every in operations(timed):
+        shared = every[timed.members[every] > 1]
+        rows = shared if len(shared) else every
         peak = peaks[group]
         if peak is not None:
             parts.append(
@@ -132,7 +131,7 @@ def _parts(timed: Instances, factor: F64, peaks: Mapping[int, LinkPeak | None]) 
                     dim=int(timed.dim[rows][0]),
                     bus_bytes=timed.message_bytes[rows] * factor[rows],
                     time_ns=timed.time_ns[rows],
-                    shared=bool(shared.any()),
+                    shared=len(shared) > 0,
                     peak=peak,
                 )
             )

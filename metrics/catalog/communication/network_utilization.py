@@ -16,7 +16,7 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.provenance import answer, source_of
-from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, crosses_hosts, link_peak
+from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, group_crosses_hosts, link_peak
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
@@ -121,9 +121,8 @@ def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, A
     for one in calls:
         sending = one.take(_sends(one))
         for group in distinct_values(sending.group).tolist():
-            ranks = view.groups[group].ranks if group >= 0 else ()
             num_bytes = int(sending.wire_bytes[sending.group == group].sum())
-            found[names[crosses_hosts(view, ranks)]] += num_bytes
+            found[names[group_crosses_hosts(view, group)]] += num_bytes
     return {name: _row(num_bytes, window) for name, num_bytes in sorted(found.items())}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import union
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, rows_by_value
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
@@ -192,10 +192,12 @@ def _bytes(moving: Instances, rows: Bool, where: I64) -> dict[str, int]:
 
 def _by_group(view: View, moving: Instances, sized: Bool, where: I64) -> list[dict[str, Any]]:
     rows = []
-    for group in distinct_values(moving.group[sized]).tolist():
-        here = sized & (moving.group == group)
-        row = {**describe_group(view, group), **_bytes(moving, here, where)}
-        rows.append({**row, "busbw_GBps": _busbw(moving, here)})
+    numbers = np.flatnonzero(sized)
+    for group, places in rows_by_value(moving.group[numbers]):
+        here, all_of_them = numbers[places], np.ones(len(places), np.bool_)
+        part = moving.take(here)
+        row = {**describe_group(view, group), **_bytes(part, all_of_them, where[here])}
+        rows.append({**row, "busbw_GBps": _busbw(part, all_of_them)})
     return rows
 
 

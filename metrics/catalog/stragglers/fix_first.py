@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -59,18 +60,16 @@ def fix_first(view: View) -> Result:
     lost = sum(loss.lost_ns for loss in found)
     rows = [_row(view, loss, window, len(ranks)) for loss in found]
     top = sum(loss.lost_ns for loss in found[:SHOWN])
+    lost_by: Counter[str] = Counter()
+    for loss in found:
+        lost_by.update(loss.by_rank)
     details: dict[str, Any] = {
         "top_loss_ratio": ratio(top, window),
         "lost_ratio": ratio(lost, window),
         "lost_ms": milliseconds(lost) / len(ranks),
         "window_ms": milliseconds(window) / len(ranks),
         "losses": rows,
-        "per_rank": {
-            rank.label: {
-                "lost_ms": milliseconds(sum(one.by_rank.get(rank.label, 0) for one in found))
-            }
-            for rank in ranks
-        },
+        "per_rank": {rank.label: {"lost_ms": milliseconds(lost_by[rank.label])} for rank in ranks},
     }
     return answer(
         fix_first,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -240,15 +241,14 @@ def _in_steps(rank: RankView, rows: I64) -> Bool:
     return inside
 
 
+def _companions(view: View) -> Mapping[str, Companion]:
+    """Execution trace of each file that has one, by path; the first of two with one path."""
+    files = [file for file in view.job.capture.files if file.companion is not None]
+    return {file.path: file.companion for file in reversed(files) if file.companion is not None}
+
+
 def _execution_trace(view: View, rank: RankView) -> ExecutionTrace | None:
-    companion: Companion | None = next(
-        (
-            file.companion
-            for file in view.job.capture.files
-            if file.path == rank.trace.source.path and file.companion is not None
-        ),
-        None,
-    )
+    companion = view.remember(_companions, lambda: _companions(view)).get(rank.trace.source.path)
     if companion is None:
         return None
     from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415 - few have any

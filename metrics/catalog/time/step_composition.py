@@ -11,7 +11,7 @@ from ccltui.metrics.device.device_time import (
     require_communication_on_device,
     without_device,
 )
-from ccltui.metrics.device.step_division import COMPUTE, KINDS, Part, division_of, in_order
+from ccltui.metrics.device.step_division import COMPUTE, KINDS, Part, divisions_of, in_order
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -41,7 +41,7 @@ def step_composition(view: View) -> Result:
     """Divide the measured time completely into parts that are named for a reader."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    by_rank = {rank.label: division_of(view, ranks, rank) for rank in ranks}
+    by_rank = divisions_of(view, ranks)
     total: Counter[Part] = Counter()
     for parts in by_rank.values():
         total.update(parts)

@@ -19,7 +19,7 @@ from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import RankTrace
 
 Groups = frozenset[int]
@@ -27,8 +27,9 @@ Groups = frozenset[int]
 RIGHT_AFTER_NS: Final = 20_000
 """A kernel that had to wait for another begins within some µs of its end."""
 
-OWN: Final = "="
-"""Trigger that is a collective of the compared ranks themselves."""
+NO_TRIGGER: Final = -1
+OWN: Final = -2
+"""Trigger that is a collective of the compared ranks themselves; others are numbers of kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,6 @@ class GroupKinds:
 
     def __getitem__(self, calls: I64) -> npt.NDArray[np.str_]:
         return np.asarray(self.names[self.number[calls]])
-
-    def equal(self, name: str) -> Bool:
-        """Mask of the calls in groups of this kind, bool [calls]."""
-        return np.asarray((self.names == name)[self.number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Activity:
         self.calls = calls
         self.group_kinds = group_kinds
         self._facts = facts
-        self._layers: dict[tuple[Groups, str], Layers] = {}
+        self._layers: dict[tuple[Groups, int], Layers] = {}
         self._foreign: dict[Groups, Bool] = {}
 
     @cached_property
@@ -138,7 +135,7 @@ class Activity:
         found[HOST_STALL] = recorded.gaps(first or 0, last or 0) if known else Intervals.empty()
         return found
 
-    def layers(self, groups: Groups, trigger: str) -> Layers:
+    def layers(self, groups: Groups, trigger: int) -> Layers:
         """Return exposed time in calls of ``groups`` and of other groups, and computation.
 
         Computation hides calls, and calls of ``groups`` hide those of other groups. Calls of the
@@ -148,31 +145,31 @@ class Activity:
         key = (groups, trigger)
         if key not in self._layers:
             foreign = self.foreign(groups)
-            awaited = ~foreign if trigger == OWN else foreign & self.group_kinds.equal(trigger)
+            awaited = ~foreign if trigger == OWN else foreign & (self.group_kinds.number == trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
             taken = first | self.compute
             own, other = (_time_of(self.calls, rows) for rows in (~foreign, foreign))
             own_comm = first if trigger == OWN else own - taken
             other_comm = other - (taken | own_comm)
-            if trigger not in ("", OWN):
+            if trigger not in (NO_TRIGGER, OWN):
                 other_comm = other_comm | first
             self._layers[key] = Layers(own_comm, other_comm, compute)
         return self._layers[key]
 
-    def triggers(self, times_ns: I64, groups: Groups) -> npt.NDArray[np.str_]:
-        """Return the kind of group whose call ended right before each time.
+    def triggers(self, times_ns: I64, groups: Groups) -> I32:
+        """Return the number of the kind of group whose call ended right before each time.
 
-        OWN for a call of ``groups``; "" where none ended within ``RIGHT_AFTER_NS``, or where a
-        piece of computation ended later.
+        OWN for a call of ``groups``; NO_TRIGGER where none ended within ``RIGHT_AFTER_NS``, or
+        where a piece of computation ended later.
         """
         order, ends_ns = self._by_end
         latest, place = _latest(ends_ns, times_ns)
         computed, _ = _latest(self._computed_ns, times_ns)
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
-        found = np.full(times_ns.shape, "", self.group_kinds.names.dtype)
+        found = np.full(times_ns.shape, NO_TRIGGER, np.int32)
         rows = order[place[right]]
-        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds[rows], OWN)
+        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds.number[rows], OWN)
         return found
 
     def calls_in(self, start_ns: int, end_ns: int) -> slice:

@@ -33,6 +33,7 @@ from ccltui.parsers.array_types import I64, Bool
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")
+_BELOW_ALL: Final = np.iinfo(np.int64).min
 
 
 class Causes:
@@ -78,6 +79,21 @@ class Causes:
         transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
         return number, np.array([*kinds.tolist(), *transfers])
 
+    @cached_property
+    def _ranks(self) -> I64:
+        """Rank of each input, 0 where it is unknown; the last one, of no input, is below all."""
+        return np.array([one.rank or 0 for one in self.inputs.values()] + [_BELOW_ALL], np.int64)
+
+    @cached_property
+    def _is_pair(self) -> Bool:
+        """Whether each group has two ranks; the last one is no group."""
+        return np.array([len(group.ranks) == 2 for group in self.groups] + [False])
+
+    @cached_property
+    def _highest_rank(self) -> I64:
+        """Highest rank of each group, -1 where unknown; the last one is no group."""
+        return np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1], np.int64)
+
     def _group_kinds(self, label: str) -> GroupKinds:
         """Kind of group of each call of a rank; of a transfer, its type and direction.
 
@@ -86,15 +102,12 @@ class Causes:
         """
         item = self.inputs[label]
         of_group, names = self._kind_names
-        above = np.array(
-            [(one.rank or 0) > (item.rank or 0) for one in self.inputs.values()] + [False]
-        )
-        pairs = np.array([len(group.ranks) == 2 for group in self.groups] + [False])
-        in_pair = (item.calls.kind == _SENDRECV) & pairs[item.calls.group]
-        is_above = above[self.partners[label].other]
+        in_pair = (item.calls.kind == _SENDRECV) & self._is_pair[item.calls.group]
+        is_above = self._ranks[self.partners[label].other] > (item.rank or 0)
         if in_pair.any():
-            highest = np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1])
-            is_above = np.where(in_pair, highest[item.calls.group] != item.rank, is_above)
+            is_above = np.where(
+                in_pair, self._highest_rank[item.calls.group] != item.rank, is_above
+            )
         transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
         is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
         return GroupKinds(np.where(is_transfer, transfers, of_group[item.calls.group]), names)
@@ -138,9 +151,28 @@ class Causes:
         """Return the collectives at which these ranks waited for each other."""
         if labels not in self._points:
             self._points[labels] = sync_points(
-                labels, self.arrivals.groups, self.inputs, common_start_ns=self.common_start(labels)
+                labels,
+                self.arrivals.groups,
+                self.inputs,
+                holding=self._groups_of(labels),
+                common_start_ns=self.common_start(labels),
             )
         return self._points[labels]
+
+    @cached_property
+    def _columns(self) -> Mapping[str, Mapping[int, int]]:
+        """Member of each matched group that a rank is, by label and number of the group."""
+        found: dict[str, dict[int, int]] = {label: {} for label in self.inputs}
+        for number, group in enumerate(self.arrivals.groups):
+            for member, label in enumerate(group.labels):
+                found[label][number] = member
+        return found
+
+    def _groups_of(self, labels: Sequence[str]) -> dict[int, list[int]]:
+        """Return the members that ranks are, by number of the matched groups that contain all."""
+        mine = [self._columns[label] for label in labels]
+        shared = [number for number in mine[0] if all(number in one for one in mine)]
+        return {number: [one[number] for one in mine] for number in shared}
 
     def common_start(self, labels: Sequence[str]) -> list[int] | None:
         """Return the time from which all of these ranks were recorded, ns on the clock of each.

@@ -24,7 +24,13 @@ _MAX_CELLS: Final = 500_000
 
 
 def extra_kernel_time(
-    activities: Sequence[Activity], begin_ns: I64, end_ns: I64, late: I64, punctual: Bool
+    activities: Sequence[Activity],
+    begin_ns: I64,
+    end_ns: I64,
+    late: I64,
+    punctual: Bool,
+    *,
+    most: int = MAX_COMPARED,
 ) -> F64:
     """Return the time in kernels that the late rank ran more often than its peers.
 
@@ -39,9 +45,10 @@ def extra_kernel_time(
         end_ns: Likewise.
         late: Late member of each target, int64 [t].
         punctual: Mask of the peers of each target, bool [t, m].
+        most: Number of targets that are compared.
 
     Returns:
-        Float64 ns [t]; NaN without peers and from target ``MAX_COMPARED`` on.
+        Float64 ns [t]; NaN without peers and from target ``most`` on.
     """
     count = len(late)
     extra = np.full(count, np.nan)
@@ -49,7 +56,7 @@ def extra_kernel_time(
     first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     size = max((one.names_end for one in activities), default=0)
-    rows = np.flatnonzero(row_any(punctual[:MAX_COMPARED]))
+    rows = np.flatnonzero(row_any(punctual[:most]))
     if not size or not len(rows):
         return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import rows_by_value
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
@@ -48,8 +48,7 @@ def partners_of(
         (pairs.receiver, pairs.recv_row, pairs.sender, pairs.send_row),
     )
     for own, own_row, other, other_row in sides:
-        for index in distinct_values(own).tolist():
-            mine = np.flatnonzero(own == index)
+        for index, mine in rows_by_value(own):
             partners = found[inputs[index].label]
             partners.other[own_row[mine]] = other[mine]
             partners.other_row[own_row[mine]] = other_row[mine]
@@ -66,7 +65,6 @@ def _no_partners(count: int) -> Partners:
 
 def _durations(inputs: Sequence[MatchInput], index: I64, row: I64) -> I64:
     result = np.empty(len(index), np.int64)
-    for one in distinct_values(index).tolist():
-        here = index == one
+    for one, here in rows_by_value(index):
         result[here] = inputs[one].calls.dur_ns[row[here]]
     return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from ccltui.metrics.collectives.causes.blame_link import Link
@@ -58,7 +59,7 @@ class Named:
     confidence: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Roots:
     """All roots, most waiting first; ``named`` is the rank to blame, None for nobody.
 
@@ -69,12 +70,12 @@ class Roots:
     named: Named | None
     why_nobody: str | None
 
-    @property
+    @cached_property
     def wait_ns(self) -> int:
         """Waiting of all roots, ns."""
         return sum(root.wait_ns for root in self.every)
 
-    @property
+    @cached_property
     def counted_ns(self) -> int:
         """Waiting that shares are counted of: without the order of a pipeline, nobody's fault."""
         return sum(root.wait_ns for root in self.every if root.cause != PIPELINE)

@@ -16,11 +16,10 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.reductions import row_all, row_min
 from ccltui.metrics.collectives.causes.activity import Activity
-from ccltui.metrics.collectives.causes.kernel_counts import extra_kernel_time
+from ccltui.metrics.collectives.causes.kernel_counts import MAX_COMPARED, extra_kernel_time
 from ccltui.metrics.collectives.causes.time_splits import (
     COMPUTE,
     PARTS,
@@ -34,7 +33,7 @@ from ccltui.metrics.collectives.causes.time_splits import (
 )
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I32, I64, Bool
 
 MAX_BACK: Final = 64
 """Number of collectives that a start is moved back at most."""
@@ -43,6 +42,9 @@ CARRIED: Final = 0.1
 PUNCTUAL: Final = 0.5
 """A peer less late than this share of the late rank's lateness is compared with."""
 
+_MAX_CELLS: Final = 1 << 21
+"""Number of targets times ranks that are split at a time: some 200 MB for all parts. Fewer cost
+more calls of numpy a rank."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
@@ -85,7 +87,7 @@ class Start:
     punctual: Bool
     excess_ns: F64
     carried_ns: F64
-    triggers: npt.NDArray[np.str_]
+    triggers: I32
 
     def take(self, rows: I64) -> Start:
         """Select some of them by index."""
@@ -110,6 +112,19 @@ class Segments:
     extra_kernels_ns: F64
     elements_ratio: F64
     by_clocks: Bool
+
+    @classmethod
+    def joined(cls, parts: Sequence[Segments]) -> Segments:
+        """Return the segments of several sets of targets as one."""
+        names = [field.name for field in fields(cls)][1:]
+        start = Start(
+            *(
+                np.concatenate([getattr(one.start, field.name) for one in parts])
+                for field in fields(Start)
+            )
+        )
+        columns = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
+        return cls(start, *columns)
 
     def take(self, rows: I64) -> Segments:
         """Select some targets by index."""
@@ -143,7 +158,23 @@ class Segments:
 
 
 def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
-    """Split the time before each target and compare it; ``activities`` are by ``points.labels``."""
+    """Split the time before each target and compare it; ``activities`` are by ``points.labels``.
+
+    Targets are taken some at a time: a part of the time of every rank at each is 8 B.
+    """
+    count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
+    found: list[Segments] = []
+    compared = 0
+    for begin in range(0, max(count, 1), most):
+        some = targets.take(np.arange(begin, min(begin + most, count)))
+        found.append(_explained(points, some, activities, MAX_COMPARED - compared))
+        compared += int((found[-1].start.since >= 0).sum())
+    return found[0] if len(found) == 1 else Segments.joined(found)
+
+
+def _explained(
+    points: SyncPoints, targets: Targets, activities: Sequence[Activity], most_compared: int
+) -> Segments:
     start = find_start(points, targets, activities)
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
@@ -160,7 +191,12 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
         parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
         mine[known], theirs[known] = comparison.late_and_peers(every)
         extra[known] = extra_kernel_time(
-            activities, begin, end, comparison.late, comparison.punctual
+            activities,
+            begin,
+            end,
+            comparison.late,
+            comparison.punctual,
+            most=max(most_compared, 0),
         )
         exchanged, usual = comparison.late_and_peers(by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
@@ -203,7 +239,7 @@ def _lateness(
     targets: Targets,
     activities: Sequence[Activity],
     place: I64,
-    triggers: npt.NDArray[np.str_],
+    triggers: I32,
 ) -> tuple[Bool, F64, F64]:
     """Return punctual peers, excess and the carried part of it, counted from sync points."""
     begin = points.arrival_ns[place]

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.reductions import distinct_values, row_count
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL
-from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I32, I64, Bool
 
 COMPUTE: Final = "compute"
 OTHER_COLLECTIVE: Final = "previous_collective"
@@ -52,7 +51,7 @@ def split(
     end_ns: I64,
     activities: Sequence[Activity],
     groups: frozenset[int],
-    triggers: npt.NDArray[np.str_],
+    triggers: I32,
 ) -> dict[str, I64]:
     """Return the time of each of ``PARTS`` in [begin, end), int64 ns [t, m].
 
@@ -76,7 +75,7 @@ def own_comm_and_compute(
     end_ns: I64,
     activities: Sequence[Activity],
     groups: frozenset[int],
-    triggers: npt.NDArray[np.str_],
+    triggers: I32,
 ) -> tuple[I64, I64]:
     """Return exposed time in collectives of ``groups`` and computation, each int64 ns [t, m]."""
     stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
@@ -103,10 +102,8 @@ def hidden_ns(comparison: PeerComparison, computed: I64, every: I64) -> F64:
     return np.maximum(comparison.excess(computed) - np.maximum(comparison.excess(every), 0), 0)
 
 
-def triggers_of(
-    activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]
-) -> npt.NDArray[np.str_]:
-    """Return the kind of group whose collective ended right before each time, [t, m]."""
+def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
+    """Return the triggers of each time, as `Activity.triggers`, int32 [t, m]."""
     columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
     return np.stack(columns, axis=1)
 

@@ -84,7 +84,7 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
 
     def foreign_calls(member: int) -> _ForeignCalls:
         spans = union(begin[:, member], end[:, member])
-        trigger = str(start.triggers[known[0], member])
+        trigger = int(start.triggers[known[0], member])
         return _foreign(causes, points, member, spans, trigger=trigger)
 
     mine, theirs = foreign_calls(late), [foreign_calls(i) for i in peers]
@@ -98,7 +98,7 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
 
 
 def _foreign(
-    causes: Causes, points: SyncPoints, member: int, segments: Intervals, *, trigger: str
+    causes: Causes, points: SyncPoints, member: int, segments: Intervals, *, trigger: int
 ) -> _ForeignCalls:
     """Return the calls of a rank in other groups, with hidden time for the kind ``trigger``."""
     label = points.labels[member]

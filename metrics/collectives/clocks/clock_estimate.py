@@ -15,13 +15,14 @@ the residuals is the error bar of every number from starts.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import median_along, unique_inverse
+from ccltui.metrics.arrays.reductions import median_along, rows_by_value, unique_inverse
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
 from ccltui.metrics.collectives.clocks.offsets import (
@@ -274,9 +275,12 @@ def _pooled(
     """
     pooled = offsets.copy()
     joined = linked.copy()
-    hosts = dict.fromkeys(item.host for item in part if item.host)
-    for host in hosts:
-        here = np.array([i for i, item in enumerate(part) if item.host == host], np.int64)
+    of_host: defaultdict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(part):
+        if item.host:
+            of_host[item.host].append(index)
+    for members in of_host.values():
+        here = np.array(members, np.int64)
         home = joined[here[0]]
         middle = _pool(pooled, here[joined[here] == home], spread)
         for component in dict.fromkeys(joined[here].tolist()):
@@ -287,7 +291,9 @@ def _pooled(
             pooled[moved] += middle - float(median_along(pooled[own]))
             joined[moved] = home
             _pool(pooled, own, spread)
-    lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
+    lowest = np.empty(len(joined), np.int64)
+    for _, same in rows_by_value(joined):
+        lowest[same] = same[0]
     return pooled - pooled[lowest], lowest
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import row_max
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
-from ccltui.metrics.collectives.matching.match import MatchInput, gather
+from ccltui.metrics.collectives.matching.match import MatchInput, gather_starts
 from ccltui.parsers.array_types import I64
 
 
@@ -56,10 +56,12 @@ def sync_points(
     groups: Sequence[GroupArrivals],
     inputs: Mapping[str, MatchInput],
     *,
+    holding: Mapping[int, Sequence[int]],
     common_start_ns: Sequence[int] | None = None,
 ) -> SyncPoints:
     """Return the eligible instances of every matched group that contains all of ``labels``.
 
+    ``holding`` are the members that ``labels`` are, by number of these groups, ascending.
     ``common_start_ns`` is a time from which all are recorded, on the clock of each; None where the
     clocks are not known.
     """
@@ -67,20 +69,16 @@ def sync_points(
     arrival, late = [np.empty((0, size), np.int64)], [np.empty((0, size), np.int64)]
     number: list[I64] = [np.empty(0, np.int64)]
     row: list[I64] = [np.empty(0, np.int64)]
-    holding: set[int] = set()
     if common_start_ns is not None:
         arrival.append(np.array([common_start_ns], np.int64))
         late.append(np.zeros((1, size), np.int64))
         number.append(np.full(1, -1))
         row.append(np.full(1, -1))
-    for index, group in enumerate(groups):
-        if not set(labels) <= set(group.labels):
-            continue
-        holding.add(group.match.group)
-        columns = [group.labels.index(label) for label in labels]
+    for index, columns in holding.items():
+        group = groups[index]
         rows = np.flatnonzero(group.eligible)
         dur = group.dur_ns[rows][:, columns]
-        arrival.append(gather(group.match, inputs, "start_ns")[rows][:, columns])
+        arrival.append(gather_starts(group.match, inputs, rows, columns))
         late.append(row_max(dur)[:, np.newaxis] - dur)
         number.append(np.full(len(rows), index, np.int64))
         row.append(rows)
@@ -88,7 +86,7 @@ def sync_points(
     order = np.argsort(when[:, 0], kind="stable")
     return SyncPoints(
         tuple(labels),
-        frozenset(holding),
+        frozenset(groups[index].match.group for index in holding),
         when[order],
         np.concatenate(late)[order],
         np.concatenate(number)[order],

@@ -15,7 +15,7 @@ clock.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -156,12 +156,13 @@ def match_calls(
     named = any(group > IMPLIED for parts in rows for group in parts)
     matched = []
     alone = 0
-    for index in sorted({group for parts in rows for group in parts}):
+    of_group: defaultdict[int, list[tuple[MatchInput, I64]]] = defaultdict(list)
+    for item, parts in zip(chosen, rows, strict=True):
+        for index, own in parts.items():
+            of_group[index].append((item, own))
+    for index, members in sorted(of_group.items(), key=lambda pair: pair[0]):
         if (named and index <= IMPLIED) or (only is not None and index not in only):
             continue
-        members = [
-            (item, parts[index]) for item, parts in zip(chosen, rows, strict=True) if index in parts
-        ]
         if len(members) < 2:
             alone += 1
         else:
@@ -191,6 +192,14 @@ def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> 
     end = _picked(match.labels, match.until, inputs, "start_ns")
     end += _picked(match.labels, match.until, inputs, "dur_ns")
     return np.where(match.rows >= 0, end - start, MISSING)
+
+
+def gather_starts(
+    match: GroupMatch, inputs: Mapping[str, MatchInput], rows: I64, members: Sequence[int]
+) -> I64:
+    """Return the recorded starts of some instances on some members, int64 [rows, members]."""
+    labels = [match.labels[member] for member in members]
+    return _picked(labels, match.rows[rows][:, members], inputs, "start_ns")
 
 
 def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], column: str) -> I64:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along, row_all
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, row_all, rows_by_value
 from ccltui.metrics.collectives.matching.group_member import Member
 from ccltui.metrics.collectives.matching.lineup import by_order
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
@@ -76,14 +76,16 @@ def _by_peer(
     calls = item.calls
     rows = np.flatnonzero(calls.kind == kind)
     peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
-    other = np.array([_other_rank(group.ranks, item.rank) for group in groups] or [-1], np.int64)
     group = calls.group[rows]
     in_pair = (peers < 0) & (group >= 0) & bool(groups)
-    peers = np.where(in_pair, other[np.where(in_pair, group, 0)], peers)
+    for index in distinct_values(group[in_pair]).tolist():
+        peers = np.where(
+            in_pair & (group == index), _other_rank(groups[index].ranks, item.rank), peers
+        )
     return {
-        index_of[int(peer)]: rows[peers == peer]
-        for peer in distinct_values(peers)
-        if int(peer) in index_of and int(peer) != item.rank
+        index_of[peer]: rows[here]
+        for peer, here in rows_by_value(peers)
+        if peer in index_of and peer != item.rank
     }
 
 
