@@ -200,6 +200,13 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
         metavar="MAP",
         help='ranks of files that state none: "0=a.json,1=b.json", or @FILE with lines "0 a.json"',
     )
+    group.add_argument(
+        "--sample-ranks",
+        type=grammar(positive),
+        metavar="N",
+        help="read N ranks only: whole process groups at even distances, the first and the last "
+        "among them; results are partial",
+    )
 
 
 def _size(text: str) -> str:

@@ -39,6 +39,7 @@ Code = Literal[
     "partly_read",  # the explorer shows the beginnings of files that are still being read
     "rank_conflict",
     "world_size_conflict",  # files state different world sizes, as those of different jobs do
+    "sampled_ranks",  # only some ranks were read, on purpose
     "sampled_steps",  # only some steps were timed, and they do not represent all of them
     "incomplete_run",
     "window_empty",

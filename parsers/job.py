@@ -47,6 +47,7 @@ class Job:
     card_problem: str | None = None
     profile_mode: ProfileMode = "auto"  # as requested; that used is the capture's source
     run_sources: tuple[RunSource, ...] = ()
+    unread_ranks: tuple[int, ...] = ()  # have a file, which a sample of ranks leaves out
 
     @property
     def world_size(self) -> int | None:

@@ -49,3 +49,31 @@ class MissingRanks(Sequence[int]):
 
     def __hash__(self) -> int:
         return hash(tuple(self._ends))
+
+    @property
+    def ranges(self) -> Sequence[range]:
+        """The ranks as ranges, in order."""
+        return self._ranges
+
+
+MAX_RANGES: Final = 8
+"""Most ranges that a sentence lists; the number of the other ranks is stated."""
+
+
+def ranges_text(ranks: Sequence[int], most: int = MAX_RANGES) -> str:
+    """Format sorted ranks on one line: ``0-15, 48-1023``, or ``1, 3, 5 and 61 more up to 127``."""
+    ranges = ranks.ranges if isinstance(ranks, MissingRanks) else _ranges_of(ranks)
+    shown = [str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges[:most]]
+    left = sum(map(len, ranges[most:]))
+    more = f" and {left} more up to {ranges[-1][-1]}" if left else ""
+    return ", ".join(shown) + more
+
+
+def _ranges_of(ranks: Sequence[int]) -> list[range]:
+    found: list[range] = []
+    for rank in ranks:
+        if found and found[-1].stop == rank:
+            found[-1] = range(found[-1].start, rank + 1)
+        else:
+            found.append(range(rank, rank + 1))
+    return found

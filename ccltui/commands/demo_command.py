@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,6 +43,8 @@ FAULTS = (
 )
 CONDITIONS = ("clean", "damaged", "null", "two")
 LEVELS = ("full", "no_groups", "names", "no_host")
+SMALL_RANKS = 32
+"""Ranks up to which a job is drawn among all layouts and simulated rank by rank."""
 _DESCRIPTION = """\
 Write the traces of a synthetic job into DIR (default: a folder ccltui-demo in your cache
 directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 ms off."""
@@ -76,7 +79,16 @@ def parser() -> args.Parser:
     )
     planted.add_argument("--level", choices=LEVELS, help="what the files record of collectives")
     planted.add_argument(
-        "--ranks", type=args.grammar(args.natural), metavar="N", help="number of ranks"
+        "--ranks",
+        type=args.grammar(args.natural),
+        metavar="N",
+        help=f"number of ranks; above {SMALL_RANKS} the files are written by --jobs processes",
+    )
+    planted.add_argument(
+        "--rank-size",
+        type=args.grammar(_megabytes),
+        metavar="MB",
+        help="size of the file of a rank, in 1e6 bytes, of a job of many ranks; default: 2",
     )
     add_functions(result)
     explore.add_arguments(result)
@@ -88,7 +100,9 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui demo`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
-    if any(getattr(options, name) is not None for name in _CHOICES):
+    if options.rank_size is not None or (options.ranks or 0) > SMALL_RANKS:
+        directory = write_large_demo(options)
+    elif any(getattr(options, name) is not None for name in _CHOICES):
         directory = write_planted_demo(options)
     else:
         directory = write_demo(options.directory, options.seed)
@@ -151,6 +165,67 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
     except (FileExistsError, ValueError) as error:
         raise GrammarError(str(error)) from None
     return target
+
+
+def write_large_demo(options: argparse.Namespace) -> Path:
+    """Write a job of many ranks, with its answer beside it, and return its folder.
+
+    Raises:
+        GrammarError: No job has what is asked for, or the folder contains other files.
+        OSError: Nothing can be written.
+    """
+    from ccltui.demo.scale import DEFAULT_MEGABYTES, large_spec, write_large  # noqa: PLC0415
+    from ccltui.parsers.system.machine_limits import allowed_cpus  # noqa: PLC0415
+
+    target = options.directory or _default_directory(f"{FOLDER}-large")
+    answer = target.with_name(f"{target.name}.answer.json")
+    try:
+        faults = _FAULTS_OF.get(options.condition or "clean")
+        if faults is None or options.level not in (None, "full", "names"):
+            raise ValueError("a job of many ranks is complete, at level full or names")
+        spec = large_spec(
+            options.ranks or 64,
+            megabytes=options.rank_size or DEFAULT_MEGABYTES,
+            seed=options.seed or 0,
+            family=options.family,
+            faults=tuple(options.fault or fault for fault in faults),
+            names_only=options.level == "names",
+        )
+        truth = write_large(
+            target,
+            spec,
+            answer=answer,
+            workers=options.jobs or allowed_cpus(),
+            report=_print_progress,
+        )
+    except (FileExistsError, ValueError) as error:
+        raise GrammarError(str(error)) from None
+    layout = " x ".join(f"{name} {size}" for name, size in truth["layout"].items())
+    print_message(f"{truth['ranks']} ranks: {layout}; {truth['steps']} steps; truth in {answer}")
+    for fault in truth["faults"]:
+        print_message(f"injected: {fault['text']}: {fault['cost_ms']:.3g} ms a step")
+    return target
+
+
+_FAULTS_OF = {"clean": ("any",), "null": (), "two": ("any", "any")}
+"""Faults of a job of many ranks by its condition."""
+
+
+def _megabytes(text: str) -> float:
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < 100_000:
+        raise GrammarError(f"{text[:40]!r} is not a size in MB, as in 0.5 or 6.5")
+    return size
+
+
+def _print_progress(done: int, total: int) -> None:
+    """Show on a terminal how many ranks are written."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        end = "\r" if done < total else "\n"
+        print(f"ccltui: {done} of {total} ranks written", end=end, file=sys.stderr, flush=True)
 
 
 def _default_directory(name: str = FOLDER) -> Path:

@@ -62,6 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     results = {metric.name: result for metric, result in measured.results}
     loading = {"--iteration": options.iteration, "--rank-map": options.rank_map}
+    loading["--sample-ranks"] = options.sample_ranks
     same = command_options(selection, options.capture, loading)
     found = explanation.explain(measured.trace, results, same)
     # Also where nothing could be opened: a program reads the reason in the document.

@@ -117,6 +117,7 @@ def run(
                 rank_map=rank_map_of(loading),
                 iteration=loading.iteration,
                 capture=loading.capture,
+                sample_ranks=loading.sample_ranks,
                 view=selection,
                 cache_dir=cache_dir,
                 jobs=loading.jobs,

@@ -34,6 +34,7 @@ class LoadOptions:
     no_cache: bool = False
     jobs: int | None = None
     profile_mode: str = "auto"
+    sample_ranks: int | None = None  # read only so many ranks
     nsys: str | None = None  # the program that exports reports; None: the one on PATH
 
     @classmethod
@@ -49,6 +50,7 @@ class LoadOptions:
             arguments.no_cache,
             arguments.jobs,
             getattr(arguments, "profile_mode", "auto"),
+            getattr(arguments, "sample_ranks", None),
             getattr(arguments, "nsys", None),
         )
 
@@ -122,6 +124,10 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
     watched = sys.stderr is not None and sys.stderr.isatty()
     signals = (signal.SIGINT,) if watched else ()  # otherwise ctrl+c ends the command at once
     with cache_directory(options) as cache_dir, stoppable(*signals) as stopped:
+        if options.sample_ranks is not None:
+            from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
+
+            job = sampled_job(job, options.sample_ranks, cache_dir)
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)
         with contextlib.closing(_MeterObserver(watched=watched)) as observer:
             loaded = load(job, settings, observer=observer, cancelled=stopped)

@@ -16,15 +16,27 @@ def program(spec: Spec, topology: Topology, rank: int) -> Iterator[Item]:
     """All operations of a rank over all steps, with its delays."""
     steps = StepProgram(spec, topology, rank)
     for step in range(spec.steps):
-        stalls = {
-            kind: delay_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
-            for kind in get_args(Stall)
-        }
-        busy = {kind: dur_ns for kind, dur_ns in stalls.items() if dur_ns or kind == FIRST}
-        items = steps.items(step, {**busy, "": delay_ns(spec, rank, step, "host")})
-        for cause, apply in _ON_DEVICE.items():
-            items = apply(items, delay_ns(spec, rank, step, cause))
-        yield from _jittered(items, spec.jitter_ns, random.Random(f"{spec.seed}/{rank}/{step}"))
+        items = delayed_items(steps, rank, step)
+        yield from _jittered(items, spec.jitter_ns, jitter_source(spec, rank, step))
+
+
+def delayed_items(steps: StepProgram, rank: int, step: int) -> list[Item]:
+    """All operations of a rank in a step with its delays, without random variation."""
+    spec = steps.spec
+    stalls = {
+        kind: delay_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
+        for kind in get_args(Stall)
+    }
+    busy = {kind: dur_ns for kind, dur_ns in stalls.items() if dur_ns or kind == FIRST}
+    items = steps.items(step, {**busy, "": delay_ns(spec, rank, step, "host")})
+    for cause, apply in _ON_DEVICE.items():
+        items = apply(items, delay_ns(spec, rank, step, cause))
+    return items
+
+
+def jitter_source(spec: Spec, rank: int, step: int) -> random.Random:
+    """Random numbers for the variation of the kernels of a rank in a step."""
+    return random.Random(f"{spec.seed}/{rank}/{step}")
 
 
 FIRST: Stall = "data_loading"

@@ -20,7 +20,7 @@ from ccltui.demo.spec import Spec
 from ccltui.demo.truth import Truth
 
 CARD_NAME = "workload_card.yaml"
-_OURS = re.compile(r"kineto_trace_\d+\.json(\.gz)?|" + re.escape(CARD_NAME))
+_OURS = re.compile(r"kineto_trace_\d+\.json(\.gz|\.part)?|" + re.escape(CARD_NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def write_job(directory: Path, spec: Spec) -> Truth:
         FileExistsError: The directory contains other files.
     """
     job = build(spec)
-    _remove_earlier_job(directory)
+    remove_earlier_job(directory)
     for name, text in job.files.items():  # the card comes first: it marks the directory as a demo
         data = text.encode("ascii")
         if spec.compress and name != CARD_NAME:
@@ -72,7 +72,12 @@ def write_job(directory: Path, spec: Spec) -> Truth:
     return job.truth
 
 
-def _remove_earlier_job(directory: Path) -> None:
+def remove_earlier_job(directory: Path) -> None:
+    """Create the directory if necessary, and remove the files of an earlier demo job.
+
+    Raises:
+        FileExistsError: The directory contains other files.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     present = sorted(directory.iterdir())
     if not present:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.demo.spec import Spec, Straggler
+from ccltui.demo.spec import SlowLink, Spec, Straggler
 from ccltui.demo.topology import Topology
 
 
@@ -10,12 +10,8 @@ def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
     """One sentence per injected fault of the job."""
     hosts = [topology.host_name(host * spec.gpus_per_node) for host in range(spec.num_hosts)]
     return (
-        *(_delay(spec, straggler) for straggler in spec.stragglers),
-        *(
-            f"every {link.dimension} collective of rank {link.rank} transfers "
-            f"{link.extra_ns / 1e3:g} us longer, and no rank is late because of it"
-            for link in spec.slow_links
-        ),
+        *(delay_sentence(spec, item, f"rank {item.rank}") for item in spec.stragglers),
+        *(link_sentence(link) for link in spec.slow_links),
         *(
             f"the clock of {name} is {abs(offset) / 1e6:g} ms {'ahead' if offset > 0 else 'behind'}"
             for name, offset in zip(hosts, spec.clock_offsets_ns, strict=False)
@@ -50,9 +46,18 @@ _CAUSES = {
 }
 
 
-def _delay(spec: Spec, straggler: Straggler) -> str:
+def delay_sentence(spec: Spec, straggler: Straggler, who: str) -> str:
+    """Return what delays a rank, or several that are named by ``who``."""
     what = _CAUSES[straggler.cause].format(f"{straggler.extra_ns / 1e6:g} ms")
     if straggler.steps is None:
-        return f"rank {straggler.rank} {what} in every step"
+        return f"{who} {what} in every step"
     steps = ", ".join(str(spec.first_step + step) for step in straggler.steps)
-    return f"rank {straggler.rank} {what} in step {steps}"
+    return f"{who} {what} in step {steps}"
+
+
+def link_sentence(link: SlowLink) -> str:
+    """Return which collectives take longer."""
+    return (
+        f"every {link.dimension} collective of rank {link.rank} transfers "
+        f"{link.extra_ns / 1e3:g} us longer, and no rank is late because of it"
+    )

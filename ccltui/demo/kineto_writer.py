@@ -14,6 +14,9 @@ from ccltui.demo.spec import Layout
 
 Header = dict[str, Any]
 
+NATIVE_BETWEEN = ",\n"
+"""Separator of events in the profiler's own layout."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -60,6 +63,20 @@ def write(
         ends.append(length)
     parts.append(form.tail(header, name))
     return Written("".join(parts), tuple(events), tuple(ends))
+
+
+def native_events(events: Sequence[Event], base_ns: int) -> str:
+    """Events as the profiler prints them, separated as in the list of a file."""
+    form = _FORMS["native"]
+    return NATIVE_BETWEEN.join(
+        form.event(_fields(event, base_ns, whole_us=False)) for event in events
+    )
+
+
+def native_ends(header: Header, name: str) -> tuple[str, str]:
+    """What precedes and follows the events of a file."""
+    form = _FORMS["native"]
+    return form.head(header, name), form.tail(header, name)
 
 
 def _fields(event: Event, base_ns: int, *, whole_us: bool) -> dict[str, Any]:
@@ -150,7 +167,7 @@ def _indent4_head(header: Header, _: str) -> str:
 
 
 _FORMS: dict[Layout, _Form] = {
-    "native": _Form(_object_head, _pretty, ",\n", _object_tail),
+    "native": _Form(_object_head, _pretty, NATIVE_BETWEEN, _object_tail),
     "integer_us": _Form(_object_head, _pretty, ",\n", _object_tail, whole_us=True),
     "metadata_last": _Form(
         lambda header, name: '{\n  "traceEvents": [\n',

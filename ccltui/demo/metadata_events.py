@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ccltui.demo.job_schedule import Activity, HostRange, Schedule
 from ccltui.demo.rank_events import BACKWARD_THREAD, Event, RankEvents
@@ -20,16 +20,18 @@ def rank_events(schedule: Schedule, rank: int) -> list[Event]:
     last_ns = max(item.end_ns for item in items) + TAIL_NS
     streams = sorted({activity.stream for activity in activities})
     return [
-        *_row_names(body.pid, body.device, streams, first_ns),
+        *row_names(body.pid, body.device, streams, first_ns),
         *body.host,
         *(_python_frames(body.pid, ranges) if schedule.spec.with_python else ()),
         *body.gpu,
-        *_device_steps(body.device, activities, schedule.spec.first_step),
-        *_window(first_ns, last_ns),
+        *device_steps(body.device, _main_spans(activities), schedule.spec.first_step),
+        *window(first_ns, last_ns),
     ]
 
 
-def _row_names(pid: int, device: int, streams: list[int], at_ns: int) -> Iterator[Event]:
+def row_names(pid: int, device: int, streams: list[int], at_ns: int) -> Iterator[Event]:
+    """Names and order of the rows of the host's threads and the device's streams."""
+
     def named(row: int, tid: int, name: str, key: str, value: int | str) -> Event:
         return Event("M", "", name, row, tid, at_ns, args={key: value})
 
@@ -45,16 +47,20 @@ def _row_names(pid: int, device: int, streams: list[int], at_ns: int) -> Iterato
         yield named(device, stream, "thread_sort_index", "sort_index", stream)
 
 
-def _device_steps(
-    device: int, activities: tuple[Activity, ...], first_step: int
-) -> Iterator[Event]:
-    """Step markers of the device row, over the main stream's work of each step."""
+def _main_spans(activities: tuple[Activity, ...]) -> dict[int, tuple[int, int]]:
+    """Start of the first and end of the last work of the main stream, by step."""
     by_step: dict[int, list[Activity]] = {}
     for activity in activities:
         if activity.stream == MAIN_STREAM:
             by_step.setdefault(activity.step, []).append(activity)
-    for step, inside in by_step.items():
-        start_ns, end_ns = inside[0].start_ns, inside[-1].end_ns
+    return {step: (inside[0].start_ns, inside[-1].end_ns) for step, inside in by_step.items()}
+
+
+def device_steps(
+    device: int, spans: Mapping[int, tuple[int, int]], first_step: int
+) -> Iterator[Event]:
+    """Step markers of the device row, over the main stream's work of each step."""
+    for step, (start_ns, end_ns) in spans.items():
         yield Event(
             "X",
             "gpu_user_annotation",
@@ -89,7 +95,7 @@ def _python_frames(pid: int, ranges: tuple[HostRange, ...]) -> Iterator[Event]:
         yield Event("X", "python_function", name, pid, pid, start_ns, dur_ns, args)
 
 
-def _window(first_ns: int, last_ns: int) -> Iterator[Event]:
+def window(first_ns: int, last_ns: int) -> Iterator[Event]:
     """The profiler's own span and its two instants."""
     profiler = "PyTorch Profiler"
     dur_ns = last_ns - first_ns

@@ -23,6 +23,7 @@ Args = dict[str, Any]
 
 MARGIN_NS = 1_000  # gap between the end of an operator and the next host event
 INSET_NS = 2_000  # inset of each event of a call in the enclosing one
+FIRST_CORRELATION = 9_000
 BACKWARD_THREAD = 9  # thread id of the autograd engine, relative to the main thread
 
 
@@ -38,23 +39,30 @@ class Event:
     start_ns: int
     dur_ns: int = 0
     args: Args = field(default_factory=dict)
-    flow: int = 0
+    flow: int | str = 0
     source: Activity | HostRange | None = None
+
+
+def pid_of(rank: int) -> int:
+    """Process id of a rank."""
+    return 41_000 + 17 * rank
 
 
 class RankEvents:
     """Host and device events of one rank, host events in the order of the host's work."""
 
-    def __init__(self, schedule: Schedule, rank: int) -> None:
+    def __init__(
+        self, schedule: Schedule, rank: int, *, pid: int | None = None, device: int | None = None
+    ) -> None:
         self.schedule = schedule
         self.spec = schedule.spec
         self.rank = rank
-        self.device = schedule.topology.device_of(rank)
-        self.pid = 41_000 + 17 * rank
+        self.device = schedule.topology.device_of(rank) if device is None else device
+        self.pid = pid_of(rank) if pid is None else pid
         self.host: list[Event] = []
         self.gpu: list[Event] = []
         self._external = 0
-        self._correlation = 9_000
+        self._correlation = FIRST_CORRELATION
         self._of_call: dict[int, Activity] = {}
         self._write()
 

@@ -136,7 +136,7 @@ class _Calls:
             for link in spec.slow_links
             if link.dimension == item.group.dimension and link.rank in members
         )
-        return spec.link_latency_ns + _wire_bytes(item, len(members)) // rate + extra
+        return spec.link_latency_ns + wire_bytes(item, len(members)) // rate + extra
 
     def _settle(self, call: _OpenCall) -> None:
         pending = [call]
@@ -175,7 +175,8 @@ class _Calls:
             )
 
 
-def _wire_bytes(item: Communicate, size: int) -> int:
+def wire_bytes(item: Communicate, size: int) -> int:
+    """Bytes that a rank sends in a call of ``size`` members."""
     elems = max(item.in_elems, item.out_elems)
     if item.operation == "all_to_allv":
         elems = min(item.in_elems, item.out_elems)  # elements of an evenly loaded rank

@@ -21,13 +21,13 @@ from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.acceleration import wanted
 from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
-_NAMED = 8  # missing ranks that a finding lists
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -61,9 +61,7 @@ def ranks(job: Job) -> Finding:
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
         )
     if job.missing_ranks:
-        first = [str(rank) for rank in job.missing_ranks[:_NAMED]]
-        rest = len(job.missing_ranks) - len(first)
-        missing = f"{', '.join(first)} and {rest} more" if rest else listed(first)
+        missing = ranges_text(job.missing_ranks)
         message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
         fix = "copy their files here too, or check their logs for the reason that they wrote none"
         return Finding("ranks", "warning", message, fix)

@@ -24,6 +24,7 @@ class ExplorerOptions:
     rank_map: Mapping[str, int] | None = None
     iteration: int | None = None
     capture: str | None = None
+    sample_ranks: int | None = None
     view: ViewOptions = field(default_factory=ViewOptions)
     cache_dir: Path | None = None
     jobs: int | None = None

@@ -14,6 +14,7 @@ from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
+from ccltui.parsers.missing_ranks import ranges_text
 
 OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
@@ -258,8 +259,8 @@ class Namer:
         if missing:
             absent = tuple(str(rank) for rank in missing[:8])
             why = (
-                f"a group waits together, and rank {', '.join(absent)} of it is not recorded: it "
-                "may be late"
+                f"a group waits together, and rank {ranges_text(missing)} of it is not recorded: "
+                "it may be late"
             )
             return Finding("", why, saves_ns=self._saves(one.gain), absent=absent)
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"

@@ -16,6 +16,7 @@ from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.missing_ranks import ranges_text
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
 """Rungs that compete for the verdict; steps and micro-batches vary together."""
@@ -312,10 +313,11 @@ class Rules:
         share = float((1 - free / ladder.rungs[5]).mean())
         if share < self.context.materiality:
             return None
-        absent = tuple(str(rank) for rank in list(self.context.missing)[:8])
+        absent = tuple(str(rank) for rank in self.context.missing[:8])
         why = (
             f"the recorded ranks spend {share:.1%} of {ladder.job.period} in collectives together, "
-            f"and rank {', '.join(absent)} is not recorded: the others may wait for it"
+            f"and rank {ranges_text(self.context.missing)} is not recorded: the others may wait for "
+            "it"
         )
         at_most = float((ladder.rungs[5] - free).mean())
         return Finding("", why, saves_ns=at_most, absent=absent)
@@ -357,8 +359,7 @@ class Rules:
         if not job.marked:
             asked.append("step markers (profiler.step())")
         if self.context.missing:
-            ranks = ", ".join(str(rank) for rank in list(self.context.missing)[:8])
-            asked.append(f"the trace of rank {ranks}")
+            asked.append(f"the trace of rank {ranges_text(self.context.missing)}")
         apart = self.context.names_only and len(job.together) > 1
         if (
             apart

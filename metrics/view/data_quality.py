@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Code, Reason
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.columns import Note, RankTrace
-
-MAX_NAMED: Final = 16
-"""Largest number of ranks that a message lists one by one."""
 
 
 def missing_ranks(view: View) -> Sequence[int]:
@@ -34,9 +31,25 @@ def common_reasons(view: View) -> list[Reason]:
     if missing:
         present = len({rank.rank for rank in view.ranks if rank.rank is not None})
         total = present + len(missing)
-        text = f"{present} of {total} ranks found; missing {_format_many(missing)}"
-        reasons.append(Reason("missing_ranks", text))
+        unread = set(view.job.unread_ranks).intersection(view.options.ranks or missing)
+        if unread:
+            reasons.append(Reason("sampled_ranks", _sample_text(present, total, sorted(unread))))
+            # The ranks of a job that can be sampled are those of files, which are not too many.
+            present += len(unread)
+            missing = [rank for rank in missing if rank not in unread] if present < total else []
+        if missing:
+            text = f"{present} of {total} ranks found; missing {ranges_text(missing)}"
+            reasons.append(Reason("missing_ranks", text))
     return [*reasons, *_unread(view), *damage(view)]
+
+
+def _sample_text(read: int, total: int, unread: Sequence[int]) -> str:
+    """What a sample of ranks can tell and what not."""
+    return (
+        f"a sample: {read} of {total} ranks are read, not {ranges_text(unread)}; how long the "
+        "ranks that are read wait is measured, also for one that is not read, but which of "
+        "those cannot be told"
+    )
 
 
 def _world_sizes(view: View) -> list[Reason]:
@@ -215,9 +228,3 @@ def some_of(paths: Sequence[str]) -> str:
     """Format the first four items, and the number of the others."""
     more = len(paths) - 4
     return ", ".join(paths[:4]) + (f" and {more} more" if more > 0 else "")
-
-
-def _format_many(ranks: Sequence[int]) -> str:
-    if len(ranks) <= MAX_NAMED:
-        return format_ranks(ranks)
-    return f"{format_ranks(ranks[:4])} … {ranks[-1]} ({len(ranks)} ranks)"

@@ -9,7 +9,6 @@ from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import (
-    MAX_NAMED,
     common_reasons,
     common_warnings,
     damage,
@@ -21,7 +20,7 @@ from ccltui.metrics.view.data_quality import (
 from ccltui.metrics.view.printed_reports import lacking_of_texts
 from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
-from ccltui.parsers.missing_ranks import MAX_LISTED
+from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
@@ -122,8 +121,11 @@ def require_traces(view: View) -> None:
         found = found_instead(view.job.discovery.files)
         raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
     if not view.ranks:
-        wanted = format_ranks(sorted(view.options.ranks or ()))
-        here = ", ".join(trace.label for trace in view.job.ranks[:MAX_NAMED])
+        wanted = ranges_text(sorted(view.options.ranks or ()))
+        here = some_of([trace.label for trace in view.job.ranks])
+        known = [trace.rank for trace in view.job.ranks if trace.rank is not None]
+        if len(known) == len(view.job.ranks):
+            here = ranges_text(sorted(set(known)))
         raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
     if all(rank.is_empty for rank in view.ranks):
         raise _nothing_selected(view)

@@ -21,8 +21,8 @@ _NSYS_TABLES = frozenset(
 )
 _STANDS_FOR_ALL = ("StringIds.parquet", "StringIds.arrow")
 # Patterns are compiled when a text has one of the words that any match of theirs contains: the card
-# of a job has none, and they take 4 ms, of 250 that a command takes to print a metric. Finding none of the words takes
-# a hundredth of the time of a search.
+# of a job has none, and they take 4 ms, of 250 that a command takes to print a metric. Finding none
+# of the words takes a hundredth of the time of a search.
 _NSYS_COLUMNS = r"(Time|Start|Duration|Total|Total Time|Projected Start)( \(.+\))?"
 _NSYS_BANNER = r"""(?mx)^[ \t]*(?:[$>][ ])?(?:
         Processing\ \[[^\]\n]+\]\ with\ \[

@@ -277,6 +277,7 @@ class FakeJob:
     notes: tuple[Note, ...] = ()
     kinds: tuple[str, ...] = ("kineto",)
     run_sources: tuple[Any, ...] = ()
+    unread_ranks: tuple[int, ...] = ()
 
     @property
     def world_size(self) -> int | None:

@@ -83,6 +83,8 @@ def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
     job = scene.session.job
     if job is not None and len(job.discovery.captures) > 1:
         words += ["--capture", job.capture.name]
+    if options.sample_ranks is not None:
+        words += ["--sample-ranks", str(options.sample_ranks)]
     if options.view.profile_mode != "auto":
         words += ["--profile-mode", options.view.profile_mode]
     if options.view.span != "steps":

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.styled_text import GAP, Line, Piece
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
 
 NARROW = 100
 
@@ -53,6 +58,7 @@ def header(scene: Scene, width: int) -> Line:
             size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
+            _absent(session.job) if width >= 100 else "",
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
@@ -62,6 +68,25 @@ def _ranks(count: int, world_size: int | None) -> str:
     if world_size is not None and world_size > count:
         return f"{count} of {world_size} ranks"
     return numbers.counted(count, "rank")
+
+
+def _absent(job: Job) -> str:
+    """Ranks of the world without a file, and whether a sample is read; "" where none is missing."""
+    global _absent_of  # noqa: PLW0603  (the last answer: the header is painted at each key)
+    known, world, text = _absent_of
+    if known is job.capture and world == job.world_size:
+        return text
+    files = {found.rank for found in job.capture.files}
+    world = job.world_size
+    missing = MissingRanks(world or 0, files.union(job.unread_ranks))
+    parts = [f"sample of {len(files)}"] if job.unread_ranks else []
+    if missing and None not in files:
+        parts.append(f"missing {ranges_text(missing, 3)}")
+    _absent_of = job.capture, world, ", ".join(parts)
+    return _absent_of[2]
+
+
+_absent_of: tuple[object, int | None, str] = (None, None, "")
 
 
 def _loaded(session: Session) -> str:

@@ -70,6 +70,10 @@ def run_load(
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
+    if options.sample_ranks is not None:
+        from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
+
+        job = sampled_job(job, options.sample_ranks, cache)
     job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
     observer = _Posting(post, clock)

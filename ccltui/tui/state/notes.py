@@ -108,7 +108,7 @@ def trust(scene: Scene) -> NoteRow:
     ranks = len(scene.findings.lanes) or scene.session.ranks_loaded
     damage = [] if job is None else _damage(job)
     texts = (
-        overview_text.recorded(ranks, world),
+        overview_text.recorded(ranks, world, job),
         overview_text.matched(results),
         overview_text.clocks(results),
         *(damage or ["No file is damaged."]),
