@@ -205,8 +205,8 @@ class Namer:
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
         even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
         if self.ladder.job.num_steps < 2:
-            whole = "only step" if self.ladder.job.period == "a step" else "window"
-            return Finding("", f"times vary within the {whole}")
+            span = "only step" if self.ladder.job.period == "a step" else "window"
+            return Finding("", f"times vary within the {span}")
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
             return Finding("random", "times vary by chance over ranks and steps", cap=1)
         if first and gain >= MAX_OTHER_GAIN:

@@ -316,8 +316,8 @@ class Rules:
         absent = tuple(str(rank) for rank in self.context.missing[:8])
         why = (
             f"the recorded ranks spend {share:.1%} of {ladder.job.period} in collectives together, "
-            f"and rank {ranges_text(self.context.missing)} is not recorded: the others may wait for "
-            "it"
+            f"and rank {ranges_text(self.context.missing)} is not recorded: the others may wait "
+            "for it"
         )
         at_most = float((ladder.rungs[5] - free).mean())
         return Finding("", why, saves_ns=at_most, absent=absent)

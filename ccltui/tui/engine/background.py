@@ -189,11 +189,11 @@ class Background:
                 self._running -= 1
             self._last_end = time.perf_counter()
             self._last_s = self._last_end - started
-        if finished:
-            self._last = session
-        else:
+        if not finished:
             self._app.call_from_thread(self.analyse, newest)
-        elif not newest().busy:
+            return
+        self._last = session
+        if not newest().busy:
             from ccltui.tui.engine import idle_imports  # noqa: PLC0415
 
             idle_imports.import_modules(idle_imports.OF_SCREEN)

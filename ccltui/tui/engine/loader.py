@@ -64,16 +64,16 @@ def run_load(
             profile_mode=options.view.profile_mode,
             store=default_cache_dir() if cache is None else cache,
         )
+        if options.sample_ranks is not None:
+            from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
+
+            job = sampled_job(job, options.sample_ranks, cache)
     except Exception as error:
         if pool is not None:
             pool.close(wait=False)
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
-    if options.sample_ranks is not None:
-        from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
-
-        job = sampled_job(job, options.sample_ranks, cache)
     job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
     observer = _Posting(post, clock)
