@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
-from shell import CCLTUI, run
+from shell import CCLTUI
 from terminal import session
+from warm_shell import run
 
 from ccltui.doctor.environment_checks import OPTIONAL, REQUIRED
 from ccltui.slow_path import MODULES
