@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp import ClientSession, StdioServerParameters, stdio_client
 from shell import CCLTUI, environment
 
 TOOLS = ("open", "explain", "metric", "table", "collective", "kernel", "compare", "window")
@@ -17,6 +16,9 @@ Call = tuple[str, dict[str, Any]]
 
 def converse(root: Path, calls: Sequence[Call]) -> list[tuple[bool, str]]:
     """Answers of one server to questions in order: whether refused, and the text."""
+    # Imported here: it takes 1 CPU-s, and every worker imports the modules of all tests.
+    from mcp import ClientSession, StdioServerParameters, stdio_client
+
     server = StdioServerParameters(
         command=CCLTUI[0], args=["serve-mcp", "--root", str(root)], env=environment({})
     )

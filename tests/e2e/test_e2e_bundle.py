@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
-from shell import CCLTUI, run
+from shell import CCLTUI
 from terminal import session
+from warm_shell import run
 
 from ccltui.doctor.environment_checks import OPTIONAL, REQUIRED
 from ccltui.slow_path import MODULES
@@ -87,7 +88,8 @@ def test_a_bare_python_is_told_what_is_missing(job: Path) -> None:
     ],
 )
 def test_why_a_compiled_module_is_missing(tmp_path: Path, suffix: str | None, message: str) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "tui", "demo")
+    # With the byte code, which is valid for files of the same time.
+    ignored = shutil.ignore_patterns("*.so", "*.c", "tui", "demo")
     shutil.copytree(ROOT / "ccltui", tmp_path / "ccltui", ignore=ignored)
     for name in MODULES if suffix is not None else ():
         (tmp_path / f"{name.replace('.', '/')}{suffix}").write_bytes(b"\x7fELF")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from plugged import EXAMPLE, distribution
-from shell import CCLTUI, run
+from shell import CCLTUI
 from terminal import session
+from warm_shell import run
 
 LIST = "kernels of rank {rank}\ngemm 0 {late}\nncclDevKernel_AllReduce_Sum_f32_RING_LL {late} 300\n"
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 REPORT = (*CCLTUI, "report")
 

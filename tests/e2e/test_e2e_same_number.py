@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from founded_claims import at
 from mcp_client import answers
-from shell import CCL_METRICS, CCLTUI, run
+from shell import CCL_METRICS, CCLTUI
+from warm_shell import run
 
 import ccltui
 from ccltui.report.result_rows import cell_text

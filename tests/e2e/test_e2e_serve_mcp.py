@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hostile_names import CONTROLS, write_hostile_job
 from mcp_client import Call, answers, converse
-from shell import CCLTUI, run
+from shell import CCLTUI
+from warm_shell import run
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = ("straggler_lag", "temporal_breakdown", "iter_time", "exposed_communication", "verdict")

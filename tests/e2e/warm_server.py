@@ -7,6 +7,8 @@ number and, when it has ended, its exit status as ``subprocess`` states it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -33,10 +35,13 @@ def main() -> None:
                 return
             while not data.endswith(b"\n"):
                 data += connection.recv(1 << 20)
+            request = json.loads(data)
+            if {"--environment", "--bundle"} & set(request["argv"]):
+                _import_packages()
             pid = os.fork()
             if pid == 0:
                 connection.detach()
-                _become(json.loads(data), descriptors)
+                _become(request, descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
             connection.sendall(b"%d\n" % pid)
@@ -50,6 +55,17 @@ def _import_commands() -> None:
         package = importlib.import_module(f"ccltui.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"ccltui.{name}."):
             importlib.import_module(module.name)
+
+
+@functools.cache
+def _import_packages() -> None:
+    """Import what ``doctor`` tries to import: 1.3 CPU-s, which most servers need not spend."""
+    from ccltui.doctor.environment_checks import OPTIONAL, REQUIRED
+
+    for module in (*REQUIRED.values(), *(module for module, _, _ in OPTIONAL.values())):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    gc.freeze()
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:

@@ -15,11 +15,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("perfetto")
-from perfetto.common.query_result_iterator import QueryResultIterator
-from perfetto.trace_processor.platform import PlatformDelegate
-from perfetto.trace_processor.protos import ProtoFactory
-
 RUNNER = Path(__file__).with_name("run_engine.js")
 Row = tuple[Any, ...]
 
@@ -41,6 +36,12 @@ def query(trace: Path, statements: Sequence[str], scratch: Path) -> list[list[Ro
     Raises:
         AssertionError: the trace cannot be read, or a statement failed.
     """
+    pytest.importorskip("perfetto")
+    # Imported here: with pandas it takes 0.7 CPU-s, and every worker imports all test modules.
+    from perfetto.common.query_result_iterator import QueryResultIterator
+    from perfetto.trace_processor.platform import PlatformDelegate
+    from perfetto.trace_processor.protos import ProtoFactory
+
     folder = engine_folder()
     messages = ProtoFactory(PlatformDelegate())
     methods = messages.TraceProcessorRpc.TraceProcessorMethod
