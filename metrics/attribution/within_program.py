@@ -142,6 +142,22 @@ class WithinProgram:
             return None
         return max(least, 0.0), most
 
+    def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
+        """Return bounds of the time saved, ns, where ranks that have no like hold others up.
+
+        What they could take is not known: the upper bound has them compute nothing. None where that
+        makes no difference.
+        """
+        mine = np.isin(self.ladder.job.table.rank, list(ranks))
+        free = np.repeat(mine, np.diff(self.ladder.job.operations.first))
+        ends = self._replay.ends(np.where(free, 0.0, self._typical_segments))
+        least = float((self.recorded - self.even).mean())
+        most = float((self.recorded - ends).mean())
+        whole = float(self.recorded.mean())
+        if most - least <= max(MAX_APART * most, LEAST_APART * whole):
+            return None
+        return max(least, 0.0), most
+
     def suspects(self, most: int) -> Sequence[int]:
         """Ranks whose passes exceed their like the most, those first that do so most."""
         job, own = self.ladder.job, self.ladder.targets.own

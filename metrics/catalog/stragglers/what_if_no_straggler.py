@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
+from ccltui.metrics.attribution.idle_hosts import waits_for_copies
 from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
 from ccltui.metrics.attribution.lines.left_out import (
     lost_reasons,
     lost_records,
     steps_left_out,
 )
-from ccltui.metrics.attribution.savings import HIDDEN_WAITS
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS, LEAST_APART, MAX_APART
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.attribution.verdict_rules import why_apart
@@ -37,6 +38,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.data_quality import some_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
@@ -187,6 +189,9 @@ def _answered(
         )
     if not what_if.segments:
         raise refuse("not_applicable", "no two ranks run the same program")
+    if ladder is not None and what_if.unlinked_share > MAX_UNLINKED >= ladder.job.table.unlinked:
+        with suppress(Refusal):
+            return _by_passes(view, ladder, warnings)
     was = what_if.unchanged.length_ns[chosen]
     taken = np.array(measured.measured)[chosen]
     need = needs_of_steps(ladder, taken, was)
@@ -324,23 +329,40 @@ def _chosen_steps(view: View, ends: StepEnds, ladder: Ladder | None) -> tuple[Bo
 
 def _withheld(view: View, ladder: Ladder | None, details: dict[str, Any]) -> list[Reason]:
     """Remove the figures that do not hold, but for bounds, and return why."""
-    lost = lost_records(view)
-    bounds = None if ladder is None else WithinProgram(ladder).hidden_waits()
-    if lost and ladder is not None:
-        bounds = 0.0, ladder.most_saved_ns
+    lost, bounds, why = lost_records(view), None, ""
+    if ladder is not None:
+        bounds, why = _bounds(view, ladder, details)
+        bounds = (0.0, ladder.most_saved_ns) if lost else bounds
     if not lost and bounds is None:
         return []
     details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
     details["without_rank"] = {}
-    details["per_step"] = [
-        {**row, "ideal_ms": None, "slowdown": None} for row in details["per_step"]
-    ]
-    between = None if bounds is None else [milliseconds(one) for one in bounds]
-    details["saved_bounds_ms"] = between
+    nothing = {"ideal_ms": None, "slowdown": None}
+    details["per_step"] = [row | nothing for row in details["per_step"]]
+    details["saved_bounds_ms"] = between = bounds and [milliseconds(one) for one in bounds]
     if lost or between is None:
         return lost_reasons(lost)
-    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {HIDDEN_WAITS}"
+    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {why}"
     return [Reason("not_physical", text)]
+
+
+def _bounds(
+    view: View, ladder: Ladder, details: Mapping[str, Any]
+) -> tuple[tuple[float, float] | None, str]:
+    """Bounds of the time saved, ns, where no figure holds, and why."""
+    found, saved_ns = WithinProgram(ladder), 1e6 * (details["saved_ms"] or 0.0)
+    if details["unlinked_share"] > MAX_UNLINKED:
+        why = "calls that are matched to none may wait for slow ranks"
+        return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
+    hidden = found.hidden_waits()
+    if hidden is not None:
+        return hidden, HIDDEN_WAITS
+    waits = waits_for_copies(view, ladder.job, None)
+    if waits > max(MAX_APART * saved_ns, LEAST_APART * float(found.recorded.mean())):
+        return (saved_ns, saved_ns + waits), "devices idle until copies from other ranks have ended"
+    alone = [label for label in details["alone"] if label not in ladder.job.out]
+    held = found.held_by([ladder.job.labels.index(one) for one in alone]) if alone else None
+    return held, f"ranks with a program of their own ({some_of(alone)}) hold others up"
 
 
 def _contradiction(bounds_ms: Sequence[float], chosen: str) -> list[Reason]:

@@ -13,6 +13,7 @@ from ccltui.demo.planted.job_spec import Fault
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import Savings
+from ccltui.metrics.attribution.within_program import WithinProgram
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -102,7 +103,7 @@ def test_steps_that_some_ranks_recorded_in_part_make_results_partial(tmp_path: P
     assert verdict.details["steps_left_out"] == [10, 11]
     assert codes(verdict) == ["unmatched_collectives"]
     assert verdict.reasons[0] in without.reasons
-    assert [row["step"] for row in without.details["per_step"]] == [13, 14]
+    assert [row["step"] for row in without.details["per_step"]] == [12, 13, 14]
     assert verdict.details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
 
 
@@ -116,6 +117,25 @@ def test_a_rank_that_recorded_less_than_a_step_is_left_out(tmp_path: Path) -> No
     assert "rank 3 is not compared: its recording holds no whole step" in str(result.reasons)
     assert result.details["num_ranks"] == 3
     assert result.details["num_steps"] > 1
+
+
+def test_a_rank_that_has_no_like_bounds_what_is_saved_where_it_holds_others_up(
+    tmp_path: Path,
+) -> None:
+    truth, view = opened(SLOW, tmp_path)
+    ladder = ladder_of(view)
+    slow, operations = ladder.job.labels.index("1"), ladder.job.operations
+    mine = np.repeat(ladder.job.table.rank == slow, np.diff(operations.first))
+    like, alone = WithinProgram(ladder), WithinProgram(ladder)
+    alone.__dict__["_typical_segments"] = np.where(
+        mine, operations.compute_ns, like._typical_segments
+    )
+
+    assert like.held_by([slow]) is None  # at the speed of its like the others take as long
+    bounds = alone.held_by([slow])
+    assert bounds is not None
+    assert bounds[0] < 0.2e6 * truth.cost_ms
+    assert bounds[1] >= 0.95e6 * truth.cost_ms
 
 
 def inflated(ladder: Ladder, slow: int) -> Ladder:
