@@ -109,9 +109,12 @@ def step_lines(
     start = gpu.start_ns.take(rows)
     end = start + gpu.dur_ns.take(rows)
     reach = np.maximum.accumulate(end)
-    before = np.concatenate((start[:1], reach[:-1]))
-    busy = np.maximum(end - np.maximum(start, before), 0)
-    gap = np.maximum(start - before, 0)
+    gap_ns = np.zeros(len(start) + 1, np.int64)
+    idle = start[1:] - reach[:-1]
+    np.cumsum(np.maximum(idle, 0, out=idle), out=gap_ns[2:])
+    # What is not idle since the first start is busy.
+    busy_ns = np.zeros(len(start) + 1, np.int64)
+    np.subtract(reach - start[:1], gap_ns[1:], out=busy_ns[1:])
     if ends is None:
         steps, first, stop, call_line = _divided(facts, calls, rows, chosen)
     else:
@@ -136,8 +139,8 @@ def step_lines(
     return StepLines(
         start_ns=start,
         reach_ns=reach,
-        busy_ns=np.concatenate(([0], np.cumsum(busy))),
-        gap_ns=np.concatenate(([0], np.cumsum(gap))),
+        busy_ns=busy_ns,
+        gap_ns=gap_ns,
         gpu_row=rows,
         steps=steps,
         first=first,
@@ -232,7 +235,8 @@ def _waited(
     if not len(start) or not len(call_end):
         return np.zeros(len(call_end), np.bool_)
     idle_from = np.where(resumed > 0, reach[np.maximum(resumed - 1, 0)], start[0])
-    until = np.append(start, np.iinfo(np.int64).max)[resumed]
+    until = start[np.minimum(resumed, len(start) - 1)]
+    until[resumed == len(start)] = np.iinfo(np.int64).max
     inside = (resumed < len(start)) & (call_end > idle_from)
     wait = until - call_end
     launched = _launched(facts, rows.take(np.minimum(resumed, len(rows) - 1)))
@@ -243,7 +247,8 @@ def _waited(
     candidate = inside & ((prompt & (wait <= LONG_GAP_NS)) | host_waits)
     # Of the calls that end in one idle time the last ends it, and those behind which another
     # begins at once, as nothing but the first can have kept the other.
-    latest = np.full(len(start) + 1, _NEVER)
+    latest = np.empty(len(start) + 1, np.int64)  # only places of calls are read: nothing is filled
+    latest[resumed] = _NEVER
     by_end = np.argsort(call_end, kind="stable")
     by_end = by_end.compress(inside.take(by_end))
     latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
