@@ -28,7 +28,7 @@ _LONGEST_S: Final = 30.0
 _OPENING_S: Final = 180.0
 _ESCAPE: Final = "\x1b[27u"
 _BACK: Final = (_ESCAPE, _ESCAPE, _ESCAPE, "\x14", "1")
-"""Keys between two tasks: close what is open, clear the window, Overview."""
+"""Keys between two tasks: they close lists and drawers, clear the window, and open Overview."""
 VERDICT: Final = r"Confidence: (high|medium|low)\.|of a step\.|I cannot tell who"
 PARTS: Final = r"compute [\d.]+( ms [\d.]+)?\s?(m?s )?[\d.]*%"
 
@@ -113,12 +113,12 @@ TASKS: Final = (
     Task("which keys there are", (("?", "Help: "),)),
 )
 FIRST_SCREEN: Final = (VERDICT, f"{PARTS}|{NO_PARTS}")
-"""What stands on the first screen of 80 by 24 without any key."""
+"""Patterns found on the first screen of 80 by 24 before any key is pressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What is opened: a name, a path, and another path to compare with."""
+    """Traces of one job: a name, their path, and the path of a second job to compare with."""
 
     name: str
     path: Path
@@ -127,7 +127,11 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One task on one job: seconds until the answer, and whether it is a reason instead."""
+    """Result of a task on a job.
+
+    ``seconds`` until the answer, None where it did not appear; ``refused`` where the screen states
+    why the recording has no answer.
+    """
 
     task: str
     seconds: float | None
@@ -217,7 +221,7 @@ class Session:
         self._settle()
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._screen.close()
 
 

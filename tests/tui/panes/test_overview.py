@@ -23,6 +23,7 @@ from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows, row_moves
 from ccltui.tui.panes import overview
+from ccltui.tui.panes.overview_parts.overview_page import Page
 from ccltui.tui.state.figures.metric_list import UNAVAILABLE, items
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
@@ -207,3 +208,28 @@ def test_the_line_of_trust_counts_what_is_missing() -> None:
 
     y = next(y for y, line in enumerate(lines(planes)) if "4 of 1024 ranks are recorded" in line)
     assert planes.style[y, 1] == Ink.WARNING
+
+
+def test_a_page_that_goes_on_names_the_lines_below_and_cuts_no_text() -> None:
+    page = Page(20)
+    page.text("first", Ink.TEXT)
+    page.text("a text that takes more than one line", Ink.TEXT)
+    page.text("last", Ink.TEXT)
+    lines = len(page.lines)
+
+    def shown(height: int) -> list[str]:
+        planes = page.paint(height, 0)
+        return [planes.row_text(y).strip() for y in range(height)]
+
+    assert shown(lines)[-1] == "last"
+    assert shown(lines - 1) == ["first", *[""] * (lines - 3), f"↓ {lines - 1} more lines"]
+
+
+def test_a_text_longer_than_the_page_is_shown_as_far_as_it_fits() -> None:
+    page = Page(20)
+    page.text("a text that takes more than two lines of this page", Ink.TEXT)
+
+    planes = page.paint(2, 0)
+
+    assert planes.row_text(0).strip() == "a text that takes"
+    assert planes.row_text(1).strip() == f"↓ {len(page.lines) - 1} more lines"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import wrap
@@ -17,21 +18,27 @@ MARK = "▶"
 
 @dataclass(slots=True)
 class Page:
-    """Lines from top to bottom; ``rows`` has the row of the list that each line is part of."""
+    """Lines from top to bottom.
+
+    ``rows`` has the row of the list that each line is part of, ``begins`` whether a line begins a
+    text, which is not cut at the bottom of the screen.
+    """
 
     width: int
     lines: list[Drawn] = field(default_factory=list)
     rows: list[int | None] = field(default_factory=list)
+    begins: list[bool] = field(default_factory=list)
 
-    def add(self, drawn: Drawn, row: int | None = None) -> None:
-        """Add a line."""
+    def add(self, drawn: Drawn, row: int | None = None, *, begins: bool = True) -> None:
+        """Add a line, the first of a text or, where ``begins`` is false, a later one."""
         self.lines.append(drawn)
         self.rows.append(row)
+        self.begins.append(begins)
 
     def text(self, text: str, ink: Ink, *, most: int = 4) -> None:
         """Add text without a row, wrapped between words."""
-        for line in wrap(text, self.width - 2, most=most):
-            self.add(_written(line, 1, ink))
+        for at, line in enumerate(wrap(text, self.width - 2, most=most)):
+            self.add(_written(line, 1, ink), begins=not at)
 
     def line(self, text: str, ink: Ink, *, row: int | None = None, on: bool = False) -> None:
         """Add one line of a table, which is not wrapped: its blanks separate columns."""
@@ -57,19 +64,36 @@ class Page:
             mark = MARK if on and not at else " "
             whole = mark + (line.ljust(self.width - 1) if on else line)
             drawn = _written(whole, 0, shown)
-            self.add(_numbered(drawn, line[0], number) if number and not at else drawn, row)
+            numbered = _numbered(drawn, line[0], number) if number and not at else drawn
+            self.add(numbered, row, begins=not at)
 
     def paint(self, height: int, selected: int) -> Planes:
-        """Draw as many lines as fit; they move by half a page where the selected row is below."""
+        """Draw the lines that fit; they move by half a page where the selected row is below.
+
+        Where lines are left, the last one has their number, and no text is cut above it.
+        """
         planes = Planes.blank(height, self.width, Ink.TEXT)
         places = [at for at, row in enumerate(self.rows) if row == selected]
         first = self._first(height, places[-1] if places else 0)
-        for y, drawn in enumerate(self.lines[first : first + height]):
+        end = self._end(first, height)
+        for y, drawn in enumerate(self.lines[first:end]):
             drawn(planes, y)
             row = self.rows[first + y]
             if row is not None:
                 planes.listed[y] = row
+        if left := len(self.lines) - end:
+            planes.put(height - 1, 1, f"↓ {counted(left, 'more line')}", Ink.DIM)
         return planes
+
+    def _end(self, first: int, height: int) -> int:
+        """Line after the last one in view: a text that continues below is left out as a whole."""
+        end = first + height
+        if end >= len(self.lines):
+            return len(self.lines)
+        end = least = max(end - 1, first)
+        while least > first and not self.begins[least]:
+            least -= 1
+        return least if least > first else end  # a single text that is longer than the page
 
     def _first(self, height: int, last_line: int) -> int:
         """First line in view. Half pages, so that most moves change two rows of cells only."""
