@@ -1,5 +1,5 @@
-/* Preload library: add CCLTUI_SLOW_US microseconds to each call on the metadata of a file below
- * CCLTUI_SLOW_BELOW, as a network file system does. Calls on open descriptors count as well.
+/* Preload library: add CCLTUI_SLOW_US microseconds to each call on the metadata of a file whose path
+ * begins with CCLTUI_SLOW_BELOW, as a network file system does. Calls on open descriptors count too.
  *
  *   gcc -O2 -shared -fPIC -o slow_metadata.so bench/slow_metadata.c -ldl
  */
