@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
-from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, store_limit
+from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, parse_size, store_limit
 from ccltui.report.diagnostics.session_log import LOG
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class LoadOptions:
     jobs: int | None = None
     profile_mode: str = "auto"
     nsys: str | None = None  # the program that exports reports; None: the one on PATH
+    memory_bytes: int | None = None  # above it intermediates are freed between metrics
 
     @classmethod
     def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:
@@ -50,6 +51,7 @@ class LoadOptions:
             arguments.jobs,
             getattr(arguments, "profile_mode", "auto"),
             getattr(arguments, "nsys", None),
+            _size_of(getattr(arguments, "memory", None)),
         )
 
 
@@ -59,6 +61,10 @@ class LoadedJob:
 
     job: Job
     complete: bool
+
+
+def _size_of(text: str | None) -> int | None:
+    return None if text is None else parse_size(text)
 
 
 def discover_job(options: LoadOptions) -> Job:
