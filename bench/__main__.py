@@ -11,10 +11,11 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 import orjson
 
-from bench import growth, peers
+from bench import growth, peers, rank_growth
 from bench.compare import Comparison, compare
 from bench.inputs import LAYOUTS, Inputs, RankSet
 from bench.keys import KeyRun, key_run
@@ -46,10 +47,12 @@ class _Sizes:
     nsys_megabytes: int = 2000
     events_a_key_rank: int = 1_250_000
     events_a_key_many: int = 300_000
+    step_ranks: tuple[int, ...] = (64, 256, 1024)
+    collectives_a_rank: int = 5000
 
 
 _FULL = _Sizes(500, 150, 250, 1_000_000, 20_000, 5)
-_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20, 40_000, 2_000)
+_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20, 40_000, 2_000, (16, 64), 200)
 
 
 def main() -> int:
@@ -61,7 +64,7 @@ def main() -> int:
         **{
             field.name: value
             for field in dataclasses.fields(_Sizes)
-            if (value := getattr(options, field.name)) is not None
+            if (value := getattr(options, field.name, None)) is not None
         },
     )
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +128,7 @@ class _Bench:
         if "ranks" in self._parts:
             found = self._inputs.ranks(64, sizes.events_a_small_rank)
             points = growth.over_ranks(found, self._jobs, rounds, log=_log)
-            results = dataclasses.replace(results, ranks=points)
+            results = dataclasses.replace(results, ranks=points, steps=self._steps())
         if "metrics" in self._parts:
             results = dataclasses.replace(results, metrics=self._from_store())
         if "kernels" in self._parts:
@@ -150,6 +153,18 @@ class _Bench:
                 openings = growth.second_openings(found, Path(store), rounds)
             results = dataclasses.replace(results, openings=openings)
         return results
+
+    def _steps(self) -> dict[str, list[rank_growth.StepCost]]:
+        """Measure the steps of all metrics over ranks, by the shape of the job."""
+        found = {}
+        for shape in get_args(rank_growth.Shape):
+            costs = {}
+            for ranks in self._sizes.step_ranks:
+                _log(f"  steps: {ranks} ranks, {shape}")
+                arguments = (ranks, self._sizes.collectives_a_rank, shape)
+                costs[ranks] = run(Command.child("steps", *arguments)).output
+            found[shape] = rank_growth.by_step(costs)
+        return found
 
     def _from_store(self) -> tuple[FromStore, ...]:
         """Measure all metrics, and some alone, on eight ranks of two sizes."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bench.inputs import Family, Layout
+    from bench.rank_growth import Shape
 
 Output = dict[str, Any]
 
@@ -129,6 +130,19 @@ def _make_ranks(directory: str, number: str, events_a_rank: str) -> Output:
     return dataclasses.asdict(ranks(Path(directory), int(number), int(events_a_rank)))
 
 
+def _steps(ranks: str, collectives: str, shape: Shape) -> Output:
+    """Cost in CPU-s of every step of all metrics, for a job made from one rank."""
+    import tempfile
+
+    from bench.rank_growth import cost_of_steps, cpu_seconds
+    from bench.scale_jobs import write_job
+
+    with tempfile.TemporaryDirectory(prefix="ccltui-bench-") as folder:
+        traces, store = Path(folder) / "traces", Path(folder) / "store"
+        write_job(traces, store, int(ranks), int(collectives), shape)
+        return cost_of_steps(traces, store, cpu_seconds)
+
+
 def _screen(directory: str, cache: str, ranks: str) -> Output:
     from bench.screen import time_first_opening
 
@@ -203,6 +217,7 @@ TASKS: dict[str, Callable[..., Output]] = {
     "fill": _fill,
     "store": _store,
     "ranks": _ranks,
+    "steps": _steps,
     "job": _job,
     "kernels": _kernels,
     "collectives": _collectives,

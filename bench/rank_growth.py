@@ -14,7 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
+
+Shape = Literal["world", "eights"]
+"""All collectives on one group of all ranks, or nearly all on groups of eight."""
 
 LEAST_S: Final = 0.05
 """CPU time at the largest size below which a step has no exponent: it is noise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +12,7 @@ from bench.keys import KeyRun
 from bench.measure import Spread
 from bench.metrics import ALL, FromStore
 from bench.nsys import FirstMetric
+from bench.rank_growth import StepCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Results:
     comparisons: tuple[Comparison, ...] = ()
     events: tuple[Point, ...] = ()
     ranks: tuple[Point, ...] = ()
+    steps: Mapping[str, Sequence[StepCost]] | None = None  # by shape of the job
     openings: tuple[Opening, ...] = ()
     metrics: tuple[FromStore, ...] = ()
     kernels: Mapping[str, Spread] | None = None

@@ -11,17 +11,16 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from ccltui.parsers.columns import CollectiveArgs, Events, ProcessGroup, RankTrace
+from bench.rank_growth import Shape
+from ccltui.parsers.columns import Events, ProcessGroup, RankTrace
 from ccltui.parsers.kineto import PARSER_VERSION
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import Store
-
-Shape = Literal["world", "eights"]
 
 STEPS: Final = 10
 RANKS_A_HOST: Final = 8
@@ -206,6 +205,3 @@ def _delayed(rows: Events, rank: int) -> Events:
     start[is_collective] += delay
     length[is_collective] -= delay
     return dataclasses.replace(rows, start_ns=start, dur_ns=length)
-
-
-__all__ = ["CollectiveArgs", "Shape", "write_job"]

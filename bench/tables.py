@@ -10,6 +10,7 @@ from bench.keys import KeyRun
 from bench.measure import Spread
 from bench.metrics import FromStore
 from bench.nsys import METRIC, FirstMetric
+from bench.rank_growth import exponents_text
 from bench.results import Results, Verdict, verdicts
 
 _ABSENT = "-"
@@ -23,6 +24,8 @@ def text_of(results: Results) -> str:
         parts.append(_points("growth with events (one rank, ccltui)", "events", results.events))
     if results.ranks:
         parts.append(_points("growth with ranks (through the store)", "ranks", results.ranks))
+    for shape, steps in (results.steps or {}).items():
+        parts.append(exponents_text(shape, steps))
     if results.openings:
         parts.append(_openings(results.openings))
     parts += [_metrics(stored) for stored in results.metrics]

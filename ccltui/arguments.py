@@ -236,6 +236,18 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Add the option that frees intermediates between metrics."""
+    parser.add_argument_group("memory").add_argument(
+        "--memory",
+        type=grammar(_size),
+        metavar="SIZE",
+        help="where the process takes more than this after a metric, as in 1G, free what later "
+        "metrics can compute again: less memory, more time. The calls of all ranks and what a "
+        "single metric needs are in memory in any case; default: nothing is freed",
+    )
+
+
 def add_cache_dir(group: argparse._ActionsContainer) -> None:
     """Add the option for the directory of the column cache."""
     group.add_argument(

@@ -75,6 +75,7 @@ def parser() -> args.Parser:
     args.add_selection(result)
     args.add_capture(result)
     args.add_loading(result)
+    args.add_memory(result)
     explore.add_arguments(result)
     args.add_general(result)
     return result

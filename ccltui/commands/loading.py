@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ccltui.parsers.store.cache_place import LIMIT_VARIABLE, default_cache_dir, store_limit
+from ccltui.parsers.store.cache_place import (
+    LIMIT_VARIABLE,
+    default_cache_dir,
+    parse_size,
+    store_limit,
+)
 from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 
@@ -36,6 +41,7 @@ class LoadOptions:
     profile_mode: str = "auto"
     sample_ranks: int | None = None  # read only so many ranks
     nsys: str | None = None  # the program that exports reports; None: the one on PATH
+    memory_bytes: int | None = None  # above it intermediates are freed between metrics
 
     @classmethod
     def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:
@@ -52,6 +58,7 @@ class LoadOptions:
             getattr(arguments, "profile_mode", "auto"),
             getattr(arguments, "sample_ranks", None),
             getattr(arguments, "nsys", None),
+            _size_of(getattr(arguments, "memory", None)),
         )
 
 
@@ -61,6 +68,10 @@ class LoadedJob:
 
     job: Job
     complete: bool
+
+
+def _size_of(text: str | None) -> int | None:
+    return None if text is None else parse_size(text)
 
 
 def discover_job(options: LoadOptions) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,8 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
-from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
+from ccltui.parsers.system.heap_trim import LARGEST, keep_freed, trim_heap
+from ccltui.parsers.system.machine_limits import resident_memory
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 
@@ -208,13 +209,24 @@ def measure(
     if loading.iteration is None and loading.capture is None:
         print_captures(loaded.job)
     view = view_of(loaded, selection)
-    results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
+    results = _results(metrics, view, loading.memory_bytes, debug=debug)
     if not loaded.complete:
         print_message(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
     broken = any(failure.defect for failure in loaded.job.failures)
     measured = Measured(trace, tuple(results), broken=broken, view=view)
     return dataclasses.replace(measured, problem=_nothing_read(measured))
+
+
+def _results(
+    metrics: Sequence[Metric], view: View, memory_bytes: int | None, *, debug: bool
+) -> Iterator[tuple[Metric, Result]]:
+    """Yield the results in turn; above ``memory_bytes`` intermediates are freed after each."""
+    for metric in metrics:
+        yield metric, _run(metric, view, debug=debug)
+        if memory_bytes is not None and (resident_memory() or 0) > memory_bytes:
+            view.release()
+            trim_heap()
 
 
 def print_captures(job: Job) -> None:

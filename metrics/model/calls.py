@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Group, RankTrace
 from ccltui.parsers.store.column_store import release
+
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 _SIZES: Final = {
     1: ("Bool", "Byte", "Char", "UInt8", "Int8", "Float8", "signed char", "unsigned char", "bytes"),
@@ -157,27 +159,39 @@ def calls_of(
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
     release(trace)
     message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
+    wire = _wire(message, wire_factor(family.kind, size))
     return Calls(
         source=family.source,
         start_ns=family.start_ns,
         dur_ns=family.dur_ns,
-        kind=family.kind,
-        group=group,
-        message_bytes=message,
-        wire_bytes=_wire(message, wire_factor(family.kind, size)),
-        in_elems=in_elems,
-        out_elems=out_elems,
-        dtype=dtype,
-        seq=args.seq,
-        comms_id=args.comms_id,
-        step=family.step,
-        src=src,
-        dst=dst,
+        kind=_compact(family.kind),
+        group=_compact(group),
+        message_bytes=_compact(message),
+        wire_bytes=_compact(wire),
+        in_elems=_compact(in_elems),
+        out_elems=_compact(out_elems),
+        dtype=_compact(dtype),
+        seq=_compact(args.seq),
+        comms_id=_compact(args.comms_id),
+        step=_compact(family.step),
+        src=_compact(src),
+        dst=_compact(dst),
         row=family.rows,
-        has_metadata=args.op >= 0,
-        library=family.library,
+        has_metadata=_compact(args.op >= 0),
+        library=_compact(family.library),
         event_group=family.event_group,
     )
+
+
+def _compact(column: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
+    """Return a column that has one value only as a view of that value, others as they are.
+
+    Calls of all ranks stay in memory, some 115 B each; in most jobs half of the columns, such as
+    the peers of transfers, have one value.
+    """
+    if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
+        return column
+    return np.broadcast_to(column[:1].copy(), column.shape)
 
 
 def streams_of(trace: RankTrace, calls: Calls) -> I64:

@@ -206,6 +206,12 @@ class JobFacts:
         for facts in self.ranks.values():
             facts.forget_details()
 
+    def release(self) -> None:
+        """Free like `forget_details`, and the merged intervals and mapped columns of the ranks."""
+        self.forget_details()
+        for facts in self.ranks.values():
+            facts.forget_intervals()
+
     @cached_property
     def causes(self) -> Causes:
         """Search for the causes of late arrivals."""

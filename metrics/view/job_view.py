@@ -84,6 +84,14 @@ class View:
         self._remembered.clear()
         self.facts.forget_details()
 
+    def release(self) -> None:
+        """Free all that can be computed again from calls, matches, clocks and arrivals.
+
+        Unlike `forget_details` also merged intervals of the ranks, and their mapped columns.
+        """
+        self.forget_details()
+        self.facts.release()
+
     @cached_property
     def card_contradictions(self) -> tuple[str, ...]:
         """Contradictions between the workload card and the traces, one sentence each."""

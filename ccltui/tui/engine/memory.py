@@ -7,12 +7,10 @@ library's threshold stay in its heap until ``malloc_trim`` is called.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.store.column_store import release
+from ccltui.parsers.system.heap_trim import trim_heap
 from ccltui.tui.engine import array_transfer
 
 if TYPE_CHECKING:
@@ -24,13 +22,5 @@ def release_memory(job: Job, *, heap: bool) -> None:
     for trace in job.ranks:
         release(trace)
     array_transfer.release_pages()
-    trim = _trim() if heap else None
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    """Return ``malloc_trim`` of the C library in use; None where there is none, as with musl."""
-    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return found
+    if heap:
+        trim_heap()
