@@ -52,9 +52,9 @@ class Fold:
     whole: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RankTable:
-    """All ranks in order, and the ways to fold them.
+    """All ranks in order, and the ways to fold them; a table is equal to itself alone.
 
     Attributes:
         ranks: by label.

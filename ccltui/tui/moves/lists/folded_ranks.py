@@ -47,38 +47,19 @@ def rows(scene: Scene) -> tuple[Row, ...]:
     own = RANKS_STATE.of(scene.state)
     if found is None:
         return ()
-    return _Listed.of(found, kind(scene), own.unfolded, own.pattern)
+    return _listed(found, kind(scene), own.unfolded, own.pattern)
 
 
-class _Listed:
-    """The rows of the last tables: asked for several times for each key."""
-
-    def __init__(self, found: RankTable) -> None:
-        self.found = found
-
-    def __hash__(self) -> int:
-        return id(self.found)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Listed) and other.found is self.found
-
-    @classmethod
-    def of(
-        cls, found: RankTable, by: str, unfolded: frozenset[str], pattern: str
-    ) -> tuple[Row, ...]:
-        return _listed(cls(found), by, unfolded, pattern)
-
-
-@lru_cache(maxsize=8)
-def _listed(of: _Listed, by: str, unfolded: frozenset[str], pattern: str) -> tuple[Row, ...]:
+@lru_cache(maxsize=8)  # asked for several times for each key
+def _listed(found: RankTable, by: str, unfolded: frozenset[str], pattern: str) -> tuple[Row, ...]:
     from ccltui.metrics.collectives.reports.rank_folds import badness  # noqa: PLC0415
 
     matches = re.compile(pattern, re.IGNORECASE).search
     if by == SINGLE:
-        ranks = sorted(of.found.ranks.values(), key=badness)
+        ranks = sorted(found.ranks.values(), key=badness)
         return tuple((None, one) for one in ranks if matches(text_of(one)))
     listed: list[Row] = []
-    for fold in of.found.folds(by):
+    for fold in found.folds(by):
         chosen = fold.ranks
         if pattern and not matches(fold.name):
             chosen = tuple(one for one in fold.ranks if matches(text_of(one)))

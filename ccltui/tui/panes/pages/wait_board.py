@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -55,6 +56,7 @@ def wait_board(
     return planes
 
 
+@lru_cache(maxsize=4)
 def _levels(table: RankTable, kind: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """Level of colour of each member (rows) of each fold (columns)."""
     columns = table.members[kind]
