@@ -28,7 +28,7 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
-from ccltui.tui.moves.lists import row_sorting
+from ccltui.tui.moves.lists import folded_ranks, row_sorting
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.panes import files, runs
 from ccltui.tui.state.figures import metric_list
@@ -47,6 +47,7 @@ RUNS: Final = only(pane_names.RUNS)
 KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
 DIMENSIONS: Final = only(pane_names.PARALLELISM)
+RANKS: Final = only(pane_names.RANKS)
 INSPECTED: Final = only(
     pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
 )
@@ -104,6 +105,10 @@ _OTHERS: Final[tuple[Action, ...]] = (
            dimension_rows.to_worst, DIMENSIONS, dimension_rows.why_not_open, hint="its worst"),
     Action("view.groups", ("space",), "fold, unfold its groups", "view", dimension_rows.fold,
            DIMENSIONS, dimension_rows.why_none, hint="groups"),
+    Action("open.rank_row", ("enter",), "its ranks; a rank's timeline", "panes",
+           folded_ranks.enter, RANKS, folded_ranks.why_none, hint="open"),
+    Action("ranks.by", ("C",), "by node, group, share, rank", "view", folded_ranks.next_kind,
+           RANKS, folded_ranks.why_none, hint="by"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),

@@ -15,6 +15,7 @@ from ccltui.tui.panes.kernels_pane import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.parallelism_pane import PARALLELISM
+from ccltui.tui.panes.ranks_pane import RANKS
 from ccltui.tui.panes.reports import REPORTS
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
@@ -30,6 +31,7 @@ PANES: Final[tuple[Pane, ...]] = (
     STEPS,
     KERNELS,
     PARALLELISM,
+    RANKS,
     RUNS,
     CLUSTER,
     REPORTS,

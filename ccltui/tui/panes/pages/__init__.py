@@ -1,1 +1,1 @@
-"""Bases of panes of files beside the traces: lists of rows, and pages of text with tables."""
+"""Bases of panes of files beside the traces, pages of text with tables, and the board of ranks."""
