@@ -19,7 +19,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import machines
 from ccltui.tui.panes.runs import RUNS as RUNS_PANE
-from ccltui.tui.state.own.pane_names import CLUSTER, OVERVIEW, PARALLELISM, RUNS
+from ccltui.tui.state.own.pane_names import CLUSTER, OVERVIEW, RANKS, RUNS
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]
@@ -213,7 +213,7 @@ async def test_the_panes_are_only_offered_where_there_is_something(
         assert app.scene.notice.startswith("nothing about machines here")
         await pilot.press("shift+tab")
         await pilot.pause()
-        assert pane(app) == PARALLELISM  # the last pane that there is
+        assert pane(app) == RANKS  # the last pane that there is
 
 
 async def test_rows_can_be_written_and_said_as_a_command(opened: Open, runs: Path) -> None:

@@ -174,18 +174,16 @@ def test_waits_for_copies_of_no_known_collective_are_not_all_of_the_host(
     truth, view = opened(spec, tmp_path)
     result = verdict_on(view)
 
-    assert result.details["verdict"] == "host"
-    bounds = result.details["saves_bounds_ms"]
-    if level == "full":
-        assert bounds is None
-        whole = truth.cost_ms + truth.host_ms  # the verdict is on all hosts
-        assert result.details["culprit"] is None
-        assert result.details["saves_ms"] == pytest.approx(whole, rel=0.1)
+    if level == "names":  # the copies may be of a collective in which all wait for one
+        assert result.details["verdict"] == "inconclusive"
+        assert "copy to each other in no recorded collective" in result.details["why"]
+        assert result.details["saves_ms"] is None
         return
-    assert result.details["saves_ms"] is None
-    assert result.details["confidence"] == "low"
-    assert codes(result) == ["not_physical"]
-    assert bounds[0] <= truth.cost_ms + truth.host_ms <= bounds[1]
+    assert result.details["verdict"] == "host"
+    assert result.details["saves_bounds_ms"] is None
+    whole = truth.cost_ms + truth.host_ms  # the verdict is on all hosts
+    assert result.details["culprit"] is None
+    assert result.details["saves_ms"] == pytest.approx(whole, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

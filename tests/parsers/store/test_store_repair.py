@@ -319,7 +319,7 @@ def test_a_type_that_no_column_has_is_damage(tmp_path: Path, text: str) -> None:
     store = written(tmp_path)
     manifest = store.directory / "k" / MANIFEST_NAME
     document = json.loads(manifest.read_bytes().rpartition(b"\n")[0])
-    document["columns"][3]["dtype"] = text
+    document["columns"][3][StoredColumn.__struct_fields__.index("dtype")] = text
 
     manifest.write_bytes(with_checksum(json.dumps(document).encode()))
 

@@ -82,7 +82,7 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6  *  %    █ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6  *  %  $ █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
@@ -92,8 +92,8 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  *  % "
-        "█ compute  █ exposed net  █ overlapped  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * Kern  % Par  $      "
+        "█ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
@@ -106,12 +106,12 @@ def test_the_pane_in_view_is_always_named(pane: str, width: int) -> None:
     drawn = text(chrome_lines.tabs(scene(pane=pane), width))
 
     named = pane_named(pane)
-    assert re.search(rf"\[{named.key} ({named.title}|{named.short_title})\]", drawn)
+    assert re.search(rf"\[{re.escape(named.key)} ({named.title}|{named.short_title})\]", drawn)
 
 
 def test_tabs_shrink_to_their_keys_from_the_right() -> None:
     assert text(chrome_lines.tabs(scene(pane=STEPS), 70)) == (
-        "  1 Over  2  3  4  5 [6 Steps] *  %      █comp █both █net █copy ▒idle "
+        "  1 Over  2  3  4  5 [6 Steps] *  %  $   █comp █both █net █copy ▒idle "
     )
 
 

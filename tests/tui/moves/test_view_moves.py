@@ -13,7 +13,7 @@ from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.communicator import worst_first
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, PARALLELISM, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 
@@ -212,7 +212,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=OVERVIEW)
 
     assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
-    assert after(found, view_moves.next_pane(-1)).state.pane == PARALLELISM
+    assert after(found, view_moves.next_pane(-1)).state.pane == RANKS
     assert TIMELINE_STATE.of(after(found, chart_moves.merge).state).merged
 
 
