@@ -6,7 +6,6 @@ condition.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -81,6 +80,8 @@ def cell_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return format(value, ".15g") if isinstance(value, float) else str(value)
+    import json  # noqa: PLC0415  (most values are numbers and names)
+
     return safe_text(json.dumps(value, ensure_ascii=False, default=str))
 
 

@@ -7,7 +7,6 @@ rank, std the sample standard deviation (n - 1).
 from __future__ import annotations
 
 import math
-import statistics as exact
 from collections.abc import Callable, Mapping, Sequence
 
 Number = int | float
@@ -20,7 +19,12 @@ def mean(values: Sequence[Number]) -> float | None:
 
 def median(values: Sequence[Number]) -> float | None:
     """Return the middle value, or the mean of the two middle values; None of no value."""
-    return float(exact.median(values)) if values else None
+    if not values:
+        return None
+    ordered, middle = sorted(values), len(values) // 2
+    return float(
+        ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    )
 
 
 def nearest_rank(values: Sequence[Number], share: float) -> Number | None:
@@ -38,7 +42,9 @@ def rank_place(count: int, share: float) -> int:
 
 def sample_std(values: Sequence[Number]) -> float | None:
     """Return the standard deviation with n - 1, None of fewer than two values."""
-    return float(exact.stdev(values)) if len(values) > 1 else None
+    import statistics  # noqa: PLC0415  (with random and fractions, 3 ms that few metrics need)
+
+    return float(statistics.stdev(values)) if len(values) > 1 else None
 
 
 def students_t(deviations: float, freedom: int) -> float:

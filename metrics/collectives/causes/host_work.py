@@ -25,14 +25,17 @@ from ccltui.parsers.columns import Events, Group, RankTrace
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Patterns of names that indicate one cause, by group of events."""
+    """Patterns of names that indicate one cause, by group of events.
+
+    Compiled where they are used: many metrics import this module without.
+    """
 
     cause: str
-    patterns: Mapping[Group, re.Pattern[str]]
+    patterns: Mapping[Group, str]
 
 
 def _rule(cause: str, **patterns: str) -> _Rule:
-    return _Rule(cause, {name: re.compile(text) for name, text in patterns.items()})  # type: ignore[misc]
+    return _Rule(cause, patterns)  # type: ignore[arg-type]
 
 
 _DATA = r"(?i)data_?loader|next_?batch|(?:get|load|fetch|wait)_?(?:next_?)?batch|data_?loading"
@@ -205,7 +208,8 @@ class HostWork:
 
 def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
     """Yield the events whose names match a rule; ``names`` are the name ids of each group."""
-    for group, pattern in rule.patterns.items():
+    for group, text in rule.patterns.items():
+        pattern = re.compile(text)
         fitting = [i for i in names[group] if pattern.search(trace.text(i))]
         if fitting:
             events = trace.group(group)

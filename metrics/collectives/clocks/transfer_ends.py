@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, quantile
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.parsers.array_types import F64, I64
@@ -71,7 +71,7 @@ def _ends_of(
     for direction in (forward, ~forward):
         if np.count_nonzero(direction) < FEWEST:
             return None
-        present |= direction & (shorter >= np.quantile(shorter[direction], _PRESENT_SHARE))
+        present |= direction & (shorter >= quantile(shorter[direction], _PRESENT_SHARE))
     f = float(median_along(later[forward & present]))
     b = float(median_along(-later[~forward & present]))
     one_way = (f + b) / 2

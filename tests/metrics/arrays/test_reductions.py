@@ -17,6 +17,7 @@ from ccltui.metrics.arrays.reductions import (
     MAX_COLUMNS,
     distinct_values,
     median_along,
+    quantile,
     row_all,
     row_any,
     row_count,
@@ -187,3 +188,12 @@ def test_median_with_nan_is_nan() -> None:
 def test_median_of_integers() -> None:
     assert float(median_along([4, 1, 3, 2])) == 2.5
     assert float(median_along([7])) == 7.0
+
+
+@given(
+    arrays(np.int64, st.integers(1, 30), elements=st.integers(-(1 << 40), 1 << 40)),
+    st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]),
+)
+def test_quantiles_are_those_of_numpy(values: np.ndarray, share: float) -> None:
+    assert quantile(values, share) == np.quantile(values, share)
+    assert quantile(values.astype(np.float64), share) == np.quantile(values, share)
