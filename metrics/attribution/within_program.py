@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import joint_inverse
+from ccltui.metrics.arrays.typical import slow_ones, typical_of_groups
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.call_table import is_receive
 from ccltui.metrics.attribution.lines.job_lines import JobLines
-from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.recorded_replay import RecordedReplay
 from ccltui.metrics.attribution.savings import LEAST_APART, MAX_APART
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -44,12 +44,23 @@ class WithinProgram:
 
     @cached_property
     def _typical(self) -> F64:
-        """Lower median over the workers of a stage of each pass of each step."""
+        """What is typical of the workers of a stage for each pass of each step."""
         job, targets = self.ladder.job, self.ladder.targets
         count, number = joint_inverse(
             targets.place[job.worker], job.step, targets.kind, job.units.number
         )
-        return lower_medians(targets.own, number, count)[number]
+        slow = self._slow[job.units.line]
+        return typical_of_groups(targets.own, number, count, slow)[number]
+
+    @cached_property
+    def _slow(self) -> Bool:
+        """Lines that take longer than their like in the same step: what they do is not typical."""
+        job = self.ladder.job
+        table, place = job.table, self.ladder.targets.place
+        count, number = joint_inverse(place[table.rank], table.step)
+        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
+        work = np.bincount(line, job.operations.compute_ns, table.num_lines).astype(np.float64)
+        return slow_ones(work, number, count)
 
     @cached_property
     def _scaled_segments(self) -> F64:
@@ -63,8 +74,8 @@ class WithinProgram:
     def _typical_segments(self) -> F64:
         """Time of each segment on the typical rank.
 
-        Lower median over the ranks of its program in the same step; of a rank that is alone with
-        its program as in `_scaled_segments`. So are all of them where that would make the job
+        Of the ranks of its program in the same step; of a rank that is alone with its program as in
+        `_scaled_segments`. So are all of them where that would make the job
         longer: then the ranks divide their work differently between calls.
         """
         job, operations = self.ladder.job, self.ladder.job.operations
@@ -74,7 +85,8 @@ class WithinProgram:
         program = job.units.program[operations.unit[held]]
         place = held - operations.first[line]
         count, number = joint_inverse(program, job.table.step[line], place)
-        typical = lower_medians(operations.compute_ns[held], number, count)[number]
+        slow = self._slow[line]
+        typical = typical_of_groups(operations.compute_ns[held], number, count, slow)[number]
         together = np.bincount(number, minlength=count)[number] > 1
         found[held[together]] = typical[together]
         longer = self._replay.ends(found).sum() > self.recorded.sum()

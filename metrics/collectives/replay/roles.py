@@ -1,7 +1,7 @@
 """Compare the segments between calls of ranks that run the same program.
 
 Ranks that issue the same calls in a step run the same program; the time between two calls is
-compared between them. The excess of a rank is removed by giving it the median of the others.
+compared between them. The excess of a rank is removed by giving it what is typical of the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ccltui.metrics.arrays.typical import typical_of_rows
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, RankTimeline
 from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import F64, I64
@@ -33,23 +34,23 @@ class StepSegments:
     is_first: bool = False  # how long before its first call its ranks began is not known
 
     def without(self, chosen: frozenset[int]) -> F64:
-        """Return the lengths with each chosen rank set to the median of the others, [rank, n].
-
-        The lower median: of an even number of others the shorter of the two in the middle; of one
-        other, that one.
-        """
+        """Return the lengths with each chosen rank at what is typical of the others, [rank, n]."""
         changed = self.length_ns.copy()
         for place, rank in enumerate(self.ranks):
             if rank in chosen and len(self.ranks) > 1:
-                others = np.sort(np.delete(self.length_ns, place, axis=0), axis=0)
-                changed[place] = others[(len(others) - 1) // 2]
+                changed[place] = self._typical(np.delete(self.length_ns, place, axis=0))
         return self._from_known(changed)
 
     def even(self) -> F64:
-        """Return the lengths with those of every rank set to the lower median of all, [rank, n]."""
-        ordered = np.sort(self.length_ns, axis=0)
-        middle = ordered[(len(ordered) - 1) // 2]
-        return self._from_known(np.tile(middle, (len(ordered), 1)))
+        """Return the lengths with every rank at what is typical of all, [rank, n]."""
+        typical = self._typical(self.length_ns)
+        return self._from_known(np.tile(typical, (len(self.length_ns), 1)))
+
+    def _typical(self, length_ns: F64) -> F64:
+        """Typical lengths, [n]; a first one that is not known makes no rank slow."""
+        if not self.is_first:
+            return typical_of_rows(length_ns)
+        return np.append(length_ns[0, :1], typical_of_rows(length_ns[:, 1:]))
 
     def _from_known(self, changed: F64) -> F64:
         if self.is_first:

@@ -1,0 +1,88 @@
+"""What is typical of several ranks that do the same work, some of which may be slow.
+
+The median of all would be the fastest of the slow ones, or the slowest of the others, where half of
+the ranks are slow, and with two ranks it would lie between both. Slow ones are therefore set aside
+first, as far as they exceed the lower median: of an even number of values the smaller of the two in
+the middle. What remains varies by chance, and its median is neither short nor long by chance.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ccltui.parsers.array_types import F64, I64, Bool
+
+SLOW: Final = 0.05
+"""Share by which a slow one exceeds the lower median."""
+LARGE: Final = 100
+"""Values of a group from which sorting each group costs less than sorting all together."""
+
+
+def typical_of_rows(values: F64) -> F64:
+    """Return the typical value of each column.
+
+    Args:
+        values: [n, m] of n members, at least one; members whose sum is slow are set aside first,
+            then single values.
+
+    Returns:
+        The typical values, [m].
+    """
+    whole = values.sum(axis=1)
+    ordered = np.sort(values[whole <= _limit(np.sort(whole))], axis=0)
+    kept = np.maximum((ordered <= (1 + SLOW) * ordered[(len(ordered) - 1) // 2]).sum(axis=0), 1)
+    column = np.arange(values.shape[1])
+    return np.asarray((ordered[(kept - 1) // 2, column] + ordered[kept // 2, column]) / 2)
+
+
+def slow_ones(values: F64, group: I64, count: int) -> Bool:
+    """Return a mask of the values that are slow in their group 0 to ``count`` - 1, by value."""
+    order, first, sizes = _sorted(values, group, count)
+    if not len(values):
+        return np.zeros(0, np.bool_)
+    lower = values[order][np.minimum(first + (sizes - 1) // 2, len(values) - 1)]
+    return np.asarray(values > (1 + SLOW) * lower[group])
+
+
+def typical_of_groups(values: F64, group: I64, count: int, slow: Bool) -> F64:
+    """Return the typical value of each group 0 to ``count`` - 1, NaN for empty ones.
+
+    Args:
+        values: not negative.
+        group: group of each value.
+        count: number of groups.
+        slow: mask of the values that are set aside where others of their group are not.
+    """
+    found = np.full(count, np.nan)
+    whole = np.bincount(group, minlength=count)
+    only = np.bincount(group[slow], minlength=count) == whole
+    rest = ~slow | only[group]
+    kept, of = values[rest], group[rest]
+    if not len(kept):
+        return found
+    slow_here = slow_ones(kept, of, count)
+    kept, of = kept[~slow_here], of[~slow_here]
+    order, first, sizes = _sorted(kept, of, count)
+    held = np.flatnonzero(sizes)
+    begin, size, ordered = first[held], sizes[held], kept[order]
+    found[held] = (ordered[begin + (size - 1) // 2] + ordered[begin + size // 2]) / 2
+    return found
+
+
+def _limit(ordered: F64) -> float:
+    return float((1 + SLOW) * ordered[(len(ordered) - 1) // 2])
+
+
+def _sorted(values: F64, group: I64, count: int) -> tuple[I64, I64, I64]:
+    """Return the order by group and value, and the first place and the size of each group."""
+    sizes = np.bincount(group, minlength=count)
+    first = np.cumsum(sizes) - sizes
+    if len(values) < LARGE * count:
+        return np.lexsort((values, group)), first, sizes
+    order = np.argsort(group, kind="stable")
+    for begin, size in zip(first.tolist(), sizes.tolist(), strict=True):
+        mine = order[begin : begin + size]
+        order[begin : begin + size] = mine[np.argsort(values[mine])]
+    return order, first, sizes
