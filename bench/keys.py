@@ -22,6 +22,8 @@ from typing import Any
 
 import pyte
 
+from bench.side_files import write_side_files
+
 _LONGEST_S = 240.0
 _QUIET_S = 0.12
 _FRAME_S = 0.033
@@ -56,6 +58,7 @@ class KeyRun:
     paint_cpu_ms: float
     loading: Pressed
     keys: dict[str, Pressed]
+    side: dict[str, Pressed]
     held_bytes: int
     held_settled_ms: float
     idle_bytes: int
@@ -67,7 +70,9 @@ class KeyRun:
 def key_run(output: Mapping[str, Any]) -> KeyRun:
     """Return a session from the JSON of a child process."""
     keys = {name: Pressed(**cost) for name, cost in output["keys"].items()}
-    return KeyRun(**{**output, "keys": keys, "loading": Pressed(**output["loading"])})
+    side = {name: Pressed(**cost) for name, cost in output["side"].items()}
+    loading = Pressed(**output["loading"])
+    return KeyRun(**{**output, "keys": keys, "side": side, "loading": loading})
 
 
 class Screen:
@@ -172,9 +177,20 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("kernels: row", "*", "jjjjkkkk"),
     ("kernels: order", "", "oo"),
     ("parallelism: row", "%", "jjjkkk"),
+    ("ranks: row", "$", "jjjkkk"),
+    ("ranks: folds", "", "CCCCC"),
+    ("files: row", "5", "jjjkkk"),
+    ("files: order", "", "oo"),
     ("choose a rank", "2", "@\x1b[27u"),
 )
 """Name, keys pressed before, keys that are measured."""
+SIDE_KINDS: tuple[tuple[str, str, str], ...] = (
+    ("reports: row", "9", "jjjkkk"),
+    ("reports: order", "", "oo"),
+    ("runs: row", "7", "jjjkkk"),
+    ("files of texts: row", "5", "jjjkkk"),
+)
+"""The same of the panes that a folder of texts and of runs fills."""
 
 
 def _keys(text: str) -> list[str]:
@@ -198,22 +214,47 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
         loading = _while_loading(screen, f"{ranks}/{ranks}")
         screen.wait_until(lambda rows: not any(row.endswith("computing ") for row in rows))
         screen.read(1.0)
-        keys = {}
-        for name, before, measured in KINDS:
-            for key in before:
-                screen.press(key)
-            screen.read(0.5)  # a pane that is opened first computes its rows
-            keys[name] = _cost([screen.press(key) for key in _keys(measured)])
+        keys = _press_kinds(screen, KINDS)
         held = _hold_key(screen)
         resident, of_files = screen.resident_mib()
         screen.read(0.5)
         idle, _ = screen.read(5.0)
         return KeyRun(
-            *(width, events, splash, paint, loading, keys, *held, idle, resident, of_files),
-            _empty_mib(size),
+            *(width, events, splash, paint, loading, keys, side_panes(size)),
+            *(*held, idle, resident, of_files, _empty_mib(size)),
         )
     finally:
         screen.close()
+
+
+def _press_kinds(screen: Screen, kinds: Sequence[tuple[str, str, str]]) -> dict[str, Pressed]:
+    """Press the keys of each kind; return what they cost."""
+    keys = {}
+    for name, before, measured in kinds:
+        for key in before:
+            screen.press(key)
+        screen.read(0.5)  # a pane that is opened first computes its rows
+        keys[name] = _cost([screen.press(key) for key in _keys(measured)])
+    return keys
+
+
+def side_panes(size: tuple[int, int]) -> dict[str, Pressed]:
+    """Press keys in the panes beside those of traces, on a folder of texts and of runs.
+
+    Raises:
+        TimeoutError: The explorer did not reach a state; the message is its screen.
+    """
+    with tempfile.TemporaryDirectory(prefix="ccltui-bench-") as folder:
+        write_side_files(Path(folder))
+        screen = Screen([sys.executable, "-P", "-m", "ccltui", folder, "--no-cache"], *size)
+        try:
+            screen.wait_until(lambda rows: "2/2" in rows[0] and "loading" not in "".join(rows))
+            screen.press("9")
+            screen.wait_until(lambda rows: not any("being read" in row for row in rows))
+            screen.read(1.0)
+            return _press_kinds(screen, SIDE_KINDS)
+        finally:
+            screen.close()
 
 
 def _empty_mib(size: tuple[int, int]) -> float:
@@ -271,7 +312,13 @@ def _while_loading(screen: Screen, loaded: str) -> Pressed:
 
 
 def _hold_key(screen: Screen) -> tuple[int, float]:
-    """Pan thirty times at thirty per second; return bytes, and ms of output after the last."""
+    """Pan the timeline thirty times at thirty per second; return bytes, and ms of output after.
+
+    Raises:
+        TimeoutError: Nothing was written: the key had no effect.
+    """
+    for key in "30wwww":
+        screen.press(key)
     size = 0
     for index in range(30):
         before = time.perf_counter()
@@ -280,6 +327,8 @@ def _hold_key(screen: Screen) -> tuple[int, float]:
             size += screen.read(left)[0]
     ended = time.perf_counter()
     rest, last = screen.read()
+    if not size + rest:
+        raise TimeoutError("\n".join(screen.rows()))
     return size + rest, max(last - ended, 0.0) * 1e3
 
 

@@ -36,6 +36,9 @@ _BYTES = {"lanes: pan": (8e3, 12e3), "lanes: zoom": (20e3, 45e3), "heat: zoom": 
 _STEP_BYTES, _HELD_BYTES = 500, 100e3
 _WORST_BYTES = (4e3, 8e3)
 """Bytes of the next worst collective; a wide screen has the lanes of its ranks below."""
+_ROWS: Final = ("ranks: row", "files: row", "reports: row", "runs: row")
+_ROW_BYTES = 1e3
+"""Bytes of the next row of a list: two rows and the lines about the cursor change."""
 _KEY_P95_MS, _OPENED_MS = 80, 50
 """Every kind of key; the median of those that open an inspector, a chain or a list."""
 _OPENING: Final = ("inspector", "chain of a wait", "choose a rank")
@@ -123,6 +126,9 @@ def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
     # Of the heat map only: on the timeline the key jumps, and redraws all that is shown there.
     worst = run.keys["heat: next worst"].bytes_most
     yield Verdict(f"{name}: next worst", _WORST_BYTES[wide] / 1e3, worst / 1e3, "KB", "less")
+    for kind in _ROWS:
+        most = (run.keys | run.side)[kind].bytes_most
+        yield Verdict(f"{name}: {kind}", _ROW_BYTES / 1e3, most / 1e3, "KB", "less")
     yield Verdict(f"{name}: idle", 0, run.idle_bytes, "B", "less")
     if wide:
         return
@@ -133,7 +139,7 @@ def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
     yield Verdict(f"{name}: pan, p95", _P95_MS, pan.p95_ms, "ms", "less")
     for kind in _OPENING:
         yield Verdict(f"{name}: {kind}, p50", _OPENED_MS, run.keys[kind].p50_ms, "ms", "less")
-    for kind, cost in run.keys.items():
+    for kind, cost in (run.keys | run.side).items():
         if kind != "lanes: pan":  # it has a goal of its own
             yield Verdict(f"{name}: {kind}, p95", _KEY_P95_MS, cost.p95_ms, "ms", "less")
     yield Verdict(f"{name}: while loading, p95", _LOADING_MS, run.loading.p95_ms, "ms", "less")

@@ -119,7 +119,7 @@ def _session(name: str, run: KeyRun) -> str:
             f"{cost.p95_ms:.0f}",
             f"{cost.cpu_ms:.0f}",
         )
-        for kind, cost in {"while loading": run.loading, **run.keys}.items()
+        for kind, cost in {"while loading": run.loading, **run.keys, **run.side}.items()
     ]
     head = ("key", "bytes", "most", "p50 ms", "p95 ms", "CPU ms")
     memory = (

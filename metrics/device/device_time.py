@@ -24,7 +24,10 @@ def device_ranks(view: View) -> list[RankView]:
     """
     ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
     if not ranks:
-        raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
+        kind = "CPU-only trace"
+        if any(rank.facts.has_device for rank in view.ranks):
+            kind = "only copies and the like ran on the device"
+        raise refuse("no_gpu_events", f"{kind}: no kernel was recorded on any rank")
     if not any(rank.window_ns for rank in ranks):
         raise refuse("window_empty", "no device work in the steps or the window")
     return ranks
@@ -33,10 +36,16 @@ def device_ranks(view: View) -> list[RankView]:
 def without_device(view: View) -> list[Reason]:
     """Return a reason for each rank whose kernels were not recorded."""
     return [
-        Reason("no_gpu_events", f"rank {rank.label} is a CPU-only trace", rank=rank.label)
+        Reason("no_gpu_events", _without_kernels(rank), rank=rank.label)
         for rank in view.ranks
         if not rank.facts.has_kernels
     ]
+
+
+def _without_kernels(rank: RankView) -> str:
+    if rank.facts.has_device:
+        return f"rank {rank.label} has device work, but no kernel"
+    return f"rank {rank.label} is a CPU-only trace"
 
 
 def require_communication_on_device(ranks: Sequence[RankView]) -> None:

@@ -108,12 +108,14 @@ def require_ranks(view: View) -> None:
         return
     of = f" of {view.world_size}" if view.world_size else ""
     noun = "rank" if (view.world_size or len(known)) == 1 else "ranks"
-    text = f"{len(known)}{of} {noun} found; lag needs at least 2 ranks of one group"
     nameless = sum(rank.rank is None for rank in view.ranks)
-    if nameless:
-        files = "a file states" if nameless == 1 else f"{nameless} files state"
-        text += f"; {files} no rank, a rank map can give one"
-    raise refuse("single_rank", text)
+    files = "a file states" if nameless == 1 else f"{nameless} files state"
+    parts = [
+        f"{len(known)}{of} {noun} found" if known or of or not nameless else "",
+        "lag needs at least 2 ranks of one group",
+        f"{files} no rank, a rank map can give one" if nameless else "",
+    ]
+    raise refuse("single_rank", "; ".join(part for part in parts if part))
 
 
 def source_of_times(view: View) -> tuple[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from bench.keys import KINDS, KeyRun, Pressed, heat_frame_ms, key_run
+from bench.keys import KINDS, SIDE_KINDS, KeyRun, Pressed, heat_frame_ms, key_run
 from bench.measure import Spread
 from bench.results import Results, verdicts
 from bench.tables import text_of
@@ -17,6 +17,7 @@ RUN = KeyRun(
     paint_cpu_ms=290,
     loading=CHEAP,
     keys=dict.fromkeys((name for name, _, _ in KINDS), CHEAP),
+    side=dict.fromkeys((name for name, _, _ in SIDE_KINDS), CHEAP),
     held_bytes=90_000,
     held_settled_ms=50,
     idle_bytes=0,
@@ -36,7 +37,7 @@ def test_what_meets_every_budget() -> None:
     found = {verdict.subject: verdict for verdict in verdicts(results)}
 
     assert all(verdict.met for verdict in found.values())
-    assert len(found) == 15 + 3 + len(KINDS) - 1
+    assert len(found) == 15 + 4 + 3 + len(KINDS) + len(SIDE_KINDS) - 1
     assert round(found["8: memory an event"].measured, 3) == 11.954
     assert found["8: lanes: pan"].measured == 0.4
     assert found["heat of 1024 × 5,000, a frame"].goal == 10

@@ -106,9 +106,9 @@ def _add_findings(page: Page, scene: Scene, chosen: int | None) -> None:
     for index, finding in enumerate(found):
         if index or not begins_with_verdict:
             number = index + (not begins_with_verdict)
-            ink = Ink.LABEL if finding.metric == "fix_first" else Ink.DIM
             mark = INKS.get(finding.kind) if scene.colour else None
-            page.row(index, f"{number} {finding.text}", ink, on=index == chosen, number=mark)
+            text = f"{number} {finding.text}"
+            page.row(index, text, Ink.LABEL, on=index == chosen, number=mark)
     page.blank()
 
 

@@ -217,8 +217,8 @@ def _answer(table: RankTable, kind: str) -> str:
     else:
         name, part = worst.name, worst.caused_us or 0.0
     return (
-        f"{numbers.duration(round(total * 1e3))} of waiting is due to single ranks, over "
-        f"{len(caused)} ranks; {name}: {part / total:.0%} of it."
+        f"Single ranks cause {numbers.duration(round(total * 1e3))} of waiting over "
+        f"{len(caused)} ranks, {part / total:.0%} of it {name}."
     )
 
 

@@ -166,11 +166,12 @@ def _chosen_text(scene: Scene, width: int) -> str:
     parts, step = parts_of_steps(scene), step_rows.chosen(scene)
     if parts is None or step is None:
         return ""
-    texts = [f"step {step}", numbers.duration(int(parts.longest_ns[parts.steps.index(step)]))]
+    length = numbers.duration(int(parts.longest_ns[parts.steps.index(step)]))
     culprits = culprits_of_steps(scene)
     if culprits is None:
-        return GAP.join([*texts, "who keeps the others waiting: …"])
+        return GAP.join([f"step {step}", length, "who keeps the others waiting: …"])
     found = culprits.of(step)
+    texts = []
     if found.label is None:
         texts.append(f"nobody is named: {found.why}")
     else:
@@ -179,7 +180,11 @@ def _chosen_text(scene: Scene, width: int) -> str:
         if found.wait_ns:
             texts.append(f"{numbers.duration(found.wait_ns)} in sum")
         texts.append(f"confidence {found.confidence}")
-    return as_many([GAP.join(texts[:3]), *texts[3:]], width)
+    # On narrow screens the length, which stands in the table, gives way to the sentence.
+    begin = GAP.join([f"step {step}", length, texts[0]])
+    if len(begin) > width:
+        begin = GAP.join([f"step {step}", texts[0]])
+    return as_many([begin, *texts[1:]], width)
 
 
 def _changes_text(scene: Scene, width: int) -> str:

@@ -14,7 +14,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome import chrome_lines, loading_lines
-from ccltui.tui.chrome.status_lines import status
+from ccltui.tui.chrome.status_lines import status, whole_facts
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
@@ -92,8 +92,8 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * Kern  % Par  $      "
-        "█ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * Kern  % Par  $ "
+        "     █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
@@ -252,3 +252,27 @@ def test_one_iteration_is_no_range() -> None:
 
     assert text(chrome_lines.tabs(one, 100)).endswith(f" iteration {step.id} ")
     assert f"iterations {step.id}-" in text(chrome_lines.tabs(found, 100))
+
+
+def test_facts_that_do_not_fit_are_left_out_whole() -> None:
+    facts: Line = [(" step 3   6 ms", 0), ("   idle 4 ms", 1), ("   confidence low; n = 3", 2)]
+
+    assert whole_facts(facts, 60) == facts
+    assert text(whole_facts(facts, 40)) == " step 3   6 ms   idle 4 ms …"
+    assert text(whole_facts(facts, 46)) == " step 3   6 ms   idle 4 ms   confidence low …"
+    assert all(len(text(whole_facts(facts, width))) <= width for width in range(24, 48))
+
+
+def test_a_long_first_fact_is_cut_where_the_line_ends() -> None:
+    name: Line = [(" one_name_that_is_longer_than_any_line   5 us", 0)]
+
+    assert whole_facts(name, 30) == name
+
+
+def test_a_notice_that_is_longer_than_a_line_takes_both() -> None:
+    notice = "no text of nsys stats and no all-to-all here; ccltui stats prints the tables of it"
+    drawn = [text(line).rstrip() for line in status(replace(scene(), notice=notice), 80)]
+
+    assert " ".join(" ".join(drawn).split()) == f"! {notice}"
+    assert drawn[0].startswith(" ! no text")
+    assert drawn[1].startswith("   ")
