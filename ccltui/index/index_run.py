@@ -11,9 +11,10 @@ import msgspec
 
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
-from ccltui.index.index_plan import Plan, PlannedFile, files_to_index, planned_files, tasks_of
+from ccltui.index.index_plan import Plan, PlannedFile
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
+from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir
