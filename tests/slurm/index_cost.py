@@ -32,6 +32,7 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "local, 4 processes": ("--jobs", "4"),
     "slurm, tasks by size": ("--engine", "slurm"),
     "slurm, 4 tasks": ("--engine", "slurm", "--ranks-per-task", "16"),
+    "dask, workers by size": ("--engine", "dask"),
     "dask, 4 workers": ("--engine", "dask", "--jobs", str(WORKERS)),
 }
 
