@@ -5,6 +5,7 @@
 # make fuzz-quick    changed inputs for every reader, three minutes; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
 # make faults  500 signals and kills at random moments: what is left of each is looked at
+# make index-cost  CPU time of ccltui index on a private Slurm, by engine
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
@@ -24,7 +25,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check seeds slurm titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -43,6 +44,9 @@ seeds: $(TORCH)
 
 slurm: $(TORCH)
 	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
+
+index-cost:
+	$(BIN)/python tests/slurm/index_cost.py
 
 # torchtitan brings a PyTorch and much else of its own, so it has an environment of its own.
 titan-tests: $(STAMP) $(TITAN)/.installed

@@ -74,6 +74,15 @@ def parser() -> args.Parser:
         action="store_true",
         help="go on with ranks that are written later, until all of the world size are there",
     )
+    running = result.add_argument_group(
+        "a run that was started before, here or elsewhere"
+    ).add_mutually_exclusive_group()
+    running.add_argument(
+        "--status", action="store_true", help="print how far it is; status 1 where none runs"
+    )
+    running.add_argument(
+        "--cancel", action="store_true", help="cancel its jobs and end its command"
+    )
     args.add_capture(result)
     args.add_loading(result)
     args.add_general(result)
@@ -88,6 +97,8 @@ def run(arguments: Sequence[str]) -> int:
     from ccltui.index.index_engine import EngineError  # noqa: PLC0415  (numpy)
 
     loading = LoadOptions.of(str(Path(options.trace).absolute()), options)
+    if options.status or options.cancel:
+        return _other_run(loading, cancels=options.cancel)
     engine = _engine(options)
     try:
         with stoppable(signal.SIGINT, signal.SIGTERM) as stopped:
@@ -101,9 +112,29 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.INTERRUPTED
     _print_failures(finished)
     print_message(finished.summary())
-    if stopped():
+    if stopped() or finished.is_cancelled:
         return exit_codes.INTERRUPTED
     return exit_codes.INPUT if finished.has_lost or not finished.num_stored else exit_codes.OK
+
+
+def _other_run(loading: LoadOptions, *, cancels: bool) -> int:
+    """Print the progress of the run on a directory, or cancel it; return the exit status."""
+    from ccltui.index.index_engine import EngineError  # noqa: PLC0415  (numpy)
+    from ccltui.index.running_index import cancel_index, running_index  # noqa: PLC0415  (numpy)
+
+    try:
+        found = running_index(discover_job(loading), loading.path, loading.cache_dir)
+        if found is None:
+            print_message(f"{loading.path}: no ccltui index runs")
+            return exit_codes.INPUT
+        print_message(found.told())
+        if cancels:
+            cancel_index(found)
+            print_message("cancelled; what is read stays in the store")
+    except EngineError as error:
+        print_message(str(error))
+        return exit_codes.INPUT
+    return exit_codes.OK
 
 
 def _engine(options: argparse.Namespace) -> Engine:

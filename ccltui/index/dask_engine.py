@@ -15,6 +15,7 @@ from ccltui.index.index_file import index_planned, killed
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
 from ccltui.index.site_profile import site_options
+from ccltui.index.work_division import TASK_TEXT_BYTES
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.parsers.system.machine_limits import workers_for
@@ -33,6 +34,7 @@ _WALLTIME: Final = "02:00:00"
 class DaskEngine:
     """One task a file. A worker that dies costs its task, which the scheduler gives to another."""
 
+    name = "dask"
     reduces = True
 
     def __init__(self, options: EngineOptions, address: str | None) -> None:
@@ -96,7 +98,8 @@ class DaskEngine:
         sizes = [(one.size_bytes, one.form) for one in files] or [(0, "none")]
         if self._options.site is not None:
             memory = max(int(max(one.peak_bytes for one in files) * _MEMORY_FACTOR), _LEAST_MEMORY)
-            return self._slurm_cluster(work.state, memory, len(sizes))
+            text_bytes = sum(one.text_bytes for one in files)
+            return self._slurm_cluster(work.state, memory, len(sizes), text_bytes)
         from distributed import LocalCluster  # noqa: PLC0415  (an extra)
 
         workers = self._options.workers or workers_for(sizes)
@@ -109,7 +112,9 @@ class DaskEngine:
             )
         return cluster, f"started {workers} dask workers on this machine"
 
-    def _slurm_cluster(self, state: IndexState, memory: int, files: int) -> tuple[Any, str]:
+    def _slurm_cluster(
+        self, state: IndexState, memory: int, files: int, text_bytes: int
+    ) -> tuple[Any, str]:
         try:
             from dask_jobqueue import SLURMCluster  # noqa: PLC0415  (an extra)
         except ImportError as error:
@@ -117,10 +122,14 @@ class DaskEngine:
                 "dask on Slurm needs the package dask-jobqueue: pip install 'ccltui[dask]'"
             ) from error
         site = (*site_options(self._options.site or ""), *self._options.sbatch)
-        most = min(self._options.workers or _MOST_JOBS, files)
+        # A worker costs a CPU-s to start: as much as a fifth of what it then reads at least.
+        enough = min(_MOST_JOBS, max(-(-text_bytes // TASK_TEXT_BYTES), 1))
+        most = min(self._options.workers or enough, files)
         cluster = SLURMCluster(
             cores=1,
             processes=1,
+            nanny=False,  # doubles the start of a worker; Slurm gives another one instead
+            job_script_prologue=["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"],
             memory=f"{memory >> 20}MiB",
             walltime=_WALLTIME,
             python=str(Path(sys.executable).absolute()),

@@ -56,6 +56,7 @@ class EngineError(RuntimeError):
 class Engine(Protocol):
     """Reads files into the store. Whatever ended stays when it stops."""
 
+    name: str
     reduces: bool
     """Whether it also writes the record of the job, so that the caller does not."""
 

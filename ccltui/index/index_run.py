@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
-from ccltui.index.index_plan import Plan, PlannedFile, files_to_index, planned_files, tasks_of
+from ccltui.index.index_plan import Plan, PlannedFile
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
+from ccltui.index.running_index import announced
+from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.window import format_ranks
+
+_LOOK_S: Final = 0.5  # at the mark of another command, which is a file
 
 
 class IndexRun:
@@ -108,12 +114,21 @@ class IndexRun:
         for record in self._records.values():
             self.state.write_record(record)
         self.state.forget_job()
-        for event in engine.run(Work(self.state, plan, self._pending, self._found), cancelled):
-            if isinstance(event, FileRecord):
-                self._records[event.key] = event
-            yield event
-        if not engine.reduces and not cancelled():
-            reduce_job(self.state, plan)
+        self.state.resume()
+        ended = _OrFromElsewhere(cancelled, self.state)
+        work = Work(self.state, plan, self._pending, self._found)
+        with announced(self.state, engine.name):
+            for event in engine.run(work, ended):
+                if isinstance(event, FileRecord):
+                    self._records[event.key] = event
+                yield event
+            if not engine.reduces and not ended():
+                reduce_job(self.state, plan)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled, here or by another command."""
+        return self.state.is_cancelled
 
     @property
     def num_stored(self) -> int:
@@ -187,6 +202,23 @@ class IndexRun:
             except OSError:
                 continue
         return total
+
+
+class _OrFromElsewhere:
+    """Whether a run is cancelled, by its command or by another one through the state."""
+
+    def __init__(self, cancelled: Callable[[], bool], state: IndexState) -> None:
+        self._cancelled = cancelled
+        self._state = state
+        self._looked = time.monotonic()
+        self._is_marked = False
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if not self._is_marked and now - self._looked > _LOOK_S:
+            self._looked = now
+            self._is_marked = self._state.is_cancelled
+        return self._is_marked or self._cancelled()
 
 
 def settled(

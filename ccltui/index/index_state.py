@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import socket
+import time
 import uuid
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -83,6 +85,11 @@ class Submission(msgspec.Struct, frozen=True):
 
 class IndexState:
     """The state folder of one job."""
+
+    ANNOUNCE_S: ClassVar = 5.0
+    """How often a command that waits shows that it still does."""
+    SILENT_S: ClassVar = 30.0
+    """Age from which such a sign counts as left behind by a command that was killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -199,6 +206,25 @@ class IndexState:
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return (self.directory / "cancelled").exists()
+
+    def announce(self, engine: str) -> None:
+        """Show that a command of this process waits for the run. Raises OSError."""
+        text = f"{engine}, process {os.getpid()} on {socket.gethostname()}"
+        self._write(self.directory / "waiting", text)
+
+    def withdraw_announcement(self) -> None:
+        """Remove the sign of the command that waited."""
+        with contextlib.suppress(OSError):
+            (self.directory / "waiting").unlink()
+
+    def waiting_command(self) -> str | None:
+        """Return which command waits for the run, None where none does any more."""
+        path = self.directory / "waiting"
+        try:
+            age = time.time() - path.stat().st_mtime
+        except OSError:
+            return None
+        return self._read(path, str) if age < self.SILENT_S else None
 
     @property
     def _records(self) -> Path:

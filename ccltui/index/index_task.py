@@ -1,4 +1,4 @@
-"""What runs in the jobs of a cluster.
+"""What runs in the jobs of a cluster; each task imports the reading of files alone.
 
 ``python -m ccltui.index.index_task STATE PLAN TASK``, with ``reduce`` for TASK after all tasks.
 """
@@ -14,11 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from ccltui.index.index_engine import EngineError
 from ccltui.index.index_file import index_file
 from ccltui.index.index_state import IndexState
-from ccltui.index.reduce_job import missing_keys, reduce_job
-from ccltui.index.slurm_engine import advance
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.ingest.rank_worker import stop_with
 
@@ -48,6 +45,11 @@ def run_task(state: IndexState, plan_name: str, number: int) -> int:
 
 def run_reduce(state: IndexState, plan_name: str) -> int:
     """Submit what is missing once more, else match the ranks; return the exit status."""
+    # The metrics take longer to import than all that reading needs.
+    from ccltui.index.index_engine import EngineError  # noqa: PLC0415
+    from ccltui.index.reduce_job import missing_keys, reduce_job  # noqa: PLC0415
+    from ccltui.index.slurm_engine import advance  # noqa: PLC0415
+
     plan = state.plan(plan_name)
     missing = missing_keys(state, plan)
     if missing:

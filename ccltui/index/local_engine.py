@@ -14,6 +14,7 @@ from ccltui.parsers.system.machine_limits import workers_for
 class LocalEngine:
     """The worker processes that also load a job; one that is killed costs a second attempt."""
 
+    name = "local"
     reduces = False
 
     def __init__(self, options: EngineOptions) -> None:

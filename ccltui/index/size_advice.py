@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from ccltui.index.index_plan import PlannedFile, planned_files
+from ccltui.index.index_plan import PlannedFile
+from ccltui.index.work_division import planned_files
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.job import Job

@@ -37,6 +37,7 @@ _ABSENT: Final = 2
 class SlurmEngine:
     """A job array, several files a task; a dependent job submits failed tasks again and reduces."""
 
+    name = "slurm"
     reduces = True
 
     def __init__(self, options: EngineOptions) -> None:
@@ -73,7 +74,6 @@ class SlurmEngine:
         submission = Submission(
             (*site, *self._options.sbatch), python_of_jobs(), per_task=self._options.ranks_per_task
         )
-        state.resume()
         return submit_round(state, plan, pending, submission)
 
 

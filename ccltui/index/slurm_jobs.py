@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.index.index_engine import EngineError
-from ccltui.index.index_plan import Plan, PlannedFile, tasks_of
+from ccltui.index.index_plan import Plan, PlannedFile
 from ccltui.index.index_state import IndexState, Submission
+from ccltui.index.work_division import tasks_of
 
 MAX_ROUNDS: Final = 4
 """Submissions of what is still missing, the first one included."""

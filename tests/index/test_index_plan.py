@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.index.index_plan import MAX_TASKS, TASK_TEXT_BYTES, Plan, PlannedFile, tasks_of
+from ccltui.index.index_plan import Plan, PlannedFile
 from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.index.work_division import MAX_TASKS, TASK_TEXT_BYTES, tasks_of
 from ccltui.parsers.errors import TraceError
 
 

@@ -18,6 +18,8 @@ def load_total(session: Session, width: int) -> Line:
     """Return the line of the progress over all files."""
     if session.phase == "opening":
         return cut([(" looking for traces", Ink.TEXT)], width, Ink.TEXT)
+    if session.elsewhere:
+        return cut([(f" {session.elsewhere}; --cancel ends it", Ink.TEXT)], width, Ink.TEXT)
     share = session.done_bytes / max(session.total_bytes, 1)
     done = numbers.decimal_size(session.done_bytes)
     total = numbers.decimal_size(session.total_bytes)

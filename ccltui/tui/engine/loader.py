@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ccltui.tui.engine.messages import (
     Fact,
@@ -27,6 +27,8 @@ Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bo
 """Open a path and post what is loaded, until everything is loaded or loading is cancelled."""
 PERIOD_S = 0.25
 """Least seconds between two posts of progress."""
+_INDEX_S: Final = 2.0  # a look at an index run may ask Slurm, which all users share
+_CANCEL_S: Final = 0.1
 
 
 def run_load(
@@ -74,6 +76,7 @@ def run_load(
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
+    _follow_index(job, path, cache, post, cancelled)
     job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
     observer = _Posting(post, clock)
@@ -81,6 +84,32 @@ def run_load(
     if loaded.capture is not job.capture and not cancelled():
         observer.post_fallback()
     post(LoadEnded(stopped=cancelled()))
+
+
+def _follow_index(
+    job: Job,
+    path: str,
+    store: Path | None,
+    post: Callable[[Fact], object],
+    cancelled: Callable[[], bool],
+) -> None:
+    """Show the progress of a ``ccltui index`` that runs on the directory, until it has ended.
+
+    Reading the same files here as well would double the work, on a machine that may not do it.
+    """
+    from ccltui.index.running_index import running_index  # noqa: PLC0415
+
+    found = running_index(job, path, store)
+    if found is None:
+        return
+    post(JobOpened(job))
+    while found is not None and not cancelled():
+        done = {one: found.sizes[one] for one in found.ended}
+        post(LoadProgress(done, elsewhere=found.told()))
+        until = time.monotonic() + _INDEX_S
+        while time.monotonic() < until and not cancelled():
+            time.sleep(_CANCEL_S)
+        found = running_index(job, path, store)
 
 
 class _Posting:

@@ -26,9 +26,10 @@ class JobOpened:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """Bytes read so far, by path."""
+    """Bytes read so far, by path; what else reads the files, "" for the explorer."""
 
     done_bytes: Mapping[str, int]
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ def after(session: Session, fact: LoadFact) -> Session:
     match fact:
         case JobOpened(job):
             return session.opened(job)
-        case LoadProgress(done_bytes):
-            return session.progressed(done_bytes)
+        case LoadProgress(done_bytes, elsewhere):
+            return session.progressed(done_bytes, elsewhere)
         case RankLoaded(job, path):
             return session.with_job(job, path)
         case RankFailed(job, path, problem):

@@ -47,6 +47,7 @@ class Session:
     has_cluster: bool = False  # whether a file has values about machines
     has_reports: bool = False  # whether reports are made of a file of nsys
     since: int = 0
+    elsewhere: str = ""  # the run of ccltui index that reads the files, and how far it is
 
     def accepts(self, generation: int) -> bool:
         """Return whether results of a generation belong to this capture and this filter."""
@@ -108,6 +109,7 @@ class Session:
             job=job,
             files=files,
             phase="loading",
+            elsewhere="",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
             has_reports=any(
@@ -115,13 +117,13 @@ class Session:
             ),
         )
 
-    def progressed(self, done_bytes: Mapping[str, int]) -> Session:
-        """Return the session with new numbers of bytes read."""
+    def progressed(self, done_bytes: Mapping[str, int], elsewhere: str = "") -> Session:
+        """Return the session with new numbers of bytes read, and what else reads the files."""
         files = dict(self.files)
         for path, done in done_bytes.items():
             if path in files and files[path].status in ("queued", "reading"):
                 files[path] = replace(files[path], done_bytes=done, status="reading")
-        return replace(self, files=files)
+        return replace(self, files=files, elsewhere=elsewhere)
 
     def with_job(self, job: Job, path: str, problem: str = "") -> Session:
         """Return the session after a file is read, begun or failed.
