@@ -13,13 +13,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ccltui.index.index_state import IndexState
+from ccltui.index.index_state import STATE_FOLDER, IndexState
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import TraceError
@@ -71,10 +71,26 @@ class SavedResults:
         state = IndexState.of(store, job.path, job.capture.name)
         return cls(store, state.directory / FOLDER / name)
 
-    @cached_property
-    def is_there(self) -> bool:
-        """Whether any result of this job was written."""
-        return self._folder.is_dir()
+    @classmethod
+    def loaded(cls, view: View) -> dict[str, Result]:
+        """Return all results of a view whose columns are mapped from a store, by metric."""
+        place = view.job.ranks[0].place if view.job.ranks else None
+        if place is None or place.kept is not None:
+            return {}
+        store = place.path.parent.parent
+        if not (store / STATE_FOLDER).is_dir():
+            return {}
+        saved = cls.of(view, store)
+        return {} if saved is None else saved.load_all()
+
+    def load_all(self) -> dict[str, Result]:
+        """Return every result that can be used, by metric."""
+        try:
+            names = sorted(os.listdir(self._folder))  # noqa: PTH208  (names alone)
+        except OSError:
+            return {}
+        found = ((name, self.load(name)) for name in names)
+        return {name: result for name, result in found if result is not None}
 
     def load(self, metric: str) -> Result | None:
         """Return the result of a metric, None where there is none that can be used."""
