@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
+from ccltui.index.index_state import STATE_FOLDER
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
+from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed, trim_heap
 from ccltui.parsers.system.machine_limits import resident_memory
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 
 if TYPE_CHECKING:
+    from ccltui.index.saved_results import SavedResults
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
@@ -209,7 +212,7 @@ def measure(
     if loading.iteration is None and loading.capture is None:
         print_captures(loaded.job)
     view = view_of(loaded, selection)
-    results = _results(metrics, view, loading.memory_bytes, debug=debug)
+    results = _results(metrics, view, loading, debug=debug)
     if not loaded.complete:
         print_message(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
@@ -219,14 +222,30 @@ def measure(
 
 
 def _results(
-    metrics: Sequence[Metric], view: View, memory_bytes: int | None, *, debug: bool
+    metrics: Sequence[Metric], view: View, loading: LoadOptions, *, debug: bool
 ) -> Iterator[tuple[Metric, Result]]:
-    """Yield the results in turn; above ``memory_bytes`` intermediates are freed after each."""
+    """Yield the results in turn, those of an indexed job from its store.
+
+    Above the memory that is allowed intermediates are freed after each.
+    """
+    memory_bytes = loading.memory_bytes
+    saved = _saved_results(view, loading)
     for metric in metrics:
-        yield metric, _run(metric, view, debug=debug)
+        known = None if saved is None or metric.origin else saved.load(metric.name)
+        yield metric, known or _run(metric, view, debug=debug)
         if memory_bytes is not None and (resident_memory() or 0) > memory_bytes:
             view.release()
             trim_heap()
+
+
+def _saved_results(view: View, loading: LoadOptions) -> SavedResults | None:
+    """Return what `ccltui index` computed of this view, None where it cannot have."""
+    store = loading.cache_dir or default_cache_dir()
+    if loading.no_cache or not (store / STATE_FOLDER).is_dir():
+        return None
+    from ccltui.index.saved_results import SavedResults  # noqa: PLC0415  (indexed jobs alone)
+
+    return SavedResults.of(view, store)
 
 
 def print_captures(job: Job) -> None:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ccltui.index.index_plan import Plan
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, RankClock
+from ccltui.index.saved_results import SavedResults
+from ccltui.metrics import registry
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
+from ccltui.parsers.system.heap_trim import trim_heap
+from ccltui.parsers.system.machine_limits import resident_memory
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import ProfileMode
+
+_MOST_BYTES: Final = 1 << 30
+"""Memory above which what can be computed again is freed after each metric."""
 
 
 def missing_keys(state: IndexState, plan: Plan) -> list[int]:
@@ -38,9 +48,31 @@ def reduce_job(state: IndexState, plan: Plan) -> JobRecord:
     known = [record for record in records if record is not None]
     before = os.times()
     job = _stored_job(plan, known)
-    record = _reduced(job, plan, known, before.user + before.system)
+    view = View(job, ViewOptions(profile_mode=job.profile_mode))
+    record = _reduced(view, plan, known, before.user + before.system)
     state.write_job(record)
+    if not record.problem and len(known) == len(plan.files) and not record.failed:
+        _save_results(view, plan.store_path())
     return record
+
+
+def _save_results(view: View, store: Path) -> None:
+    """Compute every metric of the whole job, and keep each result as soon as it is there.
+
+    The record of the job is written before: where there is no memory for a metric, or no time, the
+    job is indexed all the same, and that metric is computed by whoever asks for it.
+    """
+    saved = SavedResults.of(view, store)
+    if saved is None:
+        return
+    with contextlib.suppress(OSError, MemoryError):
+        for metric in registry.metrics().values():
+            if metric.in_all and not metric.origin and saved.load(metric.name) is None:
+                saved.write(metric.run(view))
+            if (resident_memory() or 0) > _MOST_BYTES:
+                view.release()
+                trim_heap()
+        saved.remove_others()
 
 
 def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
@@ -67,12 +99,13 @@ def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
     return load_job(job, LoadSettings(plan.store_path(), 1, inline=True))
 
 
-def _reduced(job: Job, plan: Plan, records: Sequence[FileRecord], cpu_before: float) -> JobRecord:
+def _reduced(view: View, plan: Plan, records: Sequence[FileRecord], cpu_before: float) -> JobRecord:
+    job = view.job
     collectives = incomplete = mismatched = groups = 0
     clocks: tuple[RankClock, ...] = ()
     problem = ""
     try:
-        facts = View(job).facts
+        facts = view.facts
         for match in facts.matches.groups:
             groups += 1
             collectives += int(match.complete.sum())

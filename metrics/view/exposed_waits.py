@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.collectives.lateness.arrivals import clock_free
+from ccltui.metrics.collectives.lateness.arrivals import Lateness, clock_free
 from ccltui.metrics.view.collective_selection import Part, parts_of
 from ccltui.metrics.view.overrides import positive_number
 from ccltui.parsers.array_types import I64, Bool
@@ -94,15 +94,24 @@ def _rows(part: Part) -> Bool:
     return part.rows & part.arrived.delays
 
 
+def _lateness_of(part: Part, mask: Bool, floor_ns: int) -> Lateness:
+    """Return the lateness of some instances among the members of the part."""
+    if len(part.columns) == len(part.arrived.labels):
+        return part.arrived.clock_free.take(slice(None) if mask.all() else mask)
+    return clock_free(part.arrived.dur_ns[mask][:, part.columns], floor_ns)
+
+
 def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> ExposedWaits:
     mask = _rows(part)
     rows = np.flatnonzero(mask)
-    lateness = clock_free(part.arrived.dur_ns[rows][:, part.columns], floor_ns)
+    lateness = _lateness_of(part, mask, floor_ns)
     wait = lateness.wait_ns
     two = np.argpartition(wait, 1, axis=1)[:, :2]
     second = np.where(two[:, 0] == wait.argmin(axis=1), two[:, 1], two[:, 0])
     gap = wait[np.arange(len(wait)), second]
-    exposed, beyond = np.zeros(wait.shape, np.int64), np.zeros(len(wait), np.int64)
+    # By member, as the loop goes: with a thousand members each row of instances is 8 KB.
+    wait = np.asfortranarray(wait)
+    exposed, beyond = np.zeros_like(wait), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]
         start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find
+from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.tui.engine import memory
@@ -119,12 +121,20 @@ class Analyst:
             if not session.accepts(self._findings.generation):
                 start = replace(start, results={})  # of another window
             began, self._began = self._began, True
-            if not began:
+            whole = session.ranks_loaded >= session.ranks_expected
+            saved = _saved_results(self._view) if whole else {}
+            if not began and not saved:
                 start = self._post_first(start, post)
-                if session.ranks_loaded < session.ranks_expected:
+                if not whole:
                     return False
             found = tuple(self._found().values())
-            for findings in stages(self._view, session.filter, start, found):
+            if saved:  # of an indexed job: the Overview is there before any column is read
+                start = replace(start, metrics=found, results={**start.results, **saved})
+                self._findings = start
+                post(FindingsReady(start))
+                if cancelled():
+                    return True
+            for findings in stages(self._view, session.filter, start, found, saved):
                 self._findings = findings
                 if findings.complete:
                     self._view.forget_details()
@@ -144,12 +154,25 @@ class Analyst:
         return findings
 
 
+def _saved_results(view: View) -> Mapping[str, Result]:
+    """Return what ``ccltui index`` computed of a whole job, empty where it was not indexed."""
+    # A first number of other jobs is posted before this is imported.
+    from ccltui.index.saved_results import SavedResults  # noqa: PLC0415
+
+    return SavedResults.loaded(view)
+
+
 def stages(
-    view: View, chosen: ViewOptions, findings: Findings, found: tuple[Metric, ...]
+    view: View,
+    chosen: ViewOptions,
+    findings: Findings,
+    found: tuple[Metric, ...],
+    saved: Mapping[str, Result] = MappingProxyType({}),
 ) -> Iterator[Findings]:
     """Yield findings with more in each: lanes, then communicators, then one metric after another.
 
-    A stage that fails is left out; its error is raised after the last stage.
+    Metrics in ``saved`` are not computed: ``findings`` has their results. A stage that fails is
+    left out; its error is raised after the last stage.
     """
     findings = replace(findings, metrics=found)
     first = (FIRST_METRIC, MATCHING_METRIC, *OVERVIEW_METRICS)
@@ -165,6 +188,8 @@ def stages(
             failed.append(error)
         yield findings
     for metric in ordered:
+        if metric.name in saved and not metric.origin:
+            continue
         findings = _with_result(findings, metric, view)
         yield findings
     yield replace(findings, complete=True)

@@ -63,6 +63,10 @@ class Lateness(Struct, frozen=True):
     lag_ns: I64
     last: I32
 
+    def take(self, rows: Bool | I64 | slice) -> Lateness:
+        """Return the lateness of some instances: a mask, indices or a slice."""
+        return Lateness(self.wait_ns[rows], self.late_ns[rows], self.lag_ns[rows], self.last[rows])
+
 
 class GroupArrivals(Struct, frozen=True):
     """Arrival and lateness of each member at the instances of one group match, row by row.

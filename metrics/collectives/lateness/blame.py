@@ -53,7 +53,17 @@ class Chosen(Struct, frozen=True):
 
 
 def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor_ns: int) -> Chosen:
-    """Select rows (mask) and member columns of a group; lateness is among these columns alone."""
+    """Select rows (mask) and member columns of a group; lateness is among these columns alone.
+
+    Args:
+        arrived: Arrivals of the group.
+        rows: Some of its eligible instances, bool [n].
+        columns: Members, ascending.
+        members: Index of each into the labels of the job.
+        floor_ns: The lag floor of the arrivals.
+    """
+    if len(columns) == len(arrived.labels):
+        return _choose_rows(arrived, rows, members)
     start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
     return Chosen(
         group=arrived.match.group,
@@ -65,6 +75,23 @@ def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor
         dur_ns=dur,
         lateness=clock_free(dur, floor_ns),
         aligned=None if arrived.by_start is None else by_start(start, floor_ns),
+    )
+
+
+def _choose_rows(arrived: GroupArrivals, rows: Bool, members: I64) -> Chosen:
+    """Select instances with all members, whose lateness is known; without a copy where all are."""
+    picked: Bool | slice = slice(None) if rows.all() else rows
+    aligned = arrived.by_start
+    return Chosen(
+        group=arrived.match.group,
+        members=members,
+        kind=arrived.match.kind[picked],
+        confidence=arrived.confidence[picked],
+        step=arrived.match.step[picked],
+        start_ns=arrived.start_ns[picked],
+        dur_ns=arrived.dur_ns[picked],
+        lateness=arrived.clock_free.take(picked),
+        aligned=None if aligned is None else aligned.take(picked),
     )
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from explorers import Settle, Start
 from fakes import Plan, full_job, literal_analyst, literal_metrics
 
+from ccltui.commands import index_command
+from ccltui.demo import Spec, write_job
+from ccltui.exit_codes import OK
 from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
+from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_facts import JobFacts
+from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.job import open_job
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.state.job_findings import Findings
@@ -121,3 +131,29 @@ def test_a_failed_stage_does_not_prevent_the_others(monkeypatch: pytest.MonkeyPa
     assert last.findings.complete
     assert last.findings.lanes
     assert last.findings.results
+
+
+def test_an_indexed_job_has_its_numbers_before_any_column_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, store = tmp_path / "job", tmp_path / "store"
+    write_job(traces, Spec(tp=2, pp=1, dp_shard=2, gpus_per_node=2, steps=2, stragglers=()))
+    assert index_command.run([str(traces), "--store", str(store)]) == OK
+    job = open_job(traces, cache_dir=store)
+    expected = {name: metrics()[name].run(View(job)) for name in ("verdict", "straggler_lag")}
+    session = Session("run").opened(job).finished(stopped=False)
+    monkeypatch.setattr(RankFacts, "busy", property(lambda _: pytest.fail("columns are read")))
+    monkeypatch.setattr(JobFacts, "calls", property(lambda _: pytest.fail("columns are read")))
+    posts: list[Findings] = []
+
+    def post(fact: Fact) -> None:
+        assert isinstance(fact, FindingsReady)
+        posts.append(fact.findings)
+
+    Analyst(metrics).run(session, post, lambda: bool(posts))
+
+    (first,) = posts
+    assert not first.complete
+    for name, result in expected.items():
+        assert result.value is not None
+        assert json.dumps(first.results[name].to_document()) == json.dumps(result.to_document())

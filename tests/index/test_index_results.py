@@ -1,0 +1,151 @@
+"""Results of a whole job that the index keeps: printed without an event, and never out of date."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccltui import cli
+from ccltui.commands import index_command
+from ccltui.demo import Spec, write_job
+from ccltui.exit_codes import OK
+from ccltui.index import saved_results
+from ccltui.metrics.metric import Metric
+from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a job and the store of its index."""
+    place = tmp_path_factory.mktemp("results")
+    write_job(place / "job", Spec(tp=2, pp=1, dp_shard=2, gpus_per_node=2, steps=2, stragglers=()))
+    assert index_command.run([str(place / "job"), "--store", str(place / "store")]) == OK
+    return place
+
+
+@pytest.fixture
+def place(indexed: Path, tmp_path: Path) -> Path:
+    """A copy of the folder at the same times, opened at its own path."""
+    shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
+    state = next((tmp_path / "store" / "index").iterdir())
+    own = saved_results.IndexState.of(tmp_path / "store", str(tmp_path / "job"), "")
+    state.rename(own.directory)
+    return tmp_path
+
+
+def answer(place: Path, *arguments: str, store: str = "store") -> dict[str, Any]:
+    output = place / "answer.json"
+    cache = str(place / store)
+    given = [str(place / "job"), "--cache-dir", cache, "--format", "json", "-o", str(output)]
+    cli.run([*given, *arguments])
+    found: dict[str, Any] = json.loads(output.read_bytes())
+    return found
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the metrics that are computed, not read."""
+    names: list[str] = []
+    run = Metric.run
+
+    def recorded(self: Metric, view: Any) -> Any:
+        names.append(self.name)
+        return run(self, view)
+
+    monkeypatch.setattr(Metric, "run", recorded)
+    return names
+
+
+def blank_columns(store: Path) -> None:
+    """Replace the columns of all ranks by zeros, so that no number can come from them."""
+    for columns in store.glob(f"*/{COLUMNS_NAME}"):
+        status = columns.stat()
+        columns.write_bytes(bytes(status.st_size))
+        for file in (columns, columns.with_name(MANIFEST_NAME)):
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_every_metric_is_read_and_equal(place: Path, computed: list[str]) -> None:
+    expected = answer(place, "--metric", "all", store="other")
+    computed.clear()
+
+    assert answer(place, "--metric", "all") == expected
+    assert computed == []
+
+
+def test_no_column_of_events_is_read(place: Path) -> None:
+    expected = answer(place, "--metric", "straggler_lag", store="other")
+    assert expected["results"][0]["value"] is not None
+    blank_columns(place / "store")
+
+    assert answer(place, "--metric", "straggler_lag") == expected
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [("--steps", "1"), ("--ranks", "0-1"), ("--raw-clocks",), ("--set", "num_params=5")],
+)
+def test_a_part_of_the_job_is_computed(
+    place: Path, computed: list[str], selection: tuple[str, ...]
+) -> None:
+    answer(place, "--metric", "straggler_lag", *selection)
+
+    assert computed == ["straggler_lag"]
+
+
+@pytest.mark.parametrize("change", ["rank removed", "rank copied", "card added", "log added"])
+def test_other_files_are_another_job(place: Path, computed: list[str], change: str) -> None:
+    traces = sorted((place / "job").glob("*.json*"))
+    if change == "rank removed":
+        traces[-1].unlink()
+    elif change == "rank copied":  # at another time
+        os.utime(traces[0], (1, 1))
+    elif change == "card added":
+        (place / "job" / "workload_card.yaml").write_text("workload:\n  model: {}\n")
+    else:
+        (place / "job" / "nccl.log").write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0\n")
+    expected = answer(place, "--metric", "straggler_lag", store="other")
+    computed.clear()
+
+    assert answer(place, "--metric", "straggler_lag") == expected
+    assert computed == ["straggler_lag"]
+
+
+def test_another_version_of_the_program_computes(
+    place: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_results, "_code_digest", lambda: "of other sources")
+
+    answer(place, "--metric", "straggler_lag")
+    assert computed == ["straggler_lag"]
+
+
+def test_a_damaged_result_is_computed(place: Path, computed: list[str]) -> None:
+    (kept,) = place.glob("store/index/*/results/*/straggler_lag")
+    text = kept.read_bytes()
+    kept.write_bytes(text.replace(b'"value":', b'"value":1', 1))
+    expected = answer(place, "--metric", "straggler_lag", store="other")
+    computed.clear()
+
+    assert answer(place, "--metric", "straggler_lag") == expected
+    assert computed == ["straggler_lag"]
+
+
+def test_an_index_of_other_files_replaces_the_results(place: Path) -> None:
+    sorted((place / "job").glob("*.json*"))[-1].unlink()
+
+    assert index_command.run([str(place / "job"), "--store", str(place / "store")]) == OK
+    assert len(list(place.glob("store/index/*/results/*"))) == 1
+
+
+def test_numbers_of_numpy_are_kept_as_numbers() -> None:
+    import numpy as np
+
+    assert saved_results._number(np.float64(0.1)) == 0.1
+    with pytest.raises(TypeError):
+        saved_results._number(object())
