@@ -6,15 +6,14 @@ Weighted least squares over the Laplacian of the groups; used for clock offsets 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import F64, I64
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """Values of the members of a group, correct up to a constant of that group."""
 
     members: I64
