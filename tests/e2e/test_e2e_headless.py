@@ -47,7 +47,7 @@ def test_headless_runs_import_no_screen(job: Path) -> None:
 
 
 def test_a_metric_of_a_stored_job_imports_little(job: Path) -> None:
-    """Each of these costs 1 to 15 of 250 ms, and none is used."""
+    """Each of these costs 1 to 10 of 250 ms, and none is used."""
     unused = {"numpy.ma", "statistics", "fractions", "csv", "json", "textual", "rich"}
     code = (
         "import sys; from ccltui.__main__ import main; main(); "
