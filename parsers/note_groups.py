@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Note, RankTrace
@@ -16,8 +17,7 @@ FIRST_OF_SEVERAL: Final = " (the first of several; their numbers differ)"
 _NUMBER: Final = re.compile(r"\d[\d,.]*")
 
 
-@dataclass(frozen=True, slots=True)
-class NoteGroup:
+class NoteGroup(Struct, frozen=True):
     """A note on the first of several ranks, and all ranks with a note of that kind.
 
     Notes are of one kind where code and message agree, apart from numbers in the message;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSummary:
+class TraceSummary(Struct, frozen=True):
     """Summary of the opened traces, with the files that could not be read."""
 
     path: str

@@ -9,7 +9,6 @@ purpose of arguments. A card with another value than that of the run is one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -51,8 +50,7 @@ class Conflict(Struct, frozen=True):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveValue:
+class EffectiveValue(Struct, frozen=True):
     """A value that replaces that of the card, None where it is unknown, and its origin."""
 
     value: int | str | None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,8 +23,7 @@ OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step: its number, and the extent of its marker on the rank's own clock."""
 
     id: int

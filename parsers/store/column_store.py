@@ -21,7 +21,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -31,6 +30,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
+from msgspec import Struct
 
 from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import (
@@ -259,8 +259,7 @@ def _part_key(key: str, part: int) -> str:
     return f"{key}-{part}" if part else key
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingColumn:
+class _PendingColumn(Struct, frozen=True):
     """A column to be written, as pieces; ``packs``: in as few bytes as its numbers need."""
 
     name: str

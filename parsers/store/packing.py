@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import Events
@@ -79,8 +79,7 @@ def write_packed(
     return written, length, dtype
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """A packed column in the bytes of a file."""
 
     data: npt.NDArray[np.uint8]

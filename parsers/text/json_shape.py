@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,:\[\]{}\"]++")
@@ -30,8 +32,7 @@ class Member:
     end: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Members of one object in order, and where and why the walk ended."""
 
     members: tuple[Member, ...]

@@ -46,6 +46,22 @@ def test_headless_runs_import_no_screen(job: Path) -> None:
         assert done.stderr.splitlines()[-1] == "heavy: []"
 
 
+def test_a_metric_of_a_stored_job_imports_little(job: Path) -> None:
+    """Each of these costs 1 to 10 of 250 ms, and none is used."""
+    unused = {"numpy.ma", "statistics", "fractions", "csv", "json", "textual", "rich"}
+    code = (
+        "import sys; from ccltui.__main__ import main; main(); "
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    for _ in range(2):  # the second time from the store
+        done = run([MODULE[0], "-c", code], job, "--metric", "straggler_lag")
+        assert done.returncode == 0, done.stderr
+
+    modules = set(done.stderr.splitlines()[-1].split())
+    assert "ccltui.metrics.catalog.stragglers.straggler_lag" in modules
+    assert modules & unused == set()
+
+
 def test_every_metric_of_a_job(job: Path) -> None:
     done = run(CCLTUI, job, "--metric", "all", "--format", "json")
 

@@ -5,12 +5,12 @@ Each part is a set of disjoint intervals, which can be measured between any two 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
@@ -32,8 +32,7 @@ OWN: Final = -2
 """Trigger that is a collective of the compared ranks themselves; others are numbers of kinds."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupKinds:
+class GroupKinds(Struct, frozen=True):
     """Kind of group of each call of a rank: ``number`` indexes ``names``, which all ranks share."""
 
     number: I64
@@ -43,8 +42,7 @@ class GroupKinds:
         return np.asarray(self.names[self.number[calls]])
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Struct, frozen=True):
     """Disjoint time in collectives of some groups, in those of other groups, and in computation."""
 
     own_comm: Intervals

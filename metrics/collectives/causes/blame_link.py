@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One late rank of a blame chain, where it was late, and why.
 
     ``number`` is the position of the matched group in the arrivals, -1 for a transfer between two

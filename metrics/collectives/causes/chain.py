@@ -10,10 +10,11 @@ blames no rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches

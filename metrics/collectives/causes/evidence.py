@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import median_along, unique_inverse
@@ -25,8 +25,7 @@ MIN_PART_SHARE: Final = 0.02
 """Parts below this share of the lateness are omitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDelta:
+class KernelDelta(Struct, frozen=True):
     """Kernels of one name on the late rank, compared with the median of its peers."""
 
     name: str
@@ -36,8 +35,7 @@ class KernelDelta:
     peers_count: float
 
 
-@dataclass(frozen=True, slots=True)
-class HostRange:
+class HostRange(Struct, frozen=True):
     """Host activity of one kind while the device idled: the name with most time."""
 
     cause: str
@@ -45,8 +43,7 @@ class HostRange:
     dur_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Activity of a late rank since its last sync point with its peers, compared with theirs.
 
     ``since`` is that sync point (matched group, instance): (-1, -1) for a time that is common by

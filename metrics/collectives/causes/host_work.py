@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.metrics.arrays.reductions import unique_inverse
@@ -23,8 +23,7 @@ from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Events, Group, RankTrace
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """Patterns of names that indicate one cause, by group of events.
 
     Compiled where they are used: many metrics import this module without.
@@ -105,8 +104,7 @@ STANDSTILL_NS: Final = 200_000
 """Shortest standstill: a host that dispatches operators begins or ends one every few µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRanges:
+class NamedRanges(Struct, frozen=True):
     """Ranges of one cause with their names (ids into the rank's strings), sorted by start."""
 
     start_ns: I64

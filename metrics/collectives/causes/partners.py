@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import rows_by_value
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
@@ -15,8 +15,7 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class Partners:
+class Partners(Struct, frozen=True):
     """Matched collective or transfer of every call of a rank; int64 arrays, -1 for none.
 
     ``number`` and ``instance`` are the matched group and its row; ``other`` and ``other_row`` the

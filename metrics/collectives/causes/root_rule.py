@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from msgspec import Struct
+
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
 from ccltui.metrics.collectives.causes.chain import PIPELINE
@@ -35,8 +37,7 @@ MEDIUM_MARGIN: Final = 0.15
 """Least share, and least lead over the next rank, of a statement with medium confidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """A rank and a cause at the end of ``count`` chains, and the waiting that they explain.
 
     The label is empty where no rank is to blame.
@@ -49,8 +50,7 @@ class Root:
     confidence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """The rank behind most waiting: its waiting with all causes, and the cause of most of it."""
 
     label: str
@@ -86,8 +86,7 @@ class Roots:
         return sum(root.wait_ns for root in self.every if root.cause == UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Behind:
+class Behind(Struct, frozen=True):
     """A chain, the waiting that it explains in ns, and the part due to its first rank alone.
 
     ``second`` is the last but one rank of the collective.

@@ -6,10 +6,10 @@ Only times of one rank are ever subtracted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.reductions import distinct_values, row_count
@@ -25,8 +25,7 @@ PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
 """Parts of the time between two arrivals, without waiting for the compared peers themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerComparison:
+class PeerComparison(Struct, frozen=True):
     """Comparison of the late rank with the median of its punctual peers, for values [t, m].
 
     ``late`` [t] is the late member, ``punctual`` [t, m] the mask of the peers.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.collectives.causes.segments import Targets
 from ccltui.metrics.collectives.matching.match import HIGH
 from ccltui.parsers.array_types import I8
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictRequest:
+class VerdictRequest(Struct, frozen=True):
     """Late arrivals of the ranks ``labels``, whose causes are requested.
 
     ``limit`` [t] is the confidence of the matches, an upper bound of that of the verdicts; None

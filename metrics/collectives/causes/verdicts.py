@@ -11,10 +11,10 @@ where the start is common by clock offsets only, and never above that of the mat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_count
 from ccltui.metrics.collectives.causes.segments import Segments, Targets
@@ -87,8 +87,7 @@ MORE_WORK: Final = 1.02
 """Ratio of elements to those of the peers from which on messages count as unequal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Struct, frozen=True):
     """Causes of n late arrivals.
 
     ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
@@ -124,8 +123,7 @@ class Verdicts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The cause of several late arrivals of one rank together."""
 
     cause: str

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import unique_counts
@@ -46,8 +47,7 @@ class Waits:
     unmatched: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class _ForeignCalls:
+class _ForeignCalls(Struct, frozen=True):
     """Calls of one rank in other groups during its segments, in order of time.
 
     ``kind`` is the kind of group, or of transfer: a number of `GroupKinds`.

@@ -6,15 +6,15 @@ Weighted least squares over the Laplacian of the groups; used for clock offsets 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import F64, I64
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """Values of the members of a group, correct up to a constant of that group."""
 
     members: I64
@@ -79,7 +79,8 @@ def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[
         rows = np.stack([ones, ones, others, others], axis=1)
         columns = np.stack([ones, others, ones, others], axis=1)
         np.add.at(laplacian, (rows, columns), np.stack([half, -half, -half, half], axis=1))
-        links: Sequence[I64] = list(np.unique(pairs, axis=0))
+        distinct = distinct_values(ones * count + others)
+        links: Sequence[I64] = list(np.stack(np.divmod(distinct, count), axis=1))
     else:
         for one in observations:
             size = len(one.members)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes

@@ -6,9 +6,9 @@ Lateness is counted from them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_max
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
@@ -16,8 +16,7 @@ from ccltui.metrics.collectives.matching.match import MatchInput, gather_starts
 from ccltui.parsers.array_types import I64
 
 
-@dataclass(frozen=True, slots=True)
-class SyncPoints:
+class SyncPoints(Struct, frozen=True):
     """Collectives that all of ``labels`` took part in and waited for, in order of time.
 
     ``arrival_ns`` is int64 [p, m], when each rank joined, on its own clock; ``late_ns`` how long

@@ -6,7 +6,6 @@ differences of their ends are the difference of two clocks, constant but for dri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -35,8 +34,7 @@ FEWEST: Final = 3
 _NEVER: Final = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class ClockDifference:
+class ClockDifference(Struct, frozen=True):
     """Lead of one clock over another: ``offset_ns`` at ``at_ns``, ``rate`` in ns per ns."""
 
     offset_ns: float

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I64
@@ -21,8 +21,7 @@ _Calls = tuple[I64, I64]
 """Codes of calls, ascending, and their ends, ascending among equal codes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodedCalls:
+class CodedCalls(Struct, frozen=True):
     """The calls of two sequences coded as small numbers, and the stable order by these codes.
 
     Both sequences ascend in time, and so do equal codes in that order.

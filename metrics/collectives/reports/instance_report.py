@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.causes.blame_link import Link
@@ -57,8 +58,7 @@ class Member:
     doing_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One matched collective. Sizes in bytes, times in ns, bandwidth in decimal GB/s.
 
     ``last`` is the label of the rank that arrived last, None in a tie or where no rank can be

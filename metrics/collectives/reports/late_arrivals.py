@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_sum
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 NOBODY_LATE: Final = "no lag exceeds the floor: no rank is late"
 
 
-@dataclass(frozen=True, slots=True)
-class LateArrivals:
+class LateArrivals(Struct, frozen=True):
     """Late arrivals of one group, ascending ``rows`` of its instances.
 
     ``caused_wait_ns`` is the sum of the waits of all members for the last one. ``num_blamed``

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import ratio
@@ -113,7 +114,7 @@ def _root_waiting(view: View) -> RootWaiting:
     if roots.named is not None and roots.named.cause != NOT_RECORDED:
         limit = _limit_by_steps(view, roots.named.label, behind, worst)
         named = replace(roots.named, confidence=min(roots.named.confidence, limit))
-        roots = replace(roots, named=named)
+        roots = dataclasses.replace(roots, named=named)
     return RootWaiting(behind, tuple(worst), roots, whole, time, least)
 
 

@@ -7,8 +7,9 @@ a list of names, newest first; a column that a file lacks is read as missing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -64,8 +65,7 @@ def sync_name(kind: int) -> str:
     return SYNC_KINDS.get(kind, "Sync")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Mapping from the columns of one table to the columns of events.
 
     Each field lists the columns that may hold it, newest name first; () means the table has

@@ -313,7 +313,10 @@ def test_places_outside_of_the_file_are_not_read(tmp_path: Path, name: str, numb
     assert store.load("k") is None
 
 
-@pytest.mark.parametrize("text", ["9" * 5000 + "i4,i4", "i4,i4", "O", "V8", "<U4", "nothing"])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param("9" * 5000 + "i4,i4", id="digits"), "i4,i4", "O", "V8", "<U4", "nothing"],
+)
 def test_a_type_that_no_column_has_is_damage(tmp_path: Path, text: str) -> None:
     """NumPy evaluates numbers in the text of a type."""
     store = written(tmp_path)

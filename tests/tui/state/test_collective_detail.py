@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fakes import Plan, full_job, ready_and_end, scene
+from msgspec import structs
 
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
@@ -75,7 +76,7 @@ def test_a_tie_blames_nobody() -> None:
     found = replace(found, findings=replace(found.findings, communicators=(tied,)))
     known = drawer.described(found)
     assert known is not None
-    instance = replace(known.instance, last=None, chain=(), why=None)
+    instance = structs.replace(known.instance, last=None, chain=(), why=None)
     found = with_detail(found, replace(known, instance=instance, stops=()))
 
     assert "nobody is blamed" in picture(found)[11]
@@ -115,8 +116,8 @@ def test_a_chain_that_ends_with_an_unknown_cause_has_no_root() -> None:
     known = drawer.described(found)
     assert known is not None
     one = known.instance
-    chain = (replace(one.chain[0], cause="unknown"),)
-    detail = replace(known, instance=replace(one, chain=chain))
+    chain = (structs.replace(one.chain[0], cause="unknown"),)
+    detail = replace(known, instance=structs.replace(one, chain=chain))
 
     said = drawer.why_not_enter(with_detail(found, detail))
 
@@ -128,7 +129,7 @@ def with_chain(found: Scene) -> Scene:
     known = drawer.described(found)
     assert known is not None
     one = known.instance
-    instance = replace(
+    instance = structs.replace(
         one, chain=one.chain * 2, chain_sentences=("rank 5 was kept", "rank 2: its kernels")
     )
     stops = (known.stops[0], Stop("2", 33_000_000, 0, 20))

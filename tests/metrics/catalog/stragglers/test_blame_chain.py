@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
+from msgspec.structs import replace
 
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
