@@ -35,7 +35,7 @@ def doubts(
         was: the recorded steps, float64 ns.
         ideal: the same without stragglers.
         contradicting: bounds of what two replays save, ns; None where they agree.
-        chosen: the replay that ``ideal`` is of, in words.
+        chosen: the replay that ``ideal`` is of, in words; empty where it gives no value.
 
     Returns:
         The bounds, None where there are none, and why.
@@ -49,13 +49,19 @@ def doubts(
         return [0.0, bounds_ms[1]], why_host_bound([0.0, bounds_ms[1]])
     text = (
         f"two replays contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
-        f"of a step are saved; the value is that of the replay of {chosen}"
+        "of a step are saved"
     )
+    text += f"; the value is that of the replay of {chosen}" if chosen else ""
     return bounds_ms, [Reason("not_physical", text)]
 
 
 def withheld(
-    view: View, ladder: Ladder | None, details: dict[str, Any], *, host_bound: bool
+    view: View,
+    ladder: Ladder | None,
+    details: dict[str, Any],
+    *,
+    host_bound: bool,
+    beyond: bool = False,
 ) -> list[Reason]:
     """Remove the figures that do not hold, but for bounds, and return why.
 
@@ -64,12 +70,13 @@ def withheld(
         ladder: its replays, None where they do not describe it.
         details: keys of the metric, changed.
         host_bound: hosts may bind without stragglers, and what is saved has an upper bound alone.
+        beyond: most of what is saved is so in one of two replays alone.
     """
     lost, bounds, why = lost_records(view), None, ""
     if ladder is not None:
         bounds, why = _bounds(view, ladder, details)
         bounds = (0.0, ladder.most_saved_ns) if lost else bounds
-    if not lost and bounds is None and not host_bound:
+    if not lost and bounds is None and not host_bound and not beyond:
         return []
     details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
     details["without_rank"] = {}

@@ -114,8 +114,6 @@ def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) ->
     without = ladder.delayed - finding.saves_ns
     bounds = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
     details["saves_bounds_ms"] = bounds
-    if bounds is not None:
-        details["saves_ms"] = details["saves_pct"] = None
     return why_host_bound(bounds)
 
 

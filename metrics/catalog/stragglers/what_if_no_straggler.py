@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""
+MIN_AGREED: Final = 0.5
+"""Share of the time saved that the replay of passes must save too: this one also makes idle times
+alike, and ranks that idle for each other outside of calls save what only one of them can."""
 MAX_RANKS: Final = 8
 MAX_REPLAYED: Final = 500_000
 """So many calls are replayed for ranks one at a time, but one rank at least."""
@@ -210,7 +213,9 @@ def _answered(
     if ladder is not None and bounds is not None and saved_ns <= bounds[0]:
         with suppress(Refusal):
             return _by_passes(view, ladder, warnings, bounds)
-    bounded, why = doubts(need, was, ideal, bounds, "the times between collectives")
+    beyond = bounds is not None and bounds[0] < MIN_AGREED * saved_ns
+    chosen_replay = "" if beyond else "the times between collectives"
+    bounded, why = doubts(need, was, ideal, bounds, chosen_replay)
     alone = _alone(what_if)
     without = {
         label: saved_time(was, np.maximum(what_if.without(label).length_ns[chosen], need))
@@ -257,7 +262,7 @@ def _answered(
             *_reasons(view, what_if),
             *why,
             *left_out,
-            *withheld(view, ladder, details, host_bound=_is_bound(why)),
+            *withheld(view, ladder, details, host_bound=_is_bound(why), beyond=beyond),
         ],
         warnings=warnings,
     )
