@@ -54,7 +54,7 @@ class WithinProgram:
 
     @cached_property
     def _slow(self) -> Bool:
-        """Lines that take longer than their like in the same step: what they do is not typical."""
+        """Lines that differ from their like in the same step: what they do is not typical."""
         job = self.ladder.job
         table, place = job.table, self.ladder.targets.place
         count, number = joint_inverse(place[table.rank], table.step)

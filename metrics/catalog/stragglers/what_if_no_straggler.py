@@ -54,8 +54,8 @@ MAX_REPLAYED: Final = 500_000
 
 
 _TYPICAL: Final = (
-    f"the median of those that run its program and take at most {SLOW:.0%} longer, there and in "
-    "the whole step, than their lower median"
+    f"the median of those that run its program and are within {SLOW:.0%} of their lower median, "
+    "there and in the whole step"
 )
 
 

@@ -20,6 +20,10 @@ def test_of_two_the_mean_counts_unless_one_is_slow() -> None:
     assert typical_of_rows(np.array([[100.0], [106.0]])).tolist() == [100.0]
 
 
+def test_of_ranks_that_all_differ_the_lower_median_counts() -> None:
+    assert typical_of_rows(np.array([[100.0], [140.0], [170.0], [220.0]])).tolist() == [140.0]
+
+
 def test_a_single_slow_value_of_a_row_that_is_not_slow_is_set_aside() -> None:
     rows = np.array([[100.0, 1000.0], [120.0, 1000.0]])  # 2 % longer in all
 
@@ -33,7 +37,7 @@ def test_rows_without_any_time_are_typical_of_themselves() -> None:
 @pytest.mark.parametrize("size", [3, LARGE + 1])
 def test_groups_are_the_columns_of_rows(size: int) -> None:
     rng = np.random.default_rng(5)
-    rows = rng.normal(1000, 30, (size, 2))
+    rows = rng.normal(1000, 5, (size, 2))
     rows[: size // 2] *= 1.5
     group = np.tile(np.arange(2), size)
     mask = slow_ones(rows.sum(axis=1), np.zeros(size, np.int64), 1)
