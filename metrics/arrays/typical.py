@@ -1,9 +1,9 @@
 """What is typical of several ranks that do the same work, some of which may be slow.
 
 The median of all would be the fastest of the slow ones, or the slowest of the others, where half of
-the ranks are slow, and with two ranks it would lie between both. Slow ones are therefore set aside
-first, as far as they exceed the lower median: of an even number of values the smaller of the two in
-the middle. What remains varies by chance, and its median is neither short nor long by chance.
+the ranks are slow, and with two ranks it would lie between both. All that differ from the lower
+median (of an even number of values the smaller of the two in the middle) are therefore set aside
+first. The median of what remains is neither short nor long by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ccltui.parsers.array_types import F64, I64, Bool
 
 SLOW: Final = 0.05
-"""Share by which a slow one exceeds the lower median."""
+"""Share by which those that are set aside differ from the lower median."""
 LARGE: Final = 100
 """Values of a group from which sorting each group costs less than sorting all together."""
 
@@ -31,19 +31,22 @@ def typical_of_rows(values: F64) -> F64:
         The typical values, [m].
     """
     whole = values.sum(axis=1)
-    ordered = np.sort(values[whole <= _limit(np.sort(whole))], axis=0)
-    kept = np.maximum((ordered <= (1 + SLOW) * ordered[(len(ordered) - 1) // 2]).sum(axis=0), 1)
-    column = np.arange(values.shape[1])
-    return np.asarray((ordered[(kept - 1) // 2, column] + ordered[kept // 2, column]) / 2)
+    middle = np.sort(whole)[(len(whole) - 1) // 2]
+    ordered = np.sort(values[np.abs(whole - middle) <= SLOW * middle], axis=0)
+    middles = ordered[(len(ordered) - 1) // 2]
+    kept = np.abs(ordered - middles) <= SLOW * middles
+    first, size, column = kept.argmax(axis=0), kept.sum(axis=0), np.arange(values.shape[1])
+    low, high = ordered[first + (size - 1) // 2, column], ordered[first + size // 2, column]
+    return np.asarray((low + high) / 2)
 
 
 def slow_ones(values: F64, group: I64, count: int) -> Bool:
-    """Return a mask of the values that are slow in their group 0 to ``count`` - 1, by value."""
+    """Return a mask of the values that differ from their group 0 to ``count`` - 1, by value."""
     order, first, sizes = _sorted(values, group, count)
     if not len(values):
         return np.zeros(0, np.bool_)
     lower = values[order][np.minimum(first + (sizes - 1) // 2, len(values) - 1)]
-    return np.asarray(values > (1 + SLOW) * lower[group])
+    return np.asarray(np.abs(values - lower[group]) > SLOW * lower[group])
 
 
 def typical_of_groups(values: F64, group: I64, count: int, slow: Bool) -> F64:
@@ -69,10 +72,6 @@ def typical_of_groups(values: F64, group: I64, count: int, slow: Bool) -> F64:
     begin, size, ordered = first[held], sizes[held], kept[order]
     found[held] = (ordered[begin + (size - 1) // 2] + ordered[begin + size // 2]) / 2
     return found
-
-
-def _limit(ordered: F64) -> float:
-    return float((1 + SLOW) * ordered[(len(ordered) - 1) // 2])
 
 
 def _sorted(values: F64, group: I64, count: int) -> tuple[I64, I64, I64]:

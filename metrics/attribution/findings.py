@@ -17,7 +17,7 @@ class Finding:
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
     ``saves_ns`` is what setting it back saves, ``bounds_ns`` what that lies between where it is not
-    known more closely, ``cap`` the highest confidence that it may have.
+    known more closely, ``bounds_why`` the reason, ``cap`` the highest confidence that it may have.
     ``absent`` are ranks without a file that the others may wait for.
     """
 
@@ -29,6 +29,7 @@ class Finding:
     hosts_cause: str | None = None
     absent: tuple[str, ...] = ()
     bounds_ns: tuple[float, float] | None = None
+    bounds_why: str = ""
 
 
 @dataclass(frozen=True)

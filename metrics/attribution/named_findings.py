@@ -12,7 +12,7 @@ from ccltui.metrics.attribution.findings import Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import MAX_APART, Savings
+from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 from ccltui.parsers.missing_ranks import ranges_text
 
@@ -167,7 +167,16 @@ class Namer:
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
             return Finding("", f"{why}, and gaps of {whose} would take most of that time")
         saves, bounds = self.savings.workers(one.ranks), self.savings.bounds_of_workers(one.ranks)
-        return Finding(verdict, why, one, saves, bounds_ns=bounds)
+        return self._unless_copies(Finding(verdict, why, one, saves, bounds_ns=bounds))
+
+    def _unless_copies(self, found: Finding) -> Finding:
+        """Return a finding on slow ranks with bounds where others may wait for copies from them."""
+        saves = found.saves_ns or 0.0
+        waits = self.context.copy_waits(None) if found.bounds_ns is None else 0.0
+        whole = float(self.ladder.rungs[6].mean())
+        if waits <= max(MAX_APART * saves, LEAST_APART * whole):
+            return found
+        return replace(found, bounds_ns=(saves, saves + waits), bounds_why=COPY_WAITS)
 
     def _varying(self, share: float) -> Finding:
         signs = self.signatures
@@ -199,7 +208,8 @@ class Namer:
                 self.savings.in_steps(rank, hits),
                 self.savings.bounds_in_steps(rank, hits),
             )
-            return Finding("occasional_worker", why, first, saves, cap=cap, bounds_ns=bounds)
+            told = Finding("occasional_worker", why, first, saves, cap=cap, bounds_ns=bounds)
+            return self._unless_copies(told)
         if is_work:
             return self._uneven(cap=1)
         unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB

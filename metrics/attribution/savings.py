@@ -29,6 +29,7 @@ HIDDEN_WAITS: Final = (
     "some transfers are longer than their like, and whether they are slow themselves or wait for "
     "slow ranks is not told"
 )
+COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 """Why the time saved has bounds alone."""
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MIN_TOLERANCE_NS: Final = 20_000
 """Two ranks, or a call and a kernel, may be recorded apart by this much."""
 
+UNMARKED: Final = "not marked"
+"""How the basis begins where steps are none of the profiler's."""
+
 _ENDS: Final = ("origin_ns", "end_ns")
 
 
@@ -74,6 +77,15 @@ class JobLines:
         """What the times are those of: "a step", or "the window" where nothing divides it."""
         # Neither markers nor calls that recur.
         return "the window" if self.table.step_ids.tolist() == [-1] else "a step"
+
+    @property
+    def step_basis(self) -> str:
+        """What counts as a step."""
+        if self.marked:
+            return "from the end of the step before; of a first step from its first work"
+        if self.num_steps > 1:
+            return f"{UNMARKED}: from one call that recurs after a period of calls to the next"
+        return f"{UNMARKED}: all that is recorded is one"
 
     @cached_property
     def unit_ns(self) -> F64:

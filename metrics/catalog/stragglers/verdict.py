@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
+from ccltui.metrics.attribution.saved.host_bounds import bounds_of_hosts, why_host_bound
 from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.metric import metric
@@ -21,11 +21,7 @@ from ccltui.metrics.view.provenance import answer
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.findings import Finding
     from ccltui.metrics.attribution.ladder import Ladder
-    from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
-
-UNMARKED: Final = "not marked"
-"""How the basis begins where steps are none of the profiler's."""
 
 
 @metric(
@@ -105,7 +101,7 @@ def _not_told(finding: Finding) -> list[Reason]:
     if finding.bounds_ns is None:
         return []
     least, most = (milliseconds(one) for one in finding.bounds_ns)
-    why = finding.why if finding.verdict == "host" else HIDDEN_WAITS
+    why = finding.why if finding.verdict == "host" else finding.bounds_why or HIDDEN_WAITS
     return [
         Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
     ]
@@ -116,8 +112,9 @@ def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) ->
     if details["saves_ms"] is None or not finding.saves_ns:
         return []
     without = ladder.delayed - finding.saves_ns
-    details["saves_bounds_ms"] = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
-    return host_bound(details["saves_bounds_ms"])
+    bounds = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
+    details["saves_bounds_ms"] = bounds
+    return why_host_bound(bounds)
 
 
 def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
@@ -148,19 +145,10 @@ def _basis(ladder: Ladder) -> dict[str, str]:
         passes = "none: all compute of a step of a rank is one"
     return {
         "passes": passes,
-        "step": _step(job),
+        "step": job.step_basis,
         "clock": "common" if job.has_clock else "none: lengths of steps are medians over ranks",
         "transfer": "shortest duration over the members",
     }
-
-
-def _step(job: JobLines) -> str:
-    """What counts as a step."""
-    if job.marked:
-        return "from the end of the step before; of a first step from its first work"
-    if job.num_steps > 1:
-        return f"{UNMARKED}: from one call that recurs after a period of calls to the next"
-    return f"{UNMARKED}: all that is recorded is one"
 
 
 metric_cal = verdict.document_of

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.attribution.host_bounds import bounds_of_hosts, host_bound, needs_of_steps
-from ccltui.metrics.attribution.idle_hosts import waits_for_copies
+from ccltui.metrics.arrays.typical import SLOW
 from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
 from ccltui.metrics.attribution.lines.left_out import (
-    lost_reasons,
-    lost_records,
     steps_left_out,
 )
-from ccltui.metrics.attribution.savings import HIDDEN_WAITS, LEAST_APART, MAX_APART
+from ccltui.metrics.attribution.saved.host_bounds import needs_of_steps
+from ccltui.metrics.attribution.saved.what_if_bounds import MAX_UNLINKED, doubts, withheld
+from ccltui.metrics.attribution.saved.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.attribution.verdict_rules import why_apart
-from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
@@ -38,7 +35,6 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
-from ccltui.metrics.view.data_quality import some_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
@@ -49,10 +45,18 @@ if TYPE_CHECKING:
 
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""
+MIN_AGREED: Final = 0.5
+"""Share of the time saved that the replay of passes must save too: this one also makes idle times
+alike, and ranks that idle for each other outside of calls save what only one of them can."""
 MAX_RANKS: Final = 8
 MAX_REPLAYED: Final = 500_000
 """So many calls are replayed for ranks one at a time, but one rank at least."""
-MAX_UNLINKED: Final = 0.1
+
+
+_TYPICAL: Final = (
+    f"the median of those that run its program and are within {SLOW:.0%} of their lower median, "
+    "there and in the whole step"
+)
 
 
 @metric(
@@ -60,11 +64,15 @@ MAX_UNLINKED: Final = 0.1
     definition=(
         "Step time divided by the step time without stragglers: collectives and transfers are "
         "replayed with every rank taking, between two calls, the median of the ranks that run "
-        "the same program; launches are not replayed, so a device that waits for its host still "
-        "waits, and there is no value where less work makes the step longer by more than "
-        "rounding (a millionth)."
+        "the same program and are not slow; launches are not replayed, so a device that waits for "
+        "its host still waits, and there is no value where less work makes the step longer by "
+        "more than rounding (a millionth)."
     ),
-    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
+    needs=(
+        "GPU kernels of all ranks",
+        "step markers, or a call that recurs",
+        "2 ranks that run the same program",
+    ),
     keys=(
         "slowdown",
         "step_time_ms",
@@ -90,12 +98,15 @@ def what_if_no_straggler(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     _require_devices(view, source)
+    unknown = _unknown_steps(view)
     try:
         ladder = _valid_ladder(view)
+        if unknown is not None and (ladder is None or ladder.job.period != "a step"):
+            raise unknown
         apart = None if ladder is None else why_apart(ladder.job, names_only=names_only(view))
         if apart is not None:
             raise refuse("unmatched_collectives", apart)
-        if ladder is not None and posts_ahead(ladder.job):
+        if ladder is not None and (unknown is not None or posts_ahead(ladder.job)):
             return _by_passes(view, ladder, warnings)
         try:
             return _answered(view, WhatIf(view), ladder, warnings)
@@ -111,7 +122,7 @@ def _valid_ladder(view: View) -> Ladder | None:
     """The ladder of the job where it describes it, None elsewhere."""
     try:
         ladder = ladder_of(view)
-        return ladder if ladder.job.marked and ladder.invalid() is None else None
+        return ladder if ladder.invalid() is None else None
     except (Refusal, DeadlockError):
         return None
 
@@ -150,22 +161,20 @@ def _by_passes(
         Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
         for n, why in job.out.items()
     ]
-    details["saved_bounds_ms"] = bounds_of_hosts(ladder.host_need_ns, was, even)
-    doubts = host_bound(details["saved_bounds_ms"])
-    if contradicting is not None:
-        saved_ns = [float((was - even).mean()), *contradicting]
-        details["saved_bounds_ms"] = [milliseconds(max(f(saved_ns), 0.0)) for f in (min, max)]
-        doubts = _contradiction(details["saved_bounds_ms"], "passes")
-    reasons += [*doubts, *steps_left_out(job), *_withheld(view, ladder, details)]
+    details["saved_bounds_ms"], why = doubts(
+        ladder.host_need_ns, was, even, contradicting, "passes"
+    )
+    reasons += [*why, *steps_left_out(job)]
+    reasons += withheld(view, ladder, details, host_bound=_is_bound(why))
     return answer(
         what_if_no_straggler,
         view,
         details,
         source="kernel",
         basis={
-            "step": "from the end of the step before; of a first step from its first work",
-            "ideal": "between two calls every rank takes the lower median of those that run its "
-            "program in the same step; one that runs it alone, of the passes of its stage",
+            "step": job.step_basis,
+            "ideal": f"between two calls every rank takes {_TYPICAL} in the same step; one that "
+            "runs it alone, of the passes of its stage",
             "replay": "collectives end as long after the last arrival as their shortest call took",
             "not_replayed": "the host: a step takes at least the time that its launches take",
         },
@@ -200,15 +209,13 @@ def _answered(
         raise refuse("not_physical", why_not_physical(was, ideal))
     saved_ns = float((was - ideal).mean())
     bounds = None if ladder is None else WithinProgram(ladder).bounds(taken, saved_ns)
-    bounded: Sequence[float] | None = bounds_of_hosts(need, was, ideal)
-    doubts = host_bound(bounded)
-    if ladder is not None and bounds is not None:
-        # This one makes idle times alike too: where it saves less, it does not follow the program.
-        if saved_ns <= bounds[0]:
-            with suppress(Refusal):
-                return _by_passes(view, ladder, warnings, bounds)
-        bounded = [milliseconds(max(one, 0.0)) for one in bounds]
-        doubts = _contradiction(bounded, "the times between collectives")
+    # This one makes idle times alike too: where it saves less, it does not follow the program.
+    if ladder is not None and bounds is not None and saved_ns <= bounds[0]:
+        with suppress(Refusal):
+            return _by_passes(view, ladder, warnings, bounds)
+    beyond = bounds is not None and bounds[0] < MIN_AGREED * saved_ns
+    chosen_replay = "" if beyond else "the times between collectives"
+    bounded, why = doubts(need, was, ideal, bounds, chosen_replay)
     alone = _alone(what_if)
     without = {
         label: saved_time(was, np.maximum(what_if.without(label).length_ns[chosen], need))
@@ -245,14 +252,18 @@ def _answered(
             "equalised": "every pass takes the mean of its type over workers, stages, "
             "micro-batches and steps, every transfer the median of its like",
             "repaired": "every pass takes the mean over stages of the typical worker of the stage",
-            "ideal": "between two calls every rank takes the median of those that run its program, "
-            "the shorter of two in the middle",
+            "ideal": f"between two calls every rank takes {_TYPICAL}",
             "replay": "collectives end as long after the last arrival as they did",
             "not_replayed": "the host: a step takes at least the time that its launches take",
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
-        reasons=[*_reasons(view, what_if), *doubts, *left_out, *_withheld(view, ladder, details)],
+        reasons=[
+            *_reasons(view, what_if),
+            *why,
+            *left_out,
+            *withheld(view, ladder, details, host_bound=_is_bound(why), beyond=beyond),
+        ],
         warnings=warnings,
     )
 
@@ -262,7 +273,7 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
     nothing: dict[str, Any] = dict.fromkeys(SLOWDOWN_KEYS)
     try:
         ladder = ladder_of(view)
-        invalid = ladder.invalid()
+        invalid = ladder.invalid() if ladder.job.marked else "steps are not marked"
         if invalid is not None:
             return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]
         found = Slowdown(ladder).details()
@@ -304,11 +315,16 @@ def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
 def _require_devices(view: View, source: str) -> None:
     if source != "kernel" or not all(one.has_device for one in view.facts.ranks.values()):
         raise refuse("no_gpu_events", "a replay needs the device work of all ranks")
+
+
+def _unknown_steps(view: View) -> Refusal | None:
+    """Why the times between collectives cannot be replayed on one clock, None where they can."""
     labels = [label for label in view.facts.ranks if label not in view.matches.skipped]
-    if not view.clocks.comparable(labels):
-        raise refuse("clock_unknown", "how the ranks lie to each other at the start is not known")
     if not all(one.marked_steps[0] for one in view.facts.ranks.values()):
-        raise refuse("no_step_markers", "not every rank marks its steps")
+        return refuse("no_step_markers", "not every rank marks its steps, and no call recurs")
+    if not view.clocks.comparable(labels):
+        return refuse("clock_unknown", "how the ranks lie to each other at the start is not known")
+    return None
 
 
 def _chosen_steps(view: View, ends: StepEnds, ladder: Ladder | None) -> tuple[Bool, list[Reason]]:
@@ -327,54 +343,12 @@ def _chosen_steps(view: View, ends: StepEnds, ladder: Ladder | None) -> tuple[Bo
     return (whole if whole.any() else chosen), [] if ladder is None else steps_left_out(ladder.job)
 
 
-def _withheld(view: View, ladder: Ladder | None, details: dict[str, Any]) -> list[Reason]:
-    """Remove the figures that do not hold, but for bounds, and return why."""
-    lost, bounds, why = lost_records(view), None, ""
-    if ladder is not None:
-        bounds, why = _bounds(view, ladder, details)
-        bounds = (0.0, ladder.most_saved_ns) if lost else bounds
-    if not lost and bounds is None:
-        return []
-    details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
-    details["without_rank"] = {}
-    nothing = {"ideal_ms": None, "slowdown": None}
-    details["per_step"] = [row | nothing for row in details["per_step"]]
-    details["saved_bounds_ms"] = between = bounds and [milliseconds(one) for one in bounds]
-    if lost or between is None:
-        return lost_reasons(lost)
-    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {why}"
-    return [Reason("not_physical", text)]
-
-
-def _bounds(
-    view: View, ladder: Ladder, details: Mapping[str, Any]
-) -> tuple[tuple[float, float] | None, str]:
-    """Bounds of the time saved, ns, where no figure holds, and why."""
-    found, saved_ns = WithinProgram(ladder), 1e6 * (details["saved_ms"] or 0.0)
-    if details["unlinked_share"] > MAX_UNLINKED:
-        why = "calls that are matched to none may wait for slow ranks"
-        return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
-    hidden = found.hidden_waits()
-    if hidden is not None:
-        return hidden, HIDDEN_WAITS
-    waits = waits_for_copies(view, ladder.job, None)
-    if waits > max(MAX_APART * saved_ns, LEAST_APART * float(found.recorded.mean())):
-        return (saved_ns, saved_ns + waits), "devices idle until copies from other ranks have ended"
-    alone = [label for label in details["alone"] if label not in ladder.job.out]
-    held = found.held_by([ladder.job.labels.index(one) for one in alone]) if alone else None
-    return held, f"ranks with a program of their own ({some_of(alone)}) hold others up"
-
-
-def _contradiction(bounds_ms: Sequence[float], chosen: str) -> list[Reason]:
-    text = (
-        f"two replays contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
-        f"of a step are saved; the value is that of the replay of {chosen}"
-    )
-    return [Reason("not_physical", text)]
-
-
 def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
     return float(np.abs(measured.end_ns - replayed.end_ns).max())
+
+
+def _is_bound(reasons: Sequence[Reason]) -> bool:
+    return any(reason.code == "host_bound" for reason in reasons)
 
 
 def _alone(what_if: WhatIf) -> list[str]:

@@ -12,8 +12,8 @@ from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, write_planted
 from ccltui.demo.planted.job_spec import Fault
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.saved.within_program import WithinProgram
 from ccltui.metrics.attribution.savings import Savings
-from ccltui.metrics.attribution.within_program import WithinProgram
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -208,12 +208,66 @@ def test_balanced_micro_batches_vary_as_much_as_passes_do_on_their_own(
 
 def test_what_is_saved_is_a_bound_where_hosts_are_as_slow_as_devices(tmp_path: Path) -> None:
     spec = replace(SLOW, kernel_ns=49_000, transfer_ns=67_000, host_op_ns=52_000)
-    _, view = opened(replace(spec, micro_batches=4, host_sync=False), tmp_path)
+    truth, view = opened(replace(spec, micro_batches=4, host_sync=False), tmp_path)
     result = verdict_on(view)
 
     assert result.details["verdict"] == "slow_worker"
     assert codes(result) == ["host_bound"]
     assert result.details["saves_bounds_ms"] == [0.0, result.details["saves_ms"]]
+    assert truth.cost_ms <= 1.1 * result.details["saves_ms"]
+    without = what_if(view)
+    assert codes(without) == ["host_bound"]
+    assert without.value is without.details["saved_ms"] is None
+    assert without.details["saved_bounds_ms"][0] == 0.0
+
+
+@pytest.mark.parametrize("slow", [(0,), (0, 1)])
+def test_what_is_typical_is_told_where_half_of_the_ranks_are_slow(
+    slow: tuple[int, ...], tmp_path: Path
+) -> None:
+    # the lower median would be the shorter of two ranks, and the longer of the two fast ones
+    faults = tuple(Fault("slow_worker", (rank,), 1.2) for rank in slow)
+    spec = replace(SLOW, dp=2 * len(slow), jitter=0.03, faults=faults)
+    truth, view = opened(spec, tmp_path)
+    saved = what_if(view).details["saved_ms"]
+
+    whole = truth.step_ms - truth.clean_step_ms + truth.jitter_ms
+    assert saved == pytest.approx(whole, rel=0.1)
+
+
+def test_without_markers_the_slowdown_is_that_of_the_period_of_calls(tmp_path: Path) -> None:
+    truth, view = opened(replace(SLOW, level="no_host"), tmp_path)
+    result = what_if(view)
+
+    assert result.status == "ok"
+    assert result.basis["step"].startswith("not marked: ")
+    whole = truth.step_ms / (truth.step_ms - truth.cost_ms - truth.jitter_ms)
+    assert result.value == pytest.approx(whole, rel=0.02)
+    assert result.details["equalised_slowdown"] is None
+    assert any("steps are not marked" in text for text in result.warnings)
+
+
+def test_a_rank_without_a_file_bounds_what_is_saved(tmp_path: Path) -> None:
+    truth, view = opened(replace(SLOW, damage=(Damage("missing", 1),)), tmp_path)
+    result = what_if(view)
+
+    assert result.status == "partial"
+    assert result.value is result.details["saved_ms"] is None
+    least, most = result.details["saved_bounds_ms"]
+    assert least <= truth.cost_ms <= most < truth.step_ms
+    assert "rank 1 is not recorded, and the others may wait for it" in str(result.reasons)
+
+
+def test_copies_from_a_slow_rank_bound_what_mending_it_saves(tmp_path: Path) -> None:
+    spec = replace(GATHERED, dp=2, layers=2, micro_batches=6, same_stream=True, overlap=True)
+    slow = Fault("slow_worker", (0,), 2.0)
+    truth, view = opened(replace(spec, faults=(slow,), kernel_ns=168_000), tmp_path)
+    details = verdict_on(view).details
+
+    assert details["culprit"]["ranks"] == ["0"]
+    assert details["saves_ms"] is None
+    least, most = details["saves_bounds_ms"]
+    assert least <= truth.cost_ms <= most
 
 
 def test_the_basis_tells_that_steps_are_not_marked(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def bounds_of_hosts(need_ns: F64, was_ns: F64, ideal_ns: F64) -> list[float] | N
     return [0.0, milliseconds(saved / len(was_ns))]
 
 
-def host_bound(bounds: Sequence[float] | None) -> list[Reason]:
+def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
     """Return why the time saved has bounds, where hosts are the cause."""
     if bounds is None:
         return []

@@ -54,7 +54,7 @@ class WithinProgram:
 
     @cached_property
     def _slow(self) -> Bool:
-        """Lines that take longer than their like in the same step: what they do is not typical."""
+        """Lines that differ from their like in the same step: what they do is not typical."""
         job = self.ladder.job
         table, place = job.table, self.ladder.targets.place
         count, number = joint_inverse(place[table.rank], table.step)
@@ -154,6 +154,17 @@ class WithinProgram:
             return None
         return max(least, 0.0), most
 
+    def free_transfers(self) -> tuple[float, float] | None:
+        """Return bounds of the time saved, ns, where ranks that are not recorded may be slow.
+
+        All that the recorded ranks spend in a call together may be a wait for one that is missing:
+        the upper bound has transfers that take no time. None where that makes no difference.
+        """
+        ends = self._replay.ends(
+            self._typical_segments, np.zeros(len(self.ladder.recorded_transfer))
+        )
+        return self._apart(float((self.recorded - ends).mean()))
+
     def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
         """Return bounds of the time saved, ns, where ranks that have no like hold others up.
 
@@ -163,8 +174,11 @@ class WithinProgram:
         mine = np.isin(self.ladder.job.table.rank, list(ranks))
         free = np.repeat(mine, np.diff(self.ladder.job.operations.first))
         ends = self._replay.ends(np.where(free, 0.0, self._typical_segments))
+        return self._apart(float((self.recorded - ends).mean()))
+
+    def _apart(self, most: float) -> tuple[float, float] | None:
+        """Return what is saved at least and at most, ns, None where that is the same."""
         least = float((self.recorded - self.even).mean())
-        most = float((self.recorded - ends).mean())
         whole = float(self.recorded.mean())
         if most - least <= max(MAX_APART * most, LEAST_APART * whole):
             return None

@@ -1,0 +1,1 @@
+"""What a job saves without stragglers, and when that has bounds alone."""

@@ -1,0 +1,58 @@
+"""What is typical of several ranks, some of which are slow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ccltui.metrics.arrays.typical import LARGE, slow_ones, typical_of_groups, typical_of_rows
+
+
+def test_slow_rows_are_set_aside_before_the_median() -> None:
+    # two of four take twice as long: the lower median would be 102 and 104
+    rows = np.array([[100.0, 104.0], [102.0, 100.0], [200.0, 208.0], [204.0, 200.0]])
+
+    assert typical_of_rows(rows).tolist() == [101.0, 102.0]
+
+
+def test_of_two_the_mean_counts_unless_one_is_slow() -> None:
+    assert typical_of_rows(np.array([[100.0], [104.0]])).tolist() == [102.0]
+    assert typical_of_rows(np.array([[100.0], [106.0]])).tolist() == [100.0]
+
+
+def test_of_ranks_that_all_differ_the_lower_median_counts() -> None:
+    assert typical_of_rows(np.array([[100.0], [140.0], [170.0], [220.0]])).tolist() == [140.0]
+
+
+def test_a_single_slow_value_of_a_row_that_is_not_slow_is_set_aside() -> None:
+    rows = np.array([[100.0, 1000.0], [120.0, 1000.0]])  # 2 % longer in all
+
+    assert typical_of_rows(rows).tolist() == [100.0, 1000.0]
+
+
+def test_rows_without_any_time_are_typical_of_themselves() -> None:
+    assert typical_of_rows(np.zeros((3, 2))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("size", [3, LARGE + 1])
+def test_groups_are_the_columns_of_rows(size: int) -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(1000, 5, (size, 2))
+    rows[: size // 2] *= 1.5
+    group = np.tile(np.arange(2), size)
+    mask = slow_ones(rows.sum(axis=1), np.zeros(size, np.int64), 1)
+
+    found = typical_of_groups(rows.ravel(), group, 2, np.repeat(mask, 2))
+
+    assert mask.tolist() == [row < size // 2 for row in range(size)]
+    assert found.tolist() == typical_of_rows(rows).tolist()
+
+
+def test_groups_of_slow_members_alone_and_empty_groups() -> None:
+    values, group = np.array([5.0, 7.0]), np.array([0, 2])
+
+    found = typical_of_groups(values, group, 3, np.array([True, False]))
+
+    assert found[[0, 2]].tolist() == [5.0, 7.0]
+    assert np.isnan(found[1])
+    assert not len(slow_ones(np.empty(0), np.empty(0, np.int64), 1))
