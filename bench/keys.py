@@ -31,6 +31,8 @@ SPLASH, PAINTED = b"opening", b"help"
 """Last words of the splash's first line and of the key line, which is drawn last."""
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b]*\x1b\\")
 
+_KEY = re.compile(r"\x1b\[\d+u|.")
+
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
@@ -170,7 +172,7 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("lanes: cursor step", "f", "llllllhhhh"),
     ("lanes: rank", "", "jjjkkk"),
     ("lanes: next worst", "", "]]]]"),
-    ("inspector", "", "EE"),
+    ("inspector", "", "E\x1b[27uE\x1b[27uE\x1b[27u"),
     ("chain of a wait", "", "Z"),
     ("lanes of the host", "3", "UU"),
     ("steps: row", "6", "jjjjkkkk"),
@@ -194,9 +196,8 @@ SIDE_KINDS: tuple[tuple[str, str, str], ...] = (
 
 
 def _keys(text: str) -> list[str]:
-    """Divide a text into keys; one that begins with an escape is the last."""
-    plain, escape, rest = text.partition("\x1b")
-    return [*plain, *([escape + rest] if escape else [])]
+    """Divide a text into keys; an escape sequence is one."""
+    return _KEY.findall(text)
 
 
 def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int, int]) -> KeyRun:
