@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
-from bench.keys import KINDS, SIDE_KINDS, KeyRun, Pressed, heat_frame_ms, key_run
+from bench.keys import KINDS, SIDE_KINDS, KeyRun, Pressed, Screen, heat_frame_ms, key_run
 from bench.measure import Spread
 from bench.results import Results, verdicts
 from bench.tables import text_of
@@ -81,3 +82,19 @@ def test_the_table_names_keys_and_memory() -> None:
 
 def test_frames_of_heat_are_timed_at_several_zooms() -> None:
     assert len(heat_frame_ms(8, 200, (80, 24))) == 25
+
+
+def test_an_answer_that_begins_late_is_counted() -> None:
+    code = (
+        "import os, time, tty; tty.setraw(0); os.write(1, b'ready'); os.read(0, 1); "
+        "time.sleep(0.3); os.write(1, b'x' * 50); time.sleep(60)"
+    )
+    screen = Screen([sys.executable, "-c", code], 80, 24)
+    try:
+        screen.wait_until(lambda rows: "ready" in rows[0])
+        size, took_ms, _ = screen.press("k")
+    finally:
+        screen.close()
+
+    assert size == 50
+    assert took_ms >= 200

@@ -10,7 +10,7 @@ from ccltui import slow_path
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.metrics.reason_text import merged_reasons
-from ccltui.parsers.names import listed
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.note_groups import note_groups
 from ccltui.tui.state.plugged_problems import plugged_problems
 from ccltui.tui.state.scene import Scene, rank_name
@@ -72,7 +72,9 @@ def notes(scene: Scene) -> list[NoteRow]:
     if job.card_problem:
         text = f"x workload card: {job.card_problem}"
         found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
-    found += [_of_reader("", note.code, note.message) for note in job.notes]
+    found += [
+        _of_reader("", note.code, f"{note.message}{_choice(job, note.code)}") for note in job.notes
+    ]
     found += [NoteRow(f"! {text}", Ink.WARNING) for text in plugged_problems()]
     if slower := slow_path.summary():
         found.append(
@@ -82,6 +84,13 @@ def notes(scene: Scene) -> list[NoteRow]:
         names = listed([rank_name(trace.label) for trace in group.traces], _RANKS_LISTED)
         found.append(_of_reader(f"{names}: ", group.note.code, group.message))
     return sorted(found, key=lambda note: note.ink is Ink.DIM)
+
+
+def _choice(job: Job, code: str) -> str:
+    """Return which of several captures is open, and the pane that opens another."""
+    if code != "several_captures":
+        return ""
+    return f"; {printable(job.capture.name)} is open, 5 Files opens another"
 
 
 def _of_reader(sign: str, code: str, message: str) -> NoteRow:

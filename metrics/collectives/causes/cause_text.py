@@ -91,11 +91,11 @@ def _own_cause(cause: str, evidence: Evidence) -> str:
     if cause == HOST_LATE:
         return "its device idles while the host does several things"
     names = [one for one in evidence.host if one.cause == cause]
-    inside = f" ({_shortened(names[0].name)})" if names else ""
+    inside = f" ({shortened(names[0].name)})" if names else ""
     return f"its device idles {duration(part)} longer while the host {HOST_WORDS[cause]}{inside}"
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     """Return a name of at most 80 characters; an ellipsis stands for its middle."""
     return name if len(name) <= 80 else f"{name[:52]}…{name[-27:]}"
 

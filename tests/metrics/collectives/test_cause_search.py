@@ -10,7 +10,7 @@ import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, world
 
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
-from ccltui.metrics.collectives.causes.cause_text import duration
+from ccltui.metrics.collectives.causes.cause_text import duration, shortened
 from ccltui.metrics.collectives.causes.verdicts import CAUSES, MEANINGS
 from ccltui.metrics.collectives.reports.instance_report import Instance, describe
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
@@ -319,3 +319,10 @@ def test_the_metric_is_registered() -> None:
     assert np.isfinite(
         straggler_cause.run(View(job(usual(0), usual(1)), ViewOptions())).details["num_blamed"]
     )
+
+
+def test_names_of_host_operations_are_kept_whole_up_to_eighty_characters() -> None:
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+    assert shortened(name) == name
+    assert shortened("a" * 60 + "b" * 60) == f"{'a' * 52}…{'b' * 27}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from fakes import Plan, full_job, literal_metrics, own_changed, scene, trace
 
 from ccltui.metrics.view.job_view import View
@@ -162,3 +163,17 @@ def test_an_opened_metric_has_its_whole_definition() -> None:
     assert shown[1] == " needs GPU kernels; --metric step_ms prints it"
     assert shown[2] == " window: step"
     assert shown[4] == " step time, by rank"
+
+
+def test_of_several_captures_the_open_one_and_the_way_to_another_are_named() -> None:
+    found = opened()
+    job = found.session.job
+    assert job is not None
+    several = Note("several_captures", "2 captures: a and b", count=2)
+    capture = msgspec.structs.replace(job.capture, notes=(several,))
+    found = replace(found, session=replace(found.session, job=replace(job, capture=capture)))
+
+    (note,) = notes(found)
+    assert note.text == (
+        f"! 2 captures: a and b; {job.capture.name} is open, 5 Files opens another"
+    )

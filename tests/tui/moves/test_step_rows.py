@@ -92,6 +92,17 @@ def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     assert any("idle" in name for name in idle)
 
 
+def test_the_sentence_about_the_culprit_comes_before_the_length_where_room_is_short() -> None:
+    found = opened()
+    above = PANE.status(found, 160)[0][0][0]
+    number, length, sentence, *_ = above.strip().split("   ")
+
+    narrow = PANE.status(found, len(f"{number}   {sentence}") + 2)[0][0][0]
+
+    assert length.endswith("s")
+    assert narrow.strip() == f"{number}   {sentence}"
+
+
 def test_without_matches_nobody_is_named_and_the_reason_stands_there() -> None:
     found = opened()
     answer = StepCulprits({}, why="1 rank found")

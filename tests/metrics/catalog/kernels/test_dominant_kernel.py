@@ -61,3 +61,14 @@ def test_a_window_cuts_durations_and_counts_by_start() -> None:
 
 def test_what_it_needs() -> None:
     assert measure("dominant_kernel", cpu_only()).reason == "no_gpu_events"
+
+
+def test_a_device_that_only_copied_is_not_a_trace_of_the_host_alone() -> None:
+    (alone,) = measure("dominant_kernel", rank_trace(0, gpu=[copy(0, 5)])).reasons
+    result = measure("dominant_kernel", example(), rank_trace(1, gpu=[copy(0, 5)]))
+
+    assert alone.message == (
+        "only copies and the like ran on the device: no kernel was recorded on any rank"
+    )
+    (beside,) = [reason for reason in result.reasons if reason.code == "no_gpu_events"]
+    assert beside.message == "rank 1 has device work, but no kernel"

@@ -391,3 +391,11 @@ def test_details_are_the_documented_keys_and_plain_json() -> None:
 
     assert set(result.details) == set(straggler_lag.keys)
     assert json.loads(json.dumps(result.to_document(), allow_nan=False)) == result.to_document()
+
+
+def test_one_file_without_a_rank_is_not_called_no_rank() -> None:
+    none = lag(late_rank(None, 0, world_size=None, groups=[]))
+
+    assert none.reasons[0].message == (
+        "lag needs at least 2 ranks of one group; a file states no rank, a rank map can give one"
+    )
