@@ -18,6 +18,7 @@ from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
 from ccltui.index.running_index import announced
 from ccltui.index.work_division import files_to_index, planned_files, tasks_of
+from ccltui.index.saved_results import code_digest
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir
@@ -107,7 +108,8 @@ class IndexRun:
             OSError: The store or the state cannot be written.
         """
         job = self.state.job()
-        if not self._pending and job is not None and job.digest == self.plan.digest:
+        done = None if job is None else (job.digest, job.sources)
+        if not self._pending and done == (self.plan.digest, code_digest()):
             return
         plan = msgspec.structs.replace(self.plan, tasks=tasks_of(self.plan.files, self._pending))
         self.state.prepare(plan)

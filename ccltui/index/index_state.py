@@ -72,6 +72,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     failed: int
     cpu_s: float
     problem: str = ""  # why collectives and clocks are absent
+    sources: str = ""  # digest of the program that matched the ranks
 
 
 class Submission(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from ccltui.index.index_plan import Plan
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, RankClock
-from ccltui.index.saved_results import SavedResults
+from ccltui.index.saved_results import SavedResults, code_digest
 from ccltui.metrics import registry
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
@@ -140,6 +140,7 @@ def _reduced(view: View, plan: Plan, records: Sequence[FileRecord], cpu_before: 
         failed=sum(record.error is not None for record in records),
         cpu_s=after.user + after.system - cpu_before,
         problem=problem,
+        sources=code_digest(),
     )
 
 

@@ -150,7 +150,7 @@ def _name_of(job: Job, store: Store) -> str:
 
     digest = hashlib.blake2b(digest_size=16)
     traces = {found.path for found in job.capture.files}
-    digest.update(repr((_code_digest(), np.__version__, job.profile_mode)).encode())
+    digest.update(repr((code_digest(), np.__version__, job.profile_mode)).encode())
     digest.update(msgspec.json.encode([job.capture.name, job.capture.complete, job.card_problem]))
     for found in job.capture.files:
         digest.update(entry_key(store, found).encode())
@@ -178,7 +178,7 @@ def _seen(found: FoundFile) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def _code_digest() -> str:
+def code_digest() -> str:
     """Digest of size and time of every source of the readers and the metrics."""
     from ccltui import metrics, parsers  # noqa: PLC0415
 

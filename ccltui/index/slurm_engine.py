@@ -55,14 +55,15 @@ class SlurmEngine:
         watch = _Watch(state, plan, work.pending)
         while True:
             yield from watch.ended()
-            if watch.is_done:
+            gone = watch.has_no_job()
+            if watch.is_done and (gone or watch.was_absent):  # it still computes metrics till then
                 return
             if cancelled():
                 state.cancel()
                 cancel(state)
                 yield from watch.ended()
                 return
-            if watch.has_no_job():
+            if gone and not watch.is_done:
                 again = advance(state, plan)
                 if again is not None:
                     yield Message(again)
@@ -139,6 +140,11 @@ class _Watch:
                 f"{left} files had no result and were submitted again, round {self._rounds}"
             )
 
+    @property
+    def was_absent(self) -> bool:
+        """Whether the last answer of Slurm named no job of the run, or it gave none."""
+        return self._absent > 0
+
     def has_no_job(self) -> bool:
         """Whether Slurm has no job of the run any more, asked at a moderate rate."""
         now = time.monotonic()
@@ -148,7 +154,7 @@ class _Watch:
         self._asked = now
         found = live_jobs(self._state)
         if found is None:  # no answer is no reason to submit twice
-            return False
+            return self.is_done
         self._reasons = found.reasons if not found.running else ()
         self._absent = 0 if found.ids else self._absent + 1
         if self._absent < _ABSENT:

@@ -14,7 +14,8 @@ from ccltui import cli
 from ccltui.commands import index_command
 from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import OK
-from ccltui.index import saved_results
+from ccltui.index import index_run, reduce_job, saved_results
+from ccltui.index.index_state import IndexState
 from ccltui.metrics.metric import Metric
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
@@ -33,7 +34,7 @@ def place(indexed: Path, tmp_path: Path) -> Path:
     """A copy of the folder at the same times, opened at its own path."""
     shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
     state = next((tmp_path / "store" / "index").iterdir())
-    own = saved_results.IndexState.of(tmp_path / "store", str(tmp_path / "job"), "")
+    own = IndexState.of(tmp_path / "store", str(tmp_path / "job"), "")
     state.rename(own.directory)
     return tmp_path
 
@@ -119,10 +120,23 @@ def test_other_files_are_another_job(place: Path, computed: list[str], change: s
 def test_another_version_of_the_program_computes(
     place: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_results, "_code_digest", lambda: "of other sources")
+    monkeypatch.setattr(saved_results, "code_digest", lambda: "of other sources")
 
     answer(place, "--metric", "straggler_lag")
     assert computed == ["straggler_lag"]
+
+
+def test_an_index_of_another_version_replaces_the_results(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {folder.name for folder in place.glob("store/index/*/results/*")}
+    for module in (index_run, reduce_job, saved_results):
+        monkeypatch.setattr(module, "code_digest", lambda: "of other sources")
+
+    assert index_command.run([str(place / "job"), "--store", str(place / "store")]) == OK
+    after = {folder.name for folder in place.glob("store/index/*/results/*")}
+    assert len(after) == 1
+    assert after != before
 
 
 def test_a_damaged_result_is_computed(place: Path, computed: list[str]) -> None:
