@@ -128,6 +128,39 @@ def test_a_file_that_cannot_be_read_costs_that_file_alone(
     assert leftovers(home) == []
 
 
+@pytest.mark.parametrize("room", [0, 30_000])
+def test_a_full_disk_of_the_cache_costs_the_cache_alone(
+    job: Path, home: Path, expected: str, shim: Path, room: int
+) -> None:
+    shutil.rmtree(home / "cache", ignore_errors=True)
+
+    done = limited(
+        job,
+        home,
+        LD_PRELOAD=str(shim),
+        FULL_FOLDER=f"{home / 'cache'}/",
+        FULL_AFTER=str(room),
+    )
+
+    require_plain(done)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert leftovers(home) == []
+    assert list((home / "cache").rglob("columns.bin")) == []
+
+
+def test_full_disks_of_cache_and_temporary_files_change_nothing_in_a_small_job(
+    job: Path, home: Path, expected: str, shim: Path
+) -> None:
+    """The command reads a small job itself, and needs no file."""
+    shutil.rmtree(home / "cache", ignore_errors=True)
+
+    done = limited(job, home, LD_PRELOAD=str(shim), FULL_FOLDER=f"{home}/")
+
+    require_plain(done)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert leftovers(home) == []
+
+
 @pytest.mark.parametrize("limit", ["-v 120000", "-v 200000", "-n 24", "-f 4"])
 def test_a_machine_without_room_says_so_or_answers(
     job: Path, home: Path, expected: str, limit: str
