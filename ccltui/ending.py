@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 _CHILD_ENDS_S = 1.0
 """Seconds to wait for a process that was terminated."""
@@ -18,7 +21,7 @@ def end_at_once(status: int) -> NoReturn:
     started no process and made no folder.
     """
     multiprocessing = sys.modules.get("multiprocessing.process")
-    children = getattr(multiprocessing, "active_children", list)()
+    children: list[BaseProcess] = getattr(multiprocessing, "active_children", list)()
     for child in children:
         child.terminate()
     for child in children:
