@@ -1,6 +1,11 @@
 """Change one operator, number or statement of a module at a time; print which tests notice.
 
     python -m bench.mutants [--sample N] [--seed N] [MODULE=TESTS[,TESTS] ...]
+    python -m bench.mutants --total 250 [--sample 4] [--most-s 12] [--wall-s 3000]
+
+The second form draws modules of `metrics` and `parsers/kineto` at random and takes the tests that
+import them (`bench.mutant_tests`); modules whose tests take longer than ``--most-s`` are listed and
+left out. It ends after so many mutants, or seconds.
 
 A mutant that no test of its module notices survives: the value or the branch is not tested, or
 the change makes no difference. Modules are changed in a copy of the tree. Each mutant is run in a
@@ -29,6 +34,8 @@ from pathlib import Path
 import hypothesis
 import numpy  # noqa: F401  (imported before the forks)
 import pytest
+
+from bench.mutant_tests import modules_of, tests_of
 
 ROOT = Path(__file__).resolve().parents[1]
 _READER = (
@@ -142,7 +149,7 @@ def _short(text: str) -> str:
     return first if len(first) <= 60 else first[:57] + "..."
 
 
-def is_noticed(mutant: Mutant | None, tests: str, tree: Path) -> bool:
+def is_noticed(mutant: Mutant | None, tests: str, tree: Path, *, wall_s: float = _WALL_S) -> bool:
     """Run tests on a mutant, or on the module as it is; whether one fails, or takes too long."""
     path = None if mutant is None else tree / mutant.module
     original = "" if path is None else path.read_text("utf-8")
@@ -150,8 +157,8 @@ def is_noticed(mutant: Mutant | None, tests: str, tree: Path) -> bool:
         path.write_text(mutant.source, "utf-8")
     child = os.fork()
     if child == 0:
-        _run_tests(tests, tree, silent=mutant is not None)
-    end = time.monotonic() + _WALL_S
+        _run_tests(tests, tree, silent=mutant is not None or wall_s < _WALL_S)
+    end = time.monotonic() + wall_s
     try:
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
@@ -208,32 +215,72 @@ def copied(target: Path) -> Path:
     return target
 
 
+@dataclass
+class Score:
+    """How many mutants were noticed, of how many; printed module by module."""
+
+    noticed: int = 0
+    tried: int = 0
+
+    def sample(self, module: str, tests: str, tree: Path, size: int, seed: int) -> None:
+        """Try a random sample of the mutants of a module."""
+        every = list(mutants(module, (tree / module).read_text("utf-8")))
+        dice = random.Random(f"{seed} {module}")
+        sample = dice.sample(every, min(size, len(every)))
+        survivors = [one for one in sample if not is_noticed(one, tests, tree)]
+        noticed = len(sample) - len(survivors)
+        print(f"{module}: {noticed} of {len(sample)} noticed ({len(every)} places)", flush=True)
+        for one in sorted(survivors, key=lambda one: one.line):
+            print(f"    line {one.line}: {one.change}", flush=True)
+        self.noticed += noticed
+        self.tried += len(sample)
+
+
+def sample_packages(score: Score, tree: Path, options: argparse.Namespace) -> None:
+    """Try mutants of modules drawn at random, until there are enough or the time is over."""
+    end = time.monotonic() + options.wall_s
+    modules = modules_of(tree)
+    tests = tests_of(tree, modules)
+    random.Random(options.seed).shuffle(modules)
+    for module in modules:
+        if score.tried >= options.total or time.monotonic() > end:
+            return
+        chosen = ",".join(tests[module])
+        begun = time.monotonic()
+        if not chosen:
+            print(f"{module}: left out, no test imports it or what imports it", flush=True)
+        elif is_noticed(None, chosen, tree, wall_s=options.most_s):
+            print(f"{module}: left out, its tests fail or take too long", flush=True)
+        else:
+            score.sample(module, chosen, tree, options.sample, options.seed)
+            print(f"    {time.monotonic() - begun:.0f} s, {score.tried} so far", flush=True)
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("modules", nargs="*", help="module=tests; all of a list without any")
     parser.add_argument("--sample", type=int, default=25, help="mutants of each module")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--total", type=int, default=0, help="mutants of modules drawn at random")
+    parser.add_argument("--most-s", type=float, default=12.0, help="longest tests of a module")
+    parser.add_argument("--wall-s", type=float, default=3600.0, help="end after these seconds")
     options = parser.parse_args()
     chosen = dict(one.split("=", 1) for one in options.modules) or MODULES
     hypothesis.settings.register_profile(_PROFILE, deadline=None, max_examples=10)
-    sums = [0, 0]
+    score = Score()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = copied(Path(folder))
+        if options.total:
+            sample_packages(score, tree, options)
+            chosen = {}
         for module, tests in chosen.items():
             if is_noticed(None, tests, tree):
                 print(f"{module}: its tests fail as it is")
                 return 1
-            every = list(mutants(module, (tree / module).read_text("utf-8")))
-            dice = random.Random(f"{options.seed} {module}")
-            sample = dice.sample(every, min(options.sample, len(every)))
-            survivors = [one for one in sample if not is_noticed(one, tests, tree)]
-            noticed = len(sample) - len(survivors)
-            print(f"{module}: {noticed} of {len(sample)} noticed ({len(every)} places)", flush=True)
-            for one in sorted(survivors, key=lambda one: one.line):
-                print(f"    line {one.line}: {one.change}", flush=True)
-            sums = [sums[0] + noticed, sums[1] + len(sample)]
-    print(f"{sums[0]} of {sums[1]} mutants noticed: {sums[0] / max(sums[1], 1):.1%}")
+            score.sample(module, tests, tree, options.sample, options.seed)
+    share = score.noticed / max(score.tried, 1)
+    print(f"{score.noticed} of {score.tried} mutants noticed: {share:.1%}")
     return 0
 
 

@@ -81,7 +81,7 @@ class Sample:
 
 @dataclass
 class Counts:
-    """What was done besides pressing keys."""
+    """Numbers of events other than key presses."""
 
     resizes: int = 0
     loads: int = 0

@@ -20,6 +20,7 @@ def main() -> int:
     """Run ``ccltui``: explore a trace directory, or print its metrics."""
     # Imported here: after the working directory is off the path, and not in worker processes.
     try:
+        _raise_lost_signals()
         from ccltui.splash import SPLASH  # noqa: PLC0415
 
         safe_path.require_safe_children()
@@ -36,6 +37,7 @@ def main() -> int:
 def main_metrics() -> int:
     """Run ``ccl-metrics``: print metrics of a trace directory as a JSON document."""
     try:
+        _raise_lost_signals()
         from ccltui import process  # noqa: PLC0415
         from ccltui.commands import ccl_metrics_command  # noqa: PLC0415
 
@@ -43,6 +45,12 @@ def main_metrics() -> int:
         return process.run(ccl_metrics_command.run, sys.argv[1:])
     except KeyboardInterrupt:
         return _interrupted("ccl-metrics")
+
+
+def _raise_lost_signals() -> None:
+    from ccltui.parsers.system.lost_signals import raise_lost_signals  # noqa: PLC0415
+
+    raise_lost_signals()
 
 
 def _interrupted(name: str) -> int:

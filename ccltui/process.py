@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
 import sys
@@ -12,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from ccltui import exit_codes
+from ccltui.ending import end_at_once
+from ccltui.parsers.system.lost_signals import raise_lost_signals
 from ccltui.report.diagnostics.session_log import LOG, target_of
 from ccltui.report.output import print_message, print_traceback
-
-_CHILD_ENDS_S = 1.0
-"""Seconds to wait for a process that was terminated."""
 
 Command = Callable[[Sequence[str]], int]
 
@@ -72,8 +70,7 @@ def _ended_in_order() -> Iterator[None]:
         before = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
     for one in before:
         signal.signal(one, _terminate)
-    previous = sys.unraisablehook
-    sys.unraisablehook = functools.partial(_terminate_again, previous)
+    previous = raise_lost_signals()
     try:
         yield
     finally:
@@ -84,30 +81,12 @@ def _ended_in_order() -> Iterator[None]:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
-_AGAIN_S = 0.01
-"""Seconds after which a signal is handled again whose exception was lost."""
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
     for one in _ENDING:
         signal.signal(one, signal.SIG_DFL)
     raise _TerminatedError(128 + number)
-
-
-def _terminate_again(
-    previous: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
-) -> None:
-    """Raise the exception of a signal once more, outside of the callback that lost it.
-
-    Python prints and forgets what is raised in callbacks of weak references, of which every import
-    has some, and in finalizers.
-    """
-    if not isinstance(lost.exc_value, _TerminatedError):
-        previous(lost)
-        return
-    number = int(lost.exc_value.code or 0) - 128
-    signal.signal(signal.SIGALRM, lambda _number, frame: _terminate(number, frame))
-    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 @contextlib.contextmanager
@@ -137,22 +116,9 @@ def finish(status: int) -> int:
 
     Python would wait for the threads at exit, and computing a metric of a large job takes long.
     """
-    if threading.active_count() == 1:
-        return status
-    import multiprocessing  # noqa: PLC0415  (most commands end without threads)
-
-    from ccltui.parsers.system.scratch_folder import remove_in_use  # noqa: PLC0415
-
-    children = multiprocessing.active_children()
-    for child in children:
-        child.terminate()
-    for child in children:
-        child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
-    remove_in_use()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(status)
+    if threading.active_count() > 1:
+        end_at_once(status)
+    return status
 
 
 def _guarded(command: Command, arguments: Sequence[str]) -> int:

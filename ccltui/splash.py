@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Final
 
 from ccltui.draw.text import clean, fit_middle
+from ccltui.ending import end_at_once
 from ccltui.verbs import VERBS
 
 Command = Callable[[Sequence[str]], int]
@@ -32,7 +33,7 @@ _HEADLESS: Final = (
     *("--keys", "--serve", "--help", "-h", "--version"),
 )
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
-_LEAVE: Final = "\x1b[?25h\x1b[?1049l"
+_LEAVE: Final = b"\x1b[?25h\x1b[?1049l"
 _ENDING: Final[dict[int, _Handler]] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
@@ -48,7 +49,7 @@ class Splash:
         self._attributes: Attributes | None = None
         self._shown = False
         self.explorer_ran = False
-        """Whether the explorer has been on the terminal."""
+        """Whether the explorer, or its splash, has been on the terminal."""
 
     @contextmanager
     def shown(self, arguments: Sequence[str]) -> Iterator[None]:
@@ -91,23 +92,29 @@ class Splash:
             return
         for number in _ENDING:
             signal.signal(number, _leave)
-        self._shown = True
+        self._shown = self.explorer_ran = True
         gc.disable()  # imports make a hundred thousand objects that live on
         sys.stdout.write(_ENTER + frame(arguments, width, height))
         sys.stdout.flush()
 
     def _stop(self) -> None:
+        self.restore_terminal()
+        if self._attributes is not None:
+            self._attributes = None
+            for number, usual in _ENDING.items():
+                signal.signal(number, usual)
         if self._shown:
             self._shown = False
             gc.enable()
-            sys.stdout.write(_LEAVE)
-            sys.stdout.flush()
+
+    def restore_terminal(self) -> None:
+        """Restore screen, cursor and modes. Safe in a handler of signals, and twice."""
+        if self._shown:
+            with suppress(OSError):  # the terminal was closed
+                os.write(1, _LEAVE)
         if self._attributes is not None:
-            attributes, self._attributes = self._attributes, None
-            for number, usual in _ENDING.items():
-                signal.signal(number, usual)
-            with suppress(termios.error):  # the terminal was closed
-                termios.tcsetattr(0, termios.TCSANOW, attributes)
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, self._attributes)
 
 
 SPLASH: Final = Splash()
@@ -115,7 +122,14 @@ SPLASH: Final = Splash()
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    """End the program here.
+
+    An exception would pass through whatever is being imported, which may lose it or fail otherwise.
+    """
+    for one in _ENDING:
+        signal.signal(one, signal.SIG_DFL)  # a second signal ends it at once
+    SPLASH.restore_terminal()
+    end_at_once(128 + number)
 
 
 def opens_explorer(arguments: Sequence[str]) -> bool:

@@ -65,7 +65,7 @@ class First:
 
     @property
     def is_right(self) -> bool:
-        """Whether rank, cause and cost are right."""
+        """Return whether rank, cause and cost are right."""
         cost = self.error is None or abs(self.error) <= TOLERANCE
         return self.answers and self.who and self.cause and cost
 
@@ -130,12 +130,12 @@ def _cost_ms(answer: Answer, fault: FaultTruth, truth: PlantedTruth) -> float | 
 
 
 def _comes_last(spec: JobSpec, fault: FaultTruth) -> bool:
-    """Whether a checkpoint follows the last step: no device does anything after it."""
+    """Return whether a checkpoint follows the last step, after which no device is active."""
     return fault.cause == "checkpoint" and fault.steps == (FIRST_STEP + spec.steps - 1,)
 
 
 def _is_blocked(spec: JobSpec, fault: FaultTruth, answer: Answer) -> bool:
-    """Whether slow launches last as long as what is called a blocked host."""
+    """Return whether slow launches last as long as a blocked host, by the threshold for it."""
     slow = fault.cause == "launch_bound" and answer.cause == HOST_BLOCKED
     return slow and spec.host_op_ns * fault.factor >= BLOCKED_NS
 

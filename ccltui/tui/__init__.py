@@ -54,6 +54,7 @@ def _run_app(
     import asyncio  # noqa: PLC0415
 
     from ccltui.tui.app import Explorer  # noqa: PLC0415
+    from ccltui.tui.terminal.compat import left_on_signals  # noqa: PLC0415
 
     if options.against is not None:
         from ccltui.tui.panes.compare_pane import ComparePane  # noqa: PLC0415
@@ -68,7 +69,8 @@ def _run_app(
     app = Explorer(path, options, _driver(options), processes.load, processes.analyst)
     # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
     loop = asyncio.new_event_loop()
-    code = app.run(mouse=options.mouse, loop=loop)
+    with left_on_signals(app, loop):
+        code = app.run(mouse=options.mouse, loop=loop)
     loop.close()
     if app.key_log is not None:
         app.key_log.close()

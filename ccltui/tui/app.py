@@ -81,7 +81,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         """Paint the skeleton, then scan the directory."""
         SPLASH.release()
         self.app_resume_signal.subscribe(self, lambda _: self.repaint())
-        compat.leave_on_termination(self)
+        compat.leave_at_hangup(self)
         self.screen.styles.background = self._look.ground
         self._show()
         self.call_after_refresh(self._begin)

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ccltui.parsers.system.lost_signals import raise_lost_signals
+
 if TYPE_CHECKING:
     from ccltui.parsers.format import Companion
 
@@ -54,6 +56,7 @@ def start_worker(reports: Any, stop: Any) -> None:
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    raise_lost_signals()
     with _exiting_when_ended():
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _end)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from train_config import ConfigError, read_document
 
 _SECTIONS = {
     "profiling": "profiler",
@@ -103,7 +104,11 @@ def main(words: Sequence[str]) -> int:
     if is_classic(options.version):
         arguments = [*classic_arguments(str(options.config), *given), *further]
     else:
-        document = tomllib.loads(options.config.read_text(encoding="utf-8"))
+        try:
+            document = read_document(options.config)
+        except ConfigError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
         arguments = [
             *registry_arguments(document, *given),
             *further,

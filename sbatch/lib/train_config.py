@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -70,6 +70,9 @@ _DEGREES = (
     "parallelism.pipeline_parallel_degree",
     "parallelism.context_parallel_degree",
 )
+_LONGEST = 60
+"""Characters of a wrong value in a message."""
+_TOO_LARGE = "is an integer of more than 64 bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +111,49 @@ def read_train_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
 
     Raises ConfigError naming the file and the line or key.
     """
-    document = _document(path)
+    document = read_document(path)
     given = _overridden(overrides)
     values = {key.name: _value(path, key, document, given) for key in KEYS}
     return TrainConfig(str(path), values)
 
 
-def _document(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
+    """Return all of a TOML file. Raises ConfigError where it is unreadable or no TOML.
+
+    Integers beyond 64 bits, which TOML excludes, are refused: bash overflows with them, and Python
+    neither reads nor prints those of thousands of digits.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply") from error
+    except ValueError as error:  # by int()
+        raise ConfigError(f"{path}: a number of thousands of digits") from error
+    for name, value in _leaves(document):
+        if isinstance(value, int) and not _fits(value):
+            raise ConfigError(f"{path}: {name} {_TOO_LARGE}")
+    return document
+
+
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield every value that is no table and no list, with its dotted key."""
+    waiting: list[tuple[str, object]] = [(name, value) for name, value in document.items()]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{name}.{key}", below) for key, below in value.items()]
+        elif isinstance(value, list):
+            waiting += [(name, one) for one in value]
+        else:
+            yield name, value
+
+
+def _fits(value: int) -> bool:
+    return -(2**63) <= value < 2**63
 
 
 def effective_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Value | float]:
@@ -128,7 +161,7 @@ def effective_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Val
 
     Raises ConfigError like `read_train_config`.
     """
-    document = _document(path)
+    document = read_document(path)
     found = {
         f"{section}.{name}": value
         for section, table in document.items()
@@ -176,13 +209,23 @@ def _value(path: Path, key: Key, document: Mapping[str, Any], given: Mapping[str
     # bool is an int in Python, but `steps = true` is a mistake.
     if type(value) is not type(key.default):
         expected = {str: "a text", int: "a whole number", bool: "true or false"}[type(key.default)]
-        raise ConfigError(f"{where} is {value!r}, not {expected}")
+        raise ConfigError(f"{where} is {_shown(value)}, not {expected}")
     # The shell scripts read these texts line by line, and paths are made of them.
     if isinstance(value, str) and not value.isprintable():
-        raise ConfigError(f"{where} is {value!r}: a text of one line without control characters")
+        raise ConfigError(
+            f"{where} is {_shown(value)}: a text of one line without control characters"
+        )
+    if isinstance(value, int) and not _fits(value):
+        raise ConfigError(f"{where} {_TOO_LARGE}")
     if isinstance(value, int) and not _in_range(key, value):
         raise ConfigError(f"{where} is {value}, less than {max(1, key.lowest or 0)}")
     return value
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value, escaped."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _in_range(key: Key, value: int) -> bool:

@@ -1,8 +1,11 @@
-/* Errors of the operating system when one file is opened or read, for a program with LD_PRELOAD.
+/* Errors of the operating system when files are opened, read or written, for a program with
+ * LD_PRELOAD.
  *
  * FAULT_PATH   end of the path of the file
  * FAULT_ERRNO  number of the error
  * FAULT_AFTER  bytes that are read before the error; -1: opening fails
+ * FULL_FOLDER  part of the paths of files that a full disk holds
+ * FULL_AFTER   bytes that can be written to each of them
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,6 +21,8 @@
 #define MOST 65536
 
 static long left[MOST]; /* bytes that a descriptor may read, and one; 0: another file */
+
+static long room[MOST]; /* bytes that may be written to a descriptor, and one; 0: any number */
 
 static long after(void) {
     const char *stated = getenv("FAULT_AFTER");
@@ -37,8 +42,16 @@ static int is_chosen(const char *path) {
     return long_ >= short_ && strcmp(path + long_ - short_, end) == 0;
 }
 
-static int note(int descriptor, int chosen) {
-    if (descriptor >= 0 && descriptor < MOST) left[descriptor] = chosen ? after() + 1 : 0;
+static long room_of(const char *path) {
+    const char *folder = getenv("FULL_FOLDER"), *bytes = getenv("FULL_AFTER");
+    return folder && path && strstr(path, folder) ? 1 + (bytes ? atol(bytes) : 0) : 0;
+}
+
+static int note(int descriptor, int chosen, const char *path) {
+    if (descriptor >= 0 && descriptor < MOST) {
+        left[descriptor] = chosen ? after() + 1 : 0;
+        room[descriptor] = room_of(path);
+    }
     return descriptor;
 }
 
@@ -56,7 +69,7 @@ static int is_noted(int descriptor) {
         va_end(more);                                                       \
         int chosen = is_chosen(path);                                       \
         if (chosen && after() < 0) return fail();                           \
-        return note(next(path, flags, mode), chosen);                       \
+        return note(next(path, flags, mode), chosen, path);                       \
     }
 OPEN(open)
 OPEN(open64)
@@ -71,7 +84,7 @@ OPEN(open64)
         va_end(more);                                                       \
         int chosen = is_chosen(path);                                       \
         if (chosen && after() < 0) return fail();                           \
-        return note(next(folder, path, flags, mode), chosen);               \
+        return note(next(folder, path, flags, mode), chosen, path);               \
     }
 OPENAT(openat)
 OPENAT(openat64)
@@ -85,6 +98,21 @@ ssize_t read(int descriptor, void *to, size_t count) {
     ssize_t found = next(descriptor, to, count < most ? count : most);
     if (found > 0) left[descriptor] -= found;
     return found;
+}
+
+ssize_t write(int descriptor, const void *from, size_t count) {
+    static ssize_t (*next)(int, const void *, size_t);
+    if (!next) next = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    if (descriptor < 0 || descriptor >= MOST || !room[descriptor])
+        return next(descriptor, from, count);
+    size_t most = (size_t)room[descriptor] - 1;
+    if (most == 0 && count > 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ssize_t written = next(descriptor, from, count < most ? count : most);
+    if (written > 0) room[descriptor] -= written;
+    return written;
 }
 
 #define PREAD(name, offset_t)                                               \
@@ -114,6 +142,6 @@ MAP(mmap64, off64_t)
 int close(int descriptor) {
     static int (*next)(int);
     if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, "close");
-    if (descriptor >= 0 && descriptor < MOST) left[descriptor] = 0;
+    if (descriptor >= 0 && descriptor < MOST) left[descriptor] = room[descriptor] = 0;
     return next(descriptor);
 }

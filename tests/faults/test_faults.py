@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,39 @@ def test_a_file_that_cannot_be_read_costs_that_file_alone(
     report: dict[str, Any] = json.loads(done.stdout)
     assert report["trace"]["ranks"] == RANKS - 1
     assert {one["status"] for one in report["results"]} == {"partial"}
+    assert leftovers(home) == []
+
+
+@pytest.mark.parametrize("room", [0, 30_000])
+def test_a_full_disk_of_the_cache_costs_the_cache_alone(
+    job: Path, home: Path, expected: str, shim: Path, room: int
+) -> None:
+    shutil.rmtree(home / "cache", ignore_errors=True)
+
+    done = limited(
+        job,
+        home,
+        LD_PRELOAD=str(shim),
+        FULL_FOLDER=f"{home / 'cache'}/",
+        FULL_AFTER=str(room),
+    )
+
+    require_plain(done)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert leftovers(home) == []
+    assert list((home / "cache").rglob("columns.bin")) == []
+
+
+def test_full_disks_of_cache_and_temporary_files_change_nothing_in_a_small_job(
+    job: Path, home: Path, expected: str, shim: Path
+) -> None:
+    """The command reads a small job itself, and needs no file."""
+    shutil.rmtree(home / "cache", ignore_errors=True)
+
+    done = limited(job, home, LD_PRELOAD=str(shim), FULL_FOLDER=f"{home}/")
+
+    require_plain(done)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
     assert leftovers(home) == []
 
 
@@ -259,6 +293,57 @@ def test_a_signal_leaves_nothing(
 
     outcome = run_trial(plan, job, home, expected)
 
+    assert not outcome.problems, shown([outcome])
+
+
+# Sends itself a signal at one point of the start: amid an import, while Textual makes the
+# application, when its threads run, and when the first pane is on the screen.
+AT_A_POINT = """
+import os, signal, sys
+from ccltui.__main__ import main
+point = {point!r}
+
+class Found:
+    def find_spec(self, name, path=None, target=None):
+        if name == point:
+            os.kill(os.getpid(), signal.{number})
+
+sys.meta_path.insert(0, Found())
+if ":" in point:
+    import importlib
+    module, _, name = point.partition(":")
+    owner, _, method = name.partition(".")
+    kind = getattr(importlib.import_module(module), owner)
+    real = getattr(kind, method)
+    def interrupted(*words, **options):
+        result = real(*words, **options)
+        os.kill(os.getpid(), signal.{number})
+        return result
+    setattr(kind, method, interrupted)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "point",
+    [
+        "ccltui.commands.loading",
+        "ccltui.tui.app",
+        "textual.app:App._build_driver",
+        "textual.drivers.linux_driver:LinuxDriver.start_application_mode",
+        "ccltui.tui.input.control",
+    ],
+)
+def test_a_signal_at_any_point_of_the_start_ends_the_explorer(
+    job: Path, home: Path, expected: str, point: str, number: signal.Signals
+) -> None:
+    code = AT_A_POINT.format(point=point, number=number.name)
+    plan = Plan("explorer", cached=False, number=number, to_child=False, after_s=30.0)
+
+    outcome = run_trial(plan, job, home, expected, command=(sys.executable, "-P", "-c", code))
+
+    assert outcome.status == 128 + number, shown([outcome])
     assert not outcome.problems, shown([outcome])
 
 

@@ -88,7 +88,9 @@ def processes(mark: str) -> dict[int, str]:
     return found
 
 
-def run_trial(plan: Plan, job: Path, folder: Path, expected: str) -> Outcome:
+def run_trial(
+    plan: Plan, job: Path, folder: Path, expected: str, command: Sequence[str] = CCLTUI
+) -> Outcome:
     """Carry out a trial.
 
     Args:
@@ -96,11 +98,12 @@ def run_trial(plan: Plan, job: Path, folder: Path, expected: str) -> Outcome:
         job: The traces.
         folder: Has a folder ``tmp``; the cache is made beside it.
         expected: The output of the command when nothing happens to it.
+        command: The program, before its arguments. It may send the signal to itself.
     """
     mark = uuid.uuid4().hex
     outcome = Outcome(plan)
     if plan.kind == "explorer":
-        _explore(outcome, job, environment(folder, mark), mark)
+        _explore(outcome, command, job, environment(folder, mark), mark)
     else:
         _print(outcome, job, environment(folder, mark), mark)
         _judge_output(outcome, expected)
@@ -145,12 +148,14 @@ def _print(outcome: Outcome, job: Path, env: Mapping[str, str], mark: str) -> No
     outcome.status = process.returncode
 
 
-def _explore(outcome: Outcome, job: Path, env: Mapping[str, str], mark: str) -> None:
+def _explore(
+    outcome: Outcome, command: Sequence[str], job: Path, env: Mapping[str, str], mark: str
+) -> None:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     before = termios.tcgetattr(slave)
     process = subprocess.Popen(
-        [*CCLTUI, str(job)],
+        [*command, str(job)],
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -233,11 +238,14 @@ def _began(outcome: Outcome) -> bool:
     lines = outcome.errors.splitlines()
     frames = [line for line in lines if line.lstrip().startswith("File ")]
     of_python = [line for line in frames if "/ccltui/" not in line]
-    return not frames or len(of_python) < len(frames) or not lines[0].startswith("Traceback")
+    by_python = lines[:1] and lines[0].startswith(("Traceback", "Fatal Python error: init_"))
+    return not frames or len(of_python) < len(frames) or not by_python
 
 
 def _judge_status(outcome: Outcome) -> None:
     plan, status = outcome.plan, outcome.status
+    if status == 128 + plan.number and not plan.to_child:
+        return  # by the signal, also where the command sent it to itself
     if plan.to_child or not outcome.sent:
         right = {0, 1}  # 1: a worker that reads was killed, its rank is missing
     elif plan.number == signal.SIGKILL:

@@ -69,6 +69,14 @@ def test_arguments_of_the_program_win(tmp_path: Path, words: tuple[str, ...]) ->
         ("[parallelism]\ndata_parallel_shard_degree = -2\n", (), "is -2, less than 1"),
         ("training = 3\n", (), "[training] is no table"),
         ("[training\n", (), "line 1"),
+        ("[training]\nsteps = 9223372036854775808\n", (), "training.steps is an integer of more"),
+        ("[training]\nsteps = 0x" + "f" * 10_000, (), "training.steps is an integer of more"),
+        ("[training]\nsteps = " + "9" * 10_000, (), ": a number of thousands of digits"),
+        ("[other]\nlist = [{a = 0x" + "f" * 99 + "}]\n", (), "other.list.a is an integer of more"),
+        ("[training]\nsteps = " + "[" * 5_000, (), "nested too deeply"),
+        ('[training]\nsteps = "' + "8" * 10_000 + '"\n', (), "8…, not a whole number"),
+        ("", ("--training.steps", "9" * 20), "--training.steps is an integer of more"),
+        ("", ("--training.steps", "9" * 10_000), "9…, not a whole number"),
         ("", ("--training.steps", "many"), "--training.steps is 'many', not a whole number"),
     ],
 )
@@ -79,6 +87,8 @@ def test_a_wrong_value_is_refused_by_its_name(
         config(tmp_path, text, *words)
 
     assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 200 + len(str(tmp_path))
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

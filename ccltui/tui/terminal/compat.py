@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from textual.drivers.linux_driver import LinuxDriver
 
 _HANGUP_CHECK_S = 1.0
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class ErrorKeepingApp(App[int], inherit_bindings=False):
@@ -54,16 +56,27 @@ def prepare_for_processes() -> None:
         resource_tracker.ensure_running()
 
 
-def leave_on_termination(app: App[Any]) -> None:
-    """Exit, with the terminal restored, at signals of a scheduler and when the terminal closes."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+@contextlib.contextmanager
+def left_on_signals(app: App[Any], loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Exit, with the terminal restored, at signals of a scheduler and when the terminal closes.
+
+    The loop handles them from before the application starts: the exception of a handler amid its
+    start would leave threads and the terminal as they are, or be lost.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread
+        for number in before:
             loop.add_signal_handler(number, app.exit, 128 + number)
-    _leave_at_hangup(app)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotImplementedError, ValueError):
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
 
-def _leave_at_hangup(app: App[Any]) -> None:
+def leave_at_hangup(app: App[Any]) -> None:
     """Exit as at SIGHUP when the terminal is gone.
 
     The signal reaches only the session of the terminal, and may be ignored. Textual takes the end

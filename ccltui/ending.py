@@ -1,0 +1,34 @@
+"""End this process at once, with what it has started and made, also from a handler of signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+_CHILD_ENDS_S = 1.0
+"""Seconds to wait for a process that was terminated."""
+
+
+def end_at_once(status: int) -> NoReturn:
+    """Exit without waiting for threads; end child processes and remove temporary folders before.
+
+    Imports nothing, because a signal may have come amid an import: a module that is not loaded has
+    started no process and made no folder.
+    """
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    children: list[BaseProcess] = getattr(multiprocessing, "active_children", list)()
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.join(_CHILD_ENDS_S)  # it may write to a folder that is removed below
+    folders = sys.modules.get("ccltui.parsers.system.scratch_folder")
+    getattr(folders, "remove_in_use", lambda: None)()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+            stream.flush()
+    os._exit(status)
