@@ -56,7 +56,7 @@ _MARKS: Final = (
     *("info", "warn", "error", "debug", "critical", "traceback", "[rank", "step", "iter"),
     *("epoch", "loss", "srun:", "slurmstepd:", "torchrun:", "mpirun:"),
 )
-"""Without one of them and without a time nothing of `_LOGGED`, which tries all at each character."""
+"""Without one of them or a time there is no match of `_LOGGED`, which is ten times slower."""
 
 
 def _archive(sample: FileSample) -> Match | None:
