@@ -41,5 +41,8 @@ INTERVALS = Extension(
 PASSES = Extension(
     "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS
 )
+CUT_FILES = Extension(
+    "ccltui.parsers.store._cut_files", ["ccltui/parsers/store/_cut_files.pyx"], **_OPTIONS
+)
 
-setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES])
+setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES])

@@ -15,6 +15,7 @@ from ccltui.report.output import print_message
 MODULES: Final = (
     "ccltui.parsers.kineto.scanner._scanner",
     "ccltui.parsers.nsys.sqlite._btree",
+    "ccltui.parsers.store._cut_files",
     "ccltui.metrics.arrays._intervals",
     "ccltui.metrics.arrays._passes",
 )

@@ -73,6 +73,9 @@ FORMATS: tuple[Format, ...] = (
 """The built-in formats; of rules with equal priority the first matches."""
 
 
+_BY_KIND = {one.kind: one for one in (*reversed(FORMATS), UNKNOWN)}
+
+
 def all_formats() -> tuple[Format, ...]:
     """Return every format that files are recognised as: the built-in ones, then plug-ins."""
     return (*FORMATS, *plugged_formats(FORMATS).formats)
@@ -85,7 +88,8 @@ def plug_in_problems() -> tuple[str, ...]:
 
 def format_of(kind: str) -> Format:
     """Return the format of a kind, `UNKNOWN` where none is listed."""
-    return UNKNOWN if kind == UNKNOWN.kind else _first(lambda one: one.kind == kind)
+    found = _BY_KIND.get(kind)
+    return _first(lambda one: one.kind == kind) if found is None else found
 
 
 def format_of_trace(trace: RankTrace) -> Format:

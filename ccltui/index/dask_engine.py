@@ -122,7 +122,7 @@ class DaskEngine:
                 "dask on Slurm needs the package dask-jobqueue: pip install 'ccltui[dask]'"
             ) from error
         site = (*site_options(self._options.site or ""), *self._options.sbatch)
-        # A worker costs a CPU-s to start: as much as a fifth of what it then reads at least.
+        # Starting a worker costs as much as reading some hundred MB.
         enough = min(_MOST_JOBS, max(-(-text_bytes // TASK_TEXT_BYTES), 1))
         most = min(self._options.workers or enough, files)
         cluster = SLURMCluster(

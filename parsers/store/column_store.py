@@ -6,8 +6,8 @@ checksum). A folder is written under a temporary name and renamed, so readers se
 none; a folder that is removed while it is mapped stays readable. Entries of other users are read
 only from a store that is shared with a group. Both files have one time, so that a ``columns.bin``
 that was changed or replaced shows: its size is compared before it is mapped, and its checksum where
-the times differ. A file that is cut while it is mapped ends the process, which nothing here
-prevents. Nothing here is pickled and nothing is executed.
+the times differ. A file that is cut while it is mapped ends the process with one line
+(`_cut_files.pyx`). Nothing here is pickled and nothing is executed.
 
 An entry is named after what the file is, not where it lies: a directory that is moved, mounted
 elsewhere or copied with its times opens without reading.

@@ -7,8 +7,10 @@ are made here by hand until Python 3.13, which has ``trackfd=False``, is the old
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import importlib
 import mmap
 import os
 import sys
@@ -88,6 +90,16 @@ def _error() -> OSError:
     return OSError(code, os.strerror(code))
 
 
+@cache
+def _survive_cuts() -> None:
+    """End the process with a line, not a crash, where a file is cut while it is mapped.
+
+    Without compiled code SIGBUS ends it.
+    """
+    with contextlib.suppress(ImportError, OSError):
+        importlib.import_module("ccltui.parsers.store._cut_files").end_in_order()
+
+
 def map_file(descriptor: int, size: int, begin: int = 0) -> npt.NDArray[np.uint8]:
     """``size`` bytes of a file from ``begin``, a multiple of `PAGE`; the descriptor may be closed.
 
@@ -95,6 +107,7 @@ def map_file(descriptor: int, size: int, begin: int = 0) -> npt.NDArray[np.uint8
     """
     if not size:
         return np.empty(0, np.uint8)
+    _survive_cuts()
     mapping: Any = FileMapping(descriptor, size, begin)
     return np.asarray(mapping) if sys.version_info < (3, 13) else np.frombuffer(mapping, np.uint8)
 

@@ -10,6 +10,7 @@ Textual's driver.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ from ccltui.tui.terminal.screen_cells import Shift
 from ccltui.tui.terminal.screen_model import ScreenModel
 
 _STDOUT: Final = 1
+_FAREWELL: Final = (
+    b"\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1006l\x1b[?1002l\x1b[?1000l"
+    b"\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
+)
+"""Undoes all that is requested of the terminal, where the process cannot end in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,10 @@ class SlimDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Start, and forget the screen at a resize, at which a terminal moves its cells."""
+        with contextlib.suppress(ImportError):  # not compiled
+            from ccltui.parsers.store._cut_files import restore_terminal  # noqa: PLC0415
+
+            restore_terminal(self.fileno, _FAREWELL)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         resized = signal.getsignal(signal.SIGWINCH)
 
