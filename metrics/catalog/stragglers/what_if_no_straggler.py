@@ -17,10 +17,10 @@ from ccltui.metrics.attribution.lines.left_out import (
     lost_records,
     steps_left_out,
 )
+from ccltui.metrics.attribution.ranks_apart import why_apart
 from ccltui.metrics.attribution.savings import HIDDEN_WAITS, LEAST_APART, MAX_APART
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
-from ccltui.metrics.attribution.verdict_rules import why_apart
 from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
