@@ -17,8 +17,8 @@ from ccltui.index.index_plan import Plan, PlannedFile
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
 from ccltui.index.running_index import announced
-from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.index.saved_results import code_digest
+from ccltui.index.work_division import files_to_index, planned_files, tasks_of
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ccltui.metrics.attribution.gains import Suspect
 from ccltui.metrics.attribution.lines.line_tails import Tail
 from ccltui.metrics.view.exposed_waits import DEFAULT_MATERIALITY_PCT
 from ccltui.parsers.array_types import F64
+
+NOTHING: Final = "nothing recorded"
+"""What a host does while its device idles, where no record of it exists."""
 
 
 @dataclass(frozen=True)

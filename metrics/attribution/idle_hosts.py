@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.attribution.idle_activity import NOTHING
+from ccltui.metrics.attribution.findings import NOTHING
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.step_lines import SOON_NS
 from ccltui.metrics.collectives.causes.host_work import HostWork

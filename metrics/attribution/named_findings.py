@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.findings import Context, Finding
+from ccltui.metrics.attribution.findings import NOTHING, Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
-from ccltui.metrics.attribution.idle_activity import NOTHING
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation

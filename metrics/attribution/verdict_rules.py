@@ -11,8 +11,8 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
 from ccltui.metrics.attribution.lines.call_table import CallTable
-from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.named_findings import Namer
+from ccltui.metrics.attribution.ranks_apart import longer_alone, ranks_alone, why_apart
 from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
@@ -71,6 +71,10 @@ class Rules:
         if tail is not None:
             also = self._costs_alone("what the replay of the collectives shows")
             return replace(self._inconclusive(tail, agreement), also=also)
+        longer = longer_alone(ladder, max(self.context.materiality, share))
+        if longer is not None:
+            also = self._costs_alone("what the ranks that are alike show")
+            return replace(self._inconclusive(longer, agreement), also=also)
         if share < self.context.materiality:
             whole = f"{max(share, 0):.2%} of {ladder.job.period}"
             return self._immaterial(f"all differences together cost {whole}")
@@ -243,7 +247,7 @@ class Rules:
         if share >= 0.7 and second <= 0.2 and loss >= 0.08 and steps >= 3 and agreement >= 0.95:
             level = 2
         level = min(level, finding.cap)
-        if steps < 2 or self.context.left_out:
+        if steps < 2 or self._leaves_out:
             level = 0
         if loss < 0.04:
             level = min(level, 1 if steps >= 10 else 0)
@@ -270,6 +274,11 @@ class Rules:
         return bool(waits.max(initial=0) > ALSO * self.ladder.loss_ns * steps)
 
     @property
+    def _leaves_out(self) -> bool:
+        """Whether ranks that are recorded are not compared."""
+        return bool(self.context.left_out) or bool(len(ranks_alone(self.ladder)))
+
+    @property
     def _most_with_steps_left_out(self) -> int:
         """Highest level where steps cannot be compared: the slow ones may be among them."""
         partly = len(self.ladder.job.partly)
@@ -282,7 +291,7 @@ class Rules:
         if waits is not None:
             return replace(self._inconclusive(waits.why), also=[("communication", waits)])
         why = f"{costs}, less than {self.context.materiality:.2g} of it"
-        level = LEVELS[0] if self.ladder.job.num_steps < 2 or self.context.left_out else LEVELS[1]
+        level = LEVELS[0] if self.ladder.job.num_steps < 2 or self._leaves_out else LEVELS[1]
         # Parts that are each below it may be one that is above.
         near = self.ladder.loss_ratio >= self.context.materiality
         capped = self.context.missing or self.context.names_only or near
@@ -374,17 +383,6 @@ class Rules:
         if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
             asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")
         return asked
-
-
-def why_apart(job: JobLines, *, names_only: bool) -> str | None:
-    """Return why ranks that never wait for each other may do so, None where they do or do not."""
-    parts = len(job.together)
-    if not names_only or parts < 2:
-        return None
-    return (
-        f"no file names a communicator, and those that are told apart leave {parts} sets of ranks "
-        "that never wait for each other: some are not told"
-    )
 
 
 def _unknown_transfers(table: CallTable) -> float:

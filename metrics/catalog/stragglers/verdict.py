@@ -8,6 +8,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
+from ccltui.metrics.attribution.ranks_apart import alone_reasons
 from ccltui.metrics.attribution.saved.host_bounds import bounds_of_hosts, why_host_bound
 from ccltui.metrics.attribution.savings import HIDDEN_WAITS
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
@@ -89,6 +90,7 @@ def verdict(view: View) -> Result:
             Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
             for label, why in job.out.items()
         ]
+        + alone_reasons(ladder)
         + steps_left_out(job)
         + _not_told(found.finding)
         + _held_by_hosts(ladder, found.finding, details)

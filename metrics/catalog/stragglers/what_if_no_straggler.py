@@ -13,12 +13,12 @@ from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
 from ccltui.metrics.attribution.lines.left_out import (
     steps_left_out,
 )
+from ccltui.metrics.attribution.ranks_apart import why_apart
 from ccltui.metrics.attribution.saved.host_bounds import needs_of_steps
 from ccltui.metrics.attribution.saved.what_if_bounds import MAX_UNLINKED, doubts, withheld
 from ccltui.metrics.attribution.saved.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
-from ccltui.metrics.attribution.verdict_rules import why_apart
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
