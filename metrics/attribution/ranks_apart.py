@@ -40,8 +40,8 @@ def longer_alone(ladder: Ladder, least_share: float) -> str | None:
     alone, job = ranks_alone(ladder), ladder.job
     if not len(alone):
         return None
-    compute_ns = np.bincount(job.worker, weights=job.unit_ns, minlength=len(job.labels))
-    compute_ns /= job.num_steps
+    total_ns = np.bincount(job.worker, weights=job.unit_ns, minlength=len(job.labels))
+    compute_ns = total_ns / job.num_steps
     others = np.setdiff1d(np.unique(job.table.rank), alone)
     longest = int(alone[compute_ns[alone].argmax()])
     longer_ns = float(compute_ns[longest] - compute_ns[others].max())
