@@ -66,3 +66,28 @@ async def test_ranks_are_found_by_number_and_host(start: Start, settle: Settle) 
         assert "r13" in pane_text(app)
         await typed(pilot, "/", *(["backspace"] * 7), *host, "enter")
         assert len(folded_ranks.rows(app.scene)) >= 1
+
+
+async def test_rows_and_the_ranks_below_them_are_sorted_by_every_column(
+    start: Start, settle: Settle
+) -> None:
+    app = start(FakeLoad(Plan(ranks=16)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "$")
+        await settle(pilot)
+        found = set(folded_ranks.rows(app.scene))
+        for column in folded_ranks.COLUMNS:
+            await typed(pilot, "o")
+            own = pane_named(RANKS).sorting(app.scene)
+            assert (own.column, own.reverse) == (column, False)
+            assert set(folded_ranks.rows(app.scene)) == found
+            shown = folded_ranks.kind(app.scene) if column == "name" else column
+            assert f"▼{shown}" in pane_text(app)
+        await typed(pilot, "o", "enter", "o")
+        await typed(pilot, "O")
+        names = [fold.name for fold, rank in folded_ranks.rows(app.scene) if fold and not rank]
+        assert names == sorted(names, key=str.lower, reverse=True)
+        await typed(pilot, *(["C"] * (len(folded_ranks.kinds(app.scene)) - 1)))
+        labels = [rank.label for _, rank in folded_ranks.rows(app.scene) if rank is not None]
+        assert labels == [str(number) for number in range(16)]

@@ -13,6 +13,7 @@ from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import RANKS as NAME
 from ccltui.tui.state.own.rank_listing import RANKS_STATE, SINGLE
+from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
@@ -65,14 +66,16 @@ class RanksPane(Pane):
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return what rows are folded by."""
+        """Return what rows are folded and sorted by."""
         from ccltui.tui.moves.lists import folded_ranks
 
         names = [
             f"[{one}]" if one == folded_ranks.kind(scene) else one
             for one in folded_ranks.kinds(scene)
         ]
-        return [(("" if narrow else "C by ") + " ".join(names) + " ", Ink.TAB)]
+        order = self.sorting(scene).text
+        folded = ("" if narrow else "C by ") + " ".join(names)
+        return [(f"{folded}  {order} " if order else f"{folded} ", Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the selected row in words, and why waits are unknown."""
@@ -110,6 +113,23 @@ class RanksPane(Pane):
         """List what matches, ranks below the rows that they belong to."""
         own = RANKS_STATE.of(scene.state)
         return RANKS_STATE.put(scene.state, replace(own, pattern=pattern, row=0))
+
+    is_sorted = True
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the columns; "" is most wait caused first, then least wait of its own."""
+        from ccltui.tui.moves.lists import folded_ranks
+
+        return ("", *folded_ranks.COLUMNS)
+
+    def sorting(self, scene: Scene) -> Sorting:
+        """Return the order of the rows."""
+        return RANKS_STATE.of(scene.state).sorting
+
+    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
+        """Sort rows, and the ranks below each; the cursor moves to the first row."""
+        own = RANKS_STATE.of(scene.state)
+        return RANKS_STATE.put(scene.state, replace(own, sorting=sorting, row=0))
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed rows."""
@@ -157,10 +177,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
 def _list(planes: Planes, scene: Scene, rows: tuple[Row, ...], top: int) -> None:
     from ccltui.tui.moves.lists import folded_ranks
 
-    heading = (
-        f"{folded_ranks.kind(scene):{_NAME}} {'ranks':>7} {'caused':>10} {'own wait':>10}  worst"
-    )
-    planes.put(top, 1, heading, Ink.DIM)
+    planes.put(top, 1, _heading(scene), Ink.DIM)
     room = planes.height - top - 1
     place = folded_ranks.place(scene)
     first = max(0, min(place - room // 2, len(rows) - room)) if room > 0 else 0
@@ -175,6 +192,15 @@ def _list(planes: Planes, scene: Scene, rows: tuple[Row, ...], top: int) -> None
         cells = min(planes.width - x, 40)
         if cells > 4 and not on:
             planes.put(y, x, "█" * round(share * cells), Ink.WAITING)
+
+
+def _heading(scene: Scene) -> str:
+    from ccltui.tui.moves.lists import folded_ranks
+
+    marked = RANKS_STATE.of(scene.state).sorting.marked
+    name, ranks, caused, own, worst = map(marked, folded_ranks.COLUMNS)
+    name = name.replace("name", folded_ranks.kind(scene))
+    return f"{name:{_NAME}} {ranks:>7} {caused:>10} {own:>10}  {worst}"
 
 
 def _numbers(row: Row) -> Fold | RankWaits:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.own.rank_listing import RANKS_STATE, SINGLE, RanksState
+from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.queries.rank_query import RanksQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 Row = tuple["Fold | None", "RankWaits | None"]
 """A fold, or a rank and the fold that it is listed below, None where ranks are not folded."""
+One = TypeVar("One", "Fold", "RankWaits")
+COLUMNS: Final = ("name", "ranks", "caused", "own wait", "worst")
+"""Columns of the list; the heading of the first is the kind of the rows."""
 
 
 def table(scene: Scene) -> RankTable | None:
@@ -39,30 +44,33 @@ def kind(scene: Scene) -> str:
 
 
 def rows(scene: Scene) -> tuple[Row, ...]:
-    """Return the listed rows, those that cause most wait first.
+    """Return the listed rows, those that cause most wait first unless sorted by a column.
 
-    A filter lists folds whose name matches, and ranks whose name, number or host does.
+    Ranks of an unfolded row stay below it, in the same order. A filter lists folds whose name
+    matches, and ranks whose name, number or host does.
     """
     found = table(scene)
     own = RANKS_STATE.of(scene.state)
     if found is None:
         return ()
-    return _listed(found, kind(scene), own.unfolded, own.pattern)
+    return _listed(found, kind(scene), own.unfolded, own.pattern, own.sorting)
 
 
 @lru_cache(maxsize=8)  # asked for several times for each key
-def _listed(found: RankTable, by: str, unfolded: frozenset[str], pattern: str) -> tuple[Row, ...]:
+def _listed(
+    found: RankTable, by: str, unfolded: frozenset[str], pattern: str, sorting: Sorting
+) -> tuple[Row, ...]:
     from ccltui.metrics.collectives.reports.rank_folds import badness  # noqa: PLC0415
 
     matches = re.compile(pattern, re.IGNORECASE).search
     if by == SINGLE:
-        ranks = sorted(found.ranks.values(), key=badness)
+        ranks = _sorted(sorted(found.ranks.values(), key=badness), sorting)
         return tuple((None, one) for one in ranks if matches(text_of(one)))
     listed: list[Row] = []
-    for fold in found.folds(by):
-        chosen = fold.ranks
+    for fold in _sorted(found.folds(by), sorting):
+        chosen = _sorted(fold.ranks, sorting)
         if pattern and not matches(fold.name):
-            chosen = tuple(one for one in fold.ranks if matches(text_of(one)))
+            chosen = [one for one in chosen if matches(text_of(one))]
             if chosen:
                 listed += [(fold, None), *((fold, one) for one in chosen)]
             continue
@@ -70,6 +78,29 @@ def _listed(found: RankTable, by: str, unfolded: frozenset[str], pattern: str) -
         if fold.name in unfolded:
             listed += [(fold, one) for one in chosen]
     return tuple(listed)
+
+
+def _sorted(rows: Sequence[One], sorting: Sorting) -> Sequence[One]:
+    if not sorting.column:
+        return rows[::-1] if sorting.reverse else rows
+    return [rows[place] for place in sorting.order([_key(one, sorting.column) for one in rows])]
+
+
+def _key(row: Fold | RankWaits, column: str) -> Value:
+    """Return what a row is sorted by; a rank has its number for a name, and is its worst."""
+    from ccltui.metrics.collectives.reports.rank_folds import RankWaits  # noqa: PLC0415
+
+    if column == "own wait":
+        return row.suffered_us
+    if isinstance(row, RankWaits):
+        if column == "name":
+            return int(row.label) if row.label.isdecimal() else row.label
+        return 1 if column == "ranks" else row.caused_us
+    if column == "worst":
+        return row.ranks[0].caused_us if row.ranks else None
+    if column == "caused":
+        return row.caused_us
+    return row.name if column == "name" else len(row.ranks)
 
 
 def text_of(rank: RankWaits) -> str:
@@ -104,7 +135,7 @@ def next_kind(scene: Scene) -> ViewState:
     there = kinds(scene)
     after = there[(there.index(kind(scene)) + 1) % len(there)]
     own = RANKS_STATE.of(scene.state)
-    return RANKS_STATE.put(scene.state, RanksState(after, pattern=own.pattern))
+    return RANKS_STATE.put(scene.state, RanksState(after, pattern=own.pattern, sorting=own.sorting))
 
 
 def enter(scene: Scene) -> ViewState:
