@@ -51,10 +51,7 @@ def _run_app(
     from ccltui.tui.terminal.lean_import import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
 
     import_textual()
-    import asyncio  # noqa: PLC0415
-
     from ccltui.tui.app import Explorer  # noqa: PLC0415
-    from ccltui.tui.terminal.compat import left_on_signals  # noqa: PLC0415
 
     if options.against is not None:
         from ccltui.tui.panes.compare_pane import ComparePane  # noqa: PLC0415
@@ -67,14 +64,24 @@ def _run_app(
     register_plugged_panes()
     sys.setswitchinterval(_SWITCH_S)
     app = Explorer(path, options, _driver(options), processes.load, processes.analyst)
-    # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
-    loop = asyncio.new_event_loop()
-    with left_on_signals(app, loop):
-        code = app.run(mouse=options.mouse, loop=loop)
-    loop.close()
+    code = run_until_left(app, mouse=options.mouse)
     if app.key_log is not None:
         app.key_log.close()
     return app, code
+
+
+def run_until_left(app: Explorer, *, mouse: bool) -> int | None:
+    """Run the application until it is left, by a key or a signal; return its exit status if any."""
+    import asyncio  # noqa: PLC0415
+
+    from ccltui.tui.terminal.compat import left_on_signals  # noqa: PLC0415
+
+    # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
+    loop = asyncio.new_event_loop()
+    with left_on_signals(app, loop):
+        code = app.run(mouse=mouse, loop=loop)
+    loop.close()
+    return code
 
 
 def prepare_environment(options: ExplorerOptions) -> None:

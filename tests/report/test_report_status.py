@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as with_field
 
 from ccltui.commands.measure import Measured
 from ccltui.metrics.registry import find
@@ -58,4 +59,4 @@ def test_a_file_that_could_not_be_inspected_is_1(num_lost: int, code: int) -> No
     summary = TraceSummary("x", ranks=1, failures=(("a", "a: why"),), num_lost=num_lost)
 
     assert Measured(summary, ((METRIC, found()),)).exit_status == code
-    assert Measured(replace(summary, complete=False), ((METRIC, found()),)).exit_status == 130
+    assert Measured(with_field(summary, complete=False), ((METRIC, found()),)).exit_status == 130

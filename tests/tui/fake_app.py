@@ -14,7 +14,7 @@ if __name__ == "__main__":
     os.environ["TEXTUAL_COLOR_SYSTEM"] = "256"
     from fakes import FakeLoad, Plan, literal_analyst
 
-    from ccltui.tui import ExplorerOptions, prepare_environment
+    from ccltui.tui import ExplorerOptions, prepare_environment, run_until_left
     from ccltui.tui.terminal.driver import SlimDriver
 
     options = ExplorerOptions(color="256")
@@ -39,4 +39,4 @@ if __name__ == "__main__":
         FakeLoad(Plan(ranks=ranks, per_step=per_step)),
         literal_analyst,
     )
-    sys.exit(app.run(mouse=False))
+    sys.exit(run_until_left(app, mouse=False))
