@@ -47,6 +47,7 @@ class _Worker:
 
     reports: Any = None
     stop: Any = None
+    in_task: bool = False
 
 
 def start_worker(reports: Any, stop: Any) -> None:
@@ -57,9 +58,8 @@ def start_worker(reports: Any, stop: Any) -> None:
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
     raise_lost_signals()
-    with _exiting_when_ended():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
 
 
 def stop_with(stop: threading.Event) -> None:
@@ -82,6 +82,13 @@ class _EndedError(SystemExit):
 
 
 def _end(number: int, _: FrameType | None) -> None:
+    """Unwind the task; between tasks exit at once.
+
+    An exception amid an import, which a task causes when it is unpickled, may become another one,
+    and its traceback is printed.
+    """
+    if not _Worker.in_task:
+        os._exit(128 + number)
     raise _EndedError(128 + number)
 
 
@@ -89,9 +96,12 @@ def _end(number: int, _: FrameType | None) -> None:
 def _exiting_when_ended() -> Iterator[None]:
     """Exit where a task was ended; the pool would take the exception for its result."""
     try:
+        _Worker.in_task = True
         yield
     except _EndedError as ended:
         os._exit(int(ended.code or 1))
+    finally:
+        _Worker.in_task = False
 
 
 def _end_with_parent() -> None:

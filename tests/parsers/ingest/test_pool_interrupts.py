@@ -50,3 +50,28 @@ def test_one_that_still_imports_says_nothing(wait_s: float) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
     assert process.communicate(timeout=60)[1] == ""
+
+
+BETWEEN_TASKS = """
+import os, signal
+from ccltui.parsers.ingest import rank_worker
+
+rank_worker.start_worker(None, None)
+try:
+    os.kill(os.getpid(), {number})
+finally:
+    raise ValueError("what an import makes of another exception")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_worker_without_a_task_exits_at_once_at_a_signal(number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BETWEEN_TASKS.format(number=int(number))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (128 + number, "")
