@@ -20,6 +20,8 @@ def end_at_once(status: int) -> NoReturn:
     Imports nothing, because a signal may have come amid an import: a module that is not loaded has
     started no process and made no folder.
     """
+    pool = sys.modules.get("ccltui.parsers.ingest.worker_pool")
+    getattr(pool, "stop_starts", lambda: None)()
     multiprocessing = sys.modules.get("multiprocessing.process")
     children: list[BaseProcess] = getattr(multiprocessing, "active_children", list)()
     for child in children:

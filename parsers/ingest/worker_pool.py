@@ -35,6 +35,9 @@ _POLL_S = 0.05
 _SAFE_PATH = "PYTHONSAFEPATH"
 _WOKEN = 2
 """Processes started ahead, where there are CPUs for them and for their parent."""
+_STARTS = threading.RLock()
+"""Held while processes are started."""
+_START_ENDS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,16 +220,25 @@ def _start_tracker() -> None:
         os.close(nothing)
 
 
+def stop_starts() -> None:
+    """Wait for starts of processes in other threads, a second at most, and let none begin after.
+
+    For a process that is about to exit: one that is started by halves ends with a traceback.
+    """
+    _STARTS.acquire(timeout=_START_ENDS_S)
+
+
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
     """Start processes without the caller's main module and with SIGINT blocked.
 
     Until they ignore the signal themselves, in `ignore_sigint`, they would end with a traceback;
-    the caller handles it. They import nothing from the working directory either.
+    the caller handles it. They import nothing from the working directory either. One thread starts
+    processes at a time, none after `stop_starts`.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
-        with _own_main_module(), _safe_path(), _whole():
+        with _STARTS, _own_main_module(), _safe_path(), _whole():
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
