@@ -5,6 +5,7 @@
 # make fuzz-quick    changed inputs for every reader, three minutes; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
 # make faults  500 signals and kills at random moments: what is left of each is looked at
+# make coverage  branches of each package that tests take: half an hour
 # make index-cost  CPU time of ccltui index on a private Slurm, by engine
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
@@ -25,7 +26,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check coverage seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -82,6 +83,13 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+# Branches of each package that the tests take, except in the processes that they start.
+coverage: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,coverage]"
+	$(PYTEST) --quiet $(addprefix --ignore=tests/,slurm install sbatch bench fuzz) \
+		--cov --cov-report=json:coverage.json
+	$(BIN)/python -m bench.branch_coverage coverage.json
 
 # About three minutes of one CPU, with the same inputs each time, so that a finding is of the
 # change that is tested; without atheris inputs are changed at random.
