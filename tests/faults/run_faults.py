@@ -31,6 +31,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--together", type=int, default=2, help="trials at the same time")
     options = parser.parse_args()
+    for number in _SIGNALS[:3]:  # nohup and a shell's «&» ignore some, and programs inherit that
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         home = Path(name)
         job = home / "job"
