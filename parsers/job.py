@@ -57,8 +57,12 @@ class Job:
 
     @property
     def missing_ranks(self) -> MissingRanks:
-        """Ranks of the world that no loaded trace claims; empty where the world is unknown."""
-        return MissingRanks(self.world_size or 0, {trace.rank for trace in self.ranks})
+        """Ranks of the world, and ranks with a file, that no loaded trace claims.
+
+        Where the world is unknown only those that a sample of ranks leaves out.
+        """
+        present = {trace.rank for trace in self.ranks}
+        return MissingRanks(self.world_size or 0, present, self.unread_ranks)
 
     @property
     def conflicting_ranks(self) -> tuple[int, ...]:

@@ -14,13 +14,18 @@ MAX_LISTED: Final = 4096
 class MissingRanks(Sequence[int]):
     """Sorted ranks from 0 to ``world_size`` that are not in ``present``; equal to a tuple of them.
 
-    Memory and time grow with the ranks that are present, whatever size a file states.
+    Memory and time grow with the ranks that are present, whatever size a file states. ``unread``
+    are ranks that have a file which is not read: missing also beyond the world that files state.
     """
 
-    def __init__(self, world_size: int, present: Collection[int | None]) -> None:
+    def __init__(
+        self, world_size: int, present: Collection[int | None], unread: Collection[int] = ()
+    ) -> None:
         inside = sorted({r for r in present if r is not None and 0 <= r < world_size})
         gaps = itertools.pairwise((-1, *inside, world_size))
         self._ranges = [range(a + 1, b) for a, b in gaps if b - a > 1]
+        beyond = {rank for rank in unread if rank >= world_size}
+        self._ranges += _ranges_of(sorted(beyond.difference(present)))
         self._ends = list(itertools.accumulate(map(len, self._ranges)))
 
     def __len__(self) -> int:

@@ -325,7 +325,9 @@ def _exposed(results: Results) -> list[Claim]:
 
 
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
-    text = overview_text.recorded(trace.ranks, trace.world_size)
+    text = overview_text.recorded(
+        trace.ranks, trace.expected_ranks, trace.missing_text, is_sample=trace.is_sample
+    )
     measured = details_of(results, "coll_call_num").get("num_traces")
     claims = []
     if measured is not None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.missing_ranks import MAX_LISTED
+from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
 from ccltui.report.gates import Verdict
 
@@ -32,6 +32,13 @@ class TraceSummary(Struct, frozen=True):
     complete: bool = True
     num_lost: int = 0  # failures of files that could not be inspected and may be sound
     num_missing_ranks: int = 0
+    missing_text: str = ""  # all missing ranks as ranges
+    is_sample: bool = False  # ranks that have a file are missing on purpose
+
+    @property
+    def expected_ranks(self) -> int | None:
+        """Number of ranks of the job, None where nothing states it."""
+        return self.ranks + self.num_missing_ranks if self.is_sample else self.world_size
 
     @classmethod
     def of(cls, job: Job, *, complete: bool = True) -> TraceSummary:
@@ -44,6 +51,8 @@ class TraceSummary(Struct, frozen=True):
             capture=job.capture.name,
             missing_ranks=tuple(job.missing_ranks[:MAX_LISTED]),
             num_missing_ranks=len(job.missing_ranks),
+            missing_text=ranges_text(job.missing_ranks),
+            is_sample=bool(job.unread_ranks),
             failures=tuple((failure.path, failure.error) for failure in job.failures),
             complete=complete,
             num_lost=sum(failure.is_lost for failure in job.failures),

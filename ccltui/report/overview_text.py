@@ -6,15 +6,11 @@ Every number in them is one of a metric's result; nothing is computed here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ccltui.metrics.result import Result
-from ccltui.parsers.missing_ranks import ranges_text
-
-if TYPE_CHECKING:
-    from ccltui.parsers.job import Job
 
 Results = Mapping[str, Result]
 
@@ -267,16 +263,25 @@ def lost(results: Results) -> str:
     return f"fix first: {total:.1%} of the time no kernel computes; most of it is lost to"
 
 
-def recorded(ranks: int, world_size: int | None, job: Job | None = None) -> str:
-    """Return how many of the ranks are recorded, and of a job which ones are not."""
+def recorded(
+    ranks: int, world_size: int | None, missing: str = "", *, is_sample: bool = False
+) -> str:
+    """Return how many of the ranks are recorded, and which are not.
+
+    Args:
+        ranks: Number of ranks that are read.
+        world_size: Number of ranks of the job, None where nothing states it.
+        missing: The ranks that are not read, as ranges.
+        is_sample: Whether files of other ranks are not read on purpose.
+    """
     of = "" if world_size is None else f"{ranks} of "
     whole = ranks if world_size is None else world_size
     noun = "rank" if whole == 1 else "ranks"
     what = f"{of}{whole} {noun} {'is' if ranks == 1 else 'are'}"
-    if job is not None and job.unread_ranks:
-        return f"{what} read, a sample: a rank that is not read is never named."
-    missing = job.missing_ranks if job is not None and ranks < whole else ()
-    return f"{what} recorded" + (f"; missing {ranges_text(missing)}." if missing else ".")
+    if is_sample:
+        absent = f", not {missing}" if missing else ""
+        return f"{what} read, a sample{absent}: a rank that is not read is never named."
+    return f"{what} recorded" + (f"; missing {missing}." if missing else ".")
 
 
 def matched(results: Results) -> str:

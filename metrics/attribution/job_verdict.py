@@ -54,7 +54,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
     job = ladder.job
     context = Context(
         materiality=materiality_pct(view) / 100,
-        missing=tuple(view.job.missing_ranks),
+        missing=view.job.missing_ranks,
         missing_of=lambda one: _missing_of(view, ladder, one),
         names_only=names_only(view),
         left_out=tuple(job.out),

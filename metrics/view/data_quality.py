@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.result import Code, Reason
-from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
 if TYPE_CHECKING:
@@ -26,21 +26,43 @@ def missing_ranks(view: View) -> Sequence[int]:
 
 def common_reasons(view: View) -> list[Reason]:
     """Return the reasons why any number of this view covers only a part of the job."""
-    reasons = [*failures(view), *_world_sizes(view)]
+    return [
+        *failures(view),
+        *_world_sizes(view),
+        *absent_ranks(view),
+        *_unread(view),
+        *damage(view),
+    ]
+
+
+def absent_ranks(view: View) -> list[Reason]:
+    """Return how many of the selected ranks are read, and which are not, by ranges of ranks.
+
+    Ranks with a file that a sample leaves out, and ranks without a file, have a reason each.
+    """
     missing = missing_ranks(view)
-    if missing:
-        present = len({rank.rank for rank in view.ranks if rank.rank is not None})
-        total = present + len(missing)
-        unread = set(view.job.unread_ranks).intersection(view.options.ranks or missing)
-        if unread:
-            reasons.append(Reason("sampled_ranks", _sample_text(present, total, sorted(unread))))
-            # The ranks of a job that can be sampled are those of files, which are not too many.
-            present += len(unread)
-            missing = [rank for rank in missing if rank not in unread] if present < total else []
-        if missing:
-            text = f"{present} of {total} ranks found; missing {ranges_text(missing)}"
-            reasons.append(Reason("missing_ranks", text))
-    return [*reasons, *_unread(view), *damage(view)]
+    if not missing:
+        return []
+    reasons = []
+    present = {rank.rank for rank in view.ranks if rank.rank is not None}
+    total = len(present) + len(missing)
+    chosen = view.options.ranks
+    unread = [rank for rank in view.job.unread_ranks if chosen is None or rank in chosen]
+    if unread:
+        reasons.append(Reason("sampled_ranks", _sample_text(len(present), total, unread)))
+    found = len(present) + len(unread)
+    if found < total:
+        absent = _without(view, missing, present.union(unread))
+        text = f"{found} of {total} ranks found; missing {ranges_text(absent)}"
+        reasons.append(Reason("missing_ranks", text))
+    return reasons
+
+
+def _without(view: View, missing: Sequence[int], found: set[int]) -> Sequence[int]:
+    """Missing ranks less those found; not one by one, as a file may state a world of any size."""
+    if view.options.ranks is None:
+        return MissingRanks(view.job.world_size or 0, found)
+    return [rank for rank in missing if rank not in found]
 
 
 def _sample_text(read: int, total: int, unread: Sequence[int]) -> str:
@@ -78,15 +100,17 @@ def _unread(view: View) -> list[Reason]:
 
 
 def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """Return the reasons of a refusal, and those of files in which the missing data may be lost.
+    """Return the reasons of a refusal, and those of ranks and files in which data may be lost.
 
-    The latter are added where one of ``reasons`` has a code that damaged or unread files can cause.
+    The latter are added where one of ``reasons`` has a code that missing ranks, or damaged or
+    unread files, can cause.
     """
     known = {reason.code for reason in reasons}
-    if not known & _CAUSED_BY_FILES:
-        return tuple(reasons)
-    lost = (*_unread(view), *damage(view))
-    return (*reasons, *(one for one in lost if one.code not in known))
+    lost = [*_unread(view), *damage(view)] if known & _CAUSED_BY_FILES else []
+    lost = [one for one in lost if one.code not in known]
+    # Without any rank the refusal itself lists those asked for and those that are here.
+    absent = absent_ranks(view) if known & _CAUSED_BY_RANKS and view.ranks else []
+    return (*reasons, *absent, *lost)
 
 
 _CAUSED_BY_FILES: Final[frozenset[Code]] = frozenset(
@@ -99,6 +123,7 @@ _CAUSED_BY_FILES: Final[frozenset[Code]] = frozenset(
         "window_empty",
     }
 )
+_CAUSED_BY_RANKS: Final[frozenset[Code]] = _CAUSED_BY_FILES | {"clock_unknown", "missing_ranks"}
 
 
 def damage(view: View) -> list[Reason]:

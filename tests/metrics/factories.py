@@ -286,9 +286,10 @@ class FakeJob:
 
     @property
     def missing_ranks(self) -> tuple[int, ...]:
-        """Ranks of the world that no file claims."""
+        """Ranks of the world that no file claims, and those that a sample leaves out."""
         present = {trace.rank for trace in self.ranks}
-        return tuple(r for r in range(self.world_size or 0) if r not in present)
+        absent = set(range(self.world_size or 0)).union(self.unread_ranks) - present
+        return tuple(sorted(absent))
 
     @property
     def origin_ns(self) -> int:

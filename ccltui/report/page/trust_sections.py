@@ -57,14 +57,13 @@ def trust_section(trace: TraceSummary, results: Mapping[str, Result]) -> Section
 
 
 def _files(trace: TraceSummary) -> Table:
-    world = "not stated" if trace.world_size is None else f"{trace.world_size:,}"
-    missing = ", ".join(map(str, trace.missing_ranks)) or "none"
-    if trace.num_missing_ranks > len(trace.missing_ranks):
-        missing += f" and {trace.num_missing_ranks - len(trace.missing_ranks):,} more"
+    expected = trace.expected_ranks
+    world = "not stated" if expected is None else f"{expected:,}"
+    missing = trace.missing_text or "none"
     rows: list[tuple[Cell, ...]] = [
         ("ranks that were read", f"{trace.ranks:,}"),
         ("ranks of the job", world),
-        ("ranks without a file", missing),
+        ("ranks not read" if trace.is_sample else "ranks without a file", missing),
         ("formats", ", ".join(trace.sources) or ABSENT),
         ("capture", trace.capture or ABSENT),
         ("files that were not read", f"{len(trace.failures):,}"),

@@ -10,6 +10,7 @@ from ccltui import slow_path
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.metrics.reason_text import merged_reasons
+from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.note_groups import note_groups
 from ccltui.tui.state.plugged_problems import plugged_problems
@@ -116,8 +117,13 @@ def trust(scene: Scene) -> NoteRow:
     world = next((size for size in worlds if isinstance(size, int)), None)
     ranks = len(scene.findings.lanes) or scene.session.ranks_loaded
     damage = [] if job is None else _damage(job)
+    missing = MissingRanks(0, ()) if job is None else job.missing_ranks
+    is_sample = job is not None and bool(job.unread_ranks)
+    if is_sample:
+        world = ranks + len(missing)
+    absent = ranges_text(missing) if world is not None and ranks < world else ""
     texts = (
-        overview_text.recorded(ranks, world, job),
+        overview_text.recorded(ranks, world, absent, is_sample=is_sample),
         overview_text.matched(results),
         overview_text.clocks(results),
         *(damage or ["No file is damaged."]),
