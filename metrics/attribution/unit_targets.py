@@ -23,6 +23,7 @@ from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BETWEEN
 from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.metrics.attribution.shared_programs import program_places
 from ccltui.parsers.array_types import F64, I64
 
 STANDARD_ERRORS: Final = 4
@@ -44,14 +45,7 @@ class Targets:
         stage = self.job.stages.stage
         if self.has_stages:
             return np.where(stage >= 0, stage, int(stage.max()) + 1)
-        program = np.full(len(stage), -1, np.int64)
-        for number, one in enumerate(self.job.positions.programs):
-            ranks, counts = np.unique(self.job.table.rank[one.lines], return_counts=True)
-            usual = counts * 2 > np.bincount(self.job.table.rank, minlength=len(stage))[ranks]
-            program[ranks[usual]] = number
-        return np.where(
-            program >= 0, program, len(self.job.positions.programs) + np.arange(len(stage))
-        )
+        return program_places(self.job)
 
     @cached_property
     def has_stages(self) -> bool:

@@ -128,6 +128,7 @@ class JobSpec:
     overlap: bool = True  # gradients are reduced during the backward pass
     same_stream: bool = False  # collectives run on the stream of the compute kernels
     broadcast_buffers: bool = False  # data-parallel rank 0 sends its buffers before each step
+    own_calls: int = 0  # broadcasts at the end of a step that rank 0 alone makes, of itself
     world_norm: bool = True  # gradient norm over all ranks at the end of a step
     host_sync: bool = True  # the host waits for the device at the end of a step
     pass_ranges: bool = False  # annotations around forward and backward passes

@@ -14,6 +14,7 @@ from ccltui.demo.planted.workload import Workload
 DP_STREAM: Final = 20
 WORLD_STREAM: Final = 25
 BUFFER_STREAM: Final = 26
+OWN_STREAM: Final = 27
 TRANSFER_STREAMS: Final = {
     ("send", False): 31,
     ("recv", False): 32,
@@ -157,6 +158,12 @@ def finish(tape: Tape, pauses: HostPauses) -> None:
         )
         tape.wait(done)
     tape.work("optimizer", spec.kernel_ns * OPTIMIZER)
+    for number in range(spec.own_calls if tape.rank == 0 else 0):
+        key = ("own", tape.step, number)
+        own = tape.call(
+            key, "broadcast", (0,), "own", spec.transfer_ns * BUFFERS, stream=OWN_STREAM
+        )
+        tape.wait(own)
     pauses.at_end()
     if spec.host_sync:
         tape.sync()

@@ -67,6 +67,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "tp": "mesh_tp",
     "ep": "mesh_ep",
     "pp": "mesh_pp",
+    "own": "undefined",
 }
 
 

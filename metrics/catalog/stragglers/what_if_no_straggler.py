@@ -196,6 +196,11 @@ def _answered(
             f"replayed unchanged, a step is {error / mean:.1%} of a step off its measured end: "
             "the replay does not know what these ranks wait for",
         )
+    alone = _alone(what_if)
+    if ladder is not None and not set(alone) <= set(WithinProgram(ladder).alone):
+        # Their passes have a like, though not their times between two calls.
+        with suppress(Refusal):
+            return _by_passes(view, ladder, warnings)
     if not what_if.segments:
         raise refuse("not_applicable", "no two ranks run the same program")
     if ladder is not None and what_if.unlinked_share > MAX_UNLINKED >= ladder.job.table.unlinked:
@@ -216,7 +221,6 @@ def _answered(
     beyond = bounds is not None and bounds[0] < MIN_AGREED * saved_ns
     chosen_replay = "" if beyond else "the times between collectives"
     bounded, why = doubts(need, was, ideal, bounds, chosen_replay)
-    alone = _alone(what_if)
     without = {
         label: saved_time(was, np.maximum(what_if.without(label).length_ns[chosen], need))
         for label in _suspects(view, what_if)

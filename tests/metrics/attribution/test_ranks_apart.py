@@ -18,7 +18,7 @@ WORK_US = 400
 def traces(longer_us: float, *, alone: bool = True, num_steps: int = 5) -> list[RankTrace]:
     """Four ranks that compute and meet once a step.
 
-    Rank 3 computes longer, and makes a second call, where it is alone, that no other has.
+    Rank 3 computes longer, and where it is alone it makes only half of the calls of the others.
     """
     meet = WORK_US + longer_us + 60
     length = meet + 31  # no idle time between steps
@@ -30,7 +30,7 @@ def traces(longer_us: float, *, alone: bool = True, num_steps: int = 5) -> list[
             work = WORK_US + (longer_us if rank == 3 else 0) + (i * 7 + rank * 3) % 5 / 10
             gpu.append(kernel("gemm", begin, work, 7))
             gpu.append(allreduce(begin + work + 1, meet - work))
-            if alone and rank == 3:
+            if alone and rank != 3:
                 gpu.append(kernel("ncclDevKernel_Broadcast_RING_LL", begin + meet + 1.2, 0.6, 20))
             gpu.append(kernel("adam", begin + meet + 2, 29, 7))
         marks = [step(i, i * length, length) for i in range(num_steps)]
