@@ -56,12 +56,19 @@ def header(scene: Scene, width: int) -> Line:
             if session.files
             else "no traces",
             size if session.files else "",
-            fit_middle(session.job.capture.name, width // 4),
+            _capture(session.job, width // 4),
             describe(session.filter),
             _absent(session.job) if width >= 100 else "",
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+
+
+def _capture(job: Job, width: int) -> str:
+    """Return the name of the capture, and of how many it is one; pane 5 lists the others."""
+    several = len(job.discovery.captures)
+    name = fit_middle(job.capture.name, width)
+    return f"{name} (1 of {several}: 5)" if several > 1 else name
 
 
 def _ranks(count: int, world_size: int | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
+from msgspec.structs import replace as replace_struct
 
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
@@ -72,6 +73,20 @@ def test_header_names_the_world_where_ranks_are_missing() -> None:
     shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=part)), 80))
 
     assert "   1 of 1024 ranks   " in shown
+
+
+def test_header_says_of_how_many_captures_one_is_open() -> None:
+    found = scene()
+    job = found.session.job
+    assert job is not None
+    captures = tuple(replace_struct(job.capture, name=name) for name in ("run_1", "run_2"))
+    both = replace_struct(job.discovery, captures=captures)
+    job = replace(job, discovery=both, capture=captures[1])
+
+    shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=job)), 80))
+
+    assert "   run_2 (1 of 2: 5)   " in shown
+    assert "(1 of" not in text(chrome_lines.header(found, 80))
 
 
 def test_header_cleans_the_name() -> None:
