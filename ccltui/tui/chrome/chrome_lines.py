@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
@@ -204,6 +204,8 @@ def keys(scene: Scene, width: int) -> Line:
     for action in actions:
         if not action.hint or action.id == "app.help" or _leads_away(action, scene):
             continue
+        if action.id in _OF_COLLECTIVES and _has_none_matched(scene):
+            continue
         hint = _hint_pieces(action, known, scene)
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
             pieces += hint
@@ -224,6 +226,17 @@ def _leads_away(action: Action, scene: Scene) -> bool:
     if pane_in_view(scene).is_of_traces or action.id == "filter.rows":
         return False
     return action.group in ("stragglers", "filter") or action.id == "find.pick"
+
+
+_OF_COLLECTIVES: Final = frozenset(
+    {"stragglers.next", "open.chain", "open.detail", "filter.communicator"}
+)
+"""Actions on collectives of several ranks: no reminder of them where none is matched."""
+
+
+def _has_none_matched(scene: Scene) -> bool:
+    found = scene.findings.communicators
+    return found is not None and not any(map(len, found))
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:

@@ -10,6 +10,7 @@ import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
 from msgspec.structs import replace as replace_struct
 
+from ccltui.draw.palette import Ink
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
@@ -194,6 +195,35 @@ def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
     )
     for width in (20, 40, 70, 200):
         assert text(chrome_lines.keys(scene(), width)).rstrip().endswith("? help")
+
+
+def test_no_key_of_matched_collectives_is_offered_where_there_are_none() -> None:
+    found = scene(pane=TIMELINE)
+    alone = replace(found, findings=replace(found.findings, communicators=()))
+
+    shown = text(chrome_lines.keys(alone, 120))
+
+    assert "worst" in text(chrome_lines.keys(found, 120))
+    assert not {"worst", "comm", "why", "chain"} & set(shown.split())
+    assert {"pan", "step", "zoom", "streams"} <= set(shown.split())
+    waiting = replace(found, findings=replace(found.findings, communicators=None))
+    assert "worst" in text(chrome_lines.keys(waiting, 120))  # not known yet
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("unfolds", [True, False])
+def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) -> None:
+    found = scene(pane=TIMELINE)
+    if unfolds:
+        found = found.with_state(replace(found.state, unfolded=("0",)))
+
+    line = chrome_lines.tabs(found, width)
+
+    inks = {ink for text, ink in line if text in "█▒"}
+    work = {Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED}
+    causes = {Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE}
+    assert inks - {Ink.COPY} == (work | causes if unfolds else work)
+    assert "[3 Time" in text(line)
 
 
 def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
