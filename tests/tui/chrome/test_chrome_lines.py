@@ -10,7 +10,7 @@ import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
 from msgspec.structs import replace as replace_struct
 
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import SHADED, Ink
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
@@ -219,7 +219,7 @@ def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) 
 
     line = chrome_lines.tabs(found, width)
 
-    inks = {ink for text, ink in line if text in "█▒"}
+    inks = {ink - SHADED if ink >= SHADED else ink for text, ink in line if text in "█▒"}
     work = {Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED}
     causes = {Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE}
     assert inks - {Ink.COPY} == (work | causes if unfolds else work)
