@@ -38,6 +38,16 @@ _IDLE: Final = {
 }
 
 
+_DIFFERENCES: Final = {
+    "stage": "differences between pipeline stages",
+    "worker": "differences between ranks of a stage",
+    "varying": "differences between steps or micro-batches",
+    "communication": "slow transfers",
+    "host": "waits for hosts",
+}
+"""Words for the kinds of differences that a verdict of nobody is about."""
+
+
 class Finding(Struct, frozen=True):
     """One sentence about what costs time, and where its numbers come from.
 
@@ -244,6 +254,9 @@ def _candidates(results: Results) -> list[Finding]:
         saves, culprit = other.get("saves_ms"), other.get("culprit")
         cost = "" if saves is None else f", {in_ms(saves)} {per_period(results)}"
         text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
+        if other["verdict"] == "inconclusive":
+            what = _DIFFERENCES.get(str(other.get("rung")), "some differences")
+            text = f"Also possible: {what}{cost}; nothing tells whose they are."
         is_here = bool(culprit) and culprit.get("recorded", True)
         if culprit and not is_here:
             most = "" if saves is None else f", at most {in_ms(saves)} {per_period(results)}"
@@ -272,7 +285,7 @@ def lost(results: Results) -> str:
         return "fix first: …"
     if result.value is None:
         reason = result.reasons[0].message if result.reasons else "no reason given"
-        return f"fix first: absent: {reason}"
+        return f"fix first: unknown: {reason}"
     if not result.details["losses"]:
         return "fix first: nothing is lost: a kernel computes all the time"
     total = result.details["lost_ratio"]

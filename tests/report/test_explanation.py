@@ -261,6 +261,17 @@ def test_a_verdict_on_several_ranks_is_told_from_the_losses_of_single_ones() -> 
     )
 
 
+def test_what_nobody_can_be_named_for_is_called_by_its_kind() -> None:
+    other = {"rung": "host", "verdict": "inconclusive", "culprit": None, "saves_ms": 104.7}
+    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None, also=[other])
+
+    (found,) = findings({"verdict": unnamed})
+
+    assert found.text == (
+        "Also possible: waits for hosts, 104.7 ms a step; nothing tells whose they are."
+    )
+
+
 def test_a_verdict_that_names_nobody_begins_with_that() -> None:
     unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None)
 

@@ -212,6 +212,14 @@ def keys(scene: Scene, width: int) -> Line:
     return cut([*pieces, *help_line], width, Ink.TEXT)
 
 
+def prompt_keys(width: int) -> Line:
+    """Return the keys of a prompt, which takes all others as text."""
+    pieces: Line = [(" ", Ink.TEXT)]
+    for key, what in (("enter", "accept"), ("esc", "cancel"), ("tab", "complete")):
+        pieces += [(key, Ink.KEY), (f" {what}  ", Ink.DIM)]
+    return cut(pieces, width, Ink.TEXT)
+
+
 def _actions(scene: Scene) -> tuple[Action, ...]:
     """Return the actions of the pane; those that need no trace while no trace is open."""
     if scene.session.job is None:

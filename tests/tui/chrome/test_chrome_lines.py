@@ -197,6 +197,13 @@ def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
         assert text(chrome_lines.keys(scene(), width)).rstrip().endswith("? help")
 
 
+def test_a_prompt_has_its_own_keys() -> None:
+    shown = text(chrome_lines.prompt_keys(80))
+
+    assert shown.rstrip() == " enter accept  esc cancel  tab complete"
+    assert len(shown) == 80
+
+
 def test_no_key_of_matched_collectives_is_offered_where_there_are_none() -> None:
     found = scene(pane=TIMELINE)
     alone = replace(found, findings=replace(found.findings, communicators=()))
