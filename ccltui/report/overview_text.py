@@ -148,7 +148,7 @@ def step_time(results: Results) -> str:
     slowest = details_of(results, "step_variability").get("slowest_step")
     if several and slowest and slowest.get("iter_time_ms") is not None:
         text += f"; slowest {in_ms(slowest['iter_time_ms'])}, step {slowest['step']}"
-    return f"{text}; on the devices a step takes {in_ms(device)}." if apart else f"{text}."
+    return f"{text}; on the devices a step takes {in_ms(device or 0.0)}." if apart else f"{text}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:

@@ -149,9 +149,9 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def assert_same(one: Any, other: Any) -> None:
-    """Equal dataclasses, with arrays in them."""
+    """Equal dataclasses or structs, with arrays in them."""
     assert type(one) is type(other)
-    for name in one.__dataclass_fields__:
+    for name in getattr(one, "__dataclass_fields__", None) or one.__struct_fields__:
         left, right = getattr(one, name), getattr(other, name)
         if isinstance(left, np.ndarray):
             np.testing.assert_array_equal(left, right, err_msg=name)

@@ -116,7 +116,7 @@ def test_what_is_missing_is_said_instead() -> None:
 
     refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
     absent = replace(found, findings=replace(found.findings, results={"fix_first": refused}))
-    assert loss_list.why_no_evidence(absent) == "absent: no workload card here"
+    assert loss_list.why_no_evidence(absent) == "unknown: no workload card here"
     calm = with_result(found, details={"losses": [], "lost_ratio": 0.0})
     assert "a kernel computes all the time" in str(loss_list.why_no_evidence(calm))
 
