@@ -39,9 +39,9 @@ _IDLE: Final = {
 
 
 _DIFFERENCES: Final = {
-    "stage": "differences between pipeline stages",
-    "worker": "differences between ranks of a stage",
-    "varying": "differences between steps or micro-batches",
+    "stage": "uneven pipeline stages",
+    "worker": "uneven ranks of a stage",
+    "varying": "uneven steps or micro-batches",
     "communication": "slow transfers",
     "host": "waits for hosts",
 }
@@ -256,7 +256,7 @@ def _candidates(results: Results) -> list[Finding]:
         text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
         if other["verdict"] == "inconclusive":
             what = _DIFFERENCES.get(str(other.get("rung")), "some differences")
-            text = f"Also possible: {what}{cost}; nothing tells whose they are."
+            text = f"Also possible: {what}{cost}."
         is_here = bool(culprit) and culprit.get("recorded", True)
         if culprit and not is_here:
             most = "" if saves is None else f", at most {in_ms(saves)} {per_period(results)}"

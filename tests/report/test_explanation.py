@@ -267,9 +267,7 @@ def test_what_nobody_can_be_named_for_is_called_by_its_kind() -> None:
 
     (found,) = findings({"verdict": unnamed})
 
-    assert found.text == (
-        "Also possible: waits for hosts, 104.7 ms a step; nothing tells whose they are."
-    )
+    assert found.text == "Also possible: waits for hosts, 104.7 ms a step."
 
 
 def test_a_verdict_that_names_nobody_begins_with_that() -> None:
