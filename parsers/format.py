@@ -195,6 +195,8 @@ class Format:
         info_at_end: Rank and world size from the last bytes of the text.
         is_finished: Whether the last bytes of the text are those of a file fully written.
         unfinished: Why content of the file is outside it, None where all is inside.
+        has_kernels: Whether the file of a path records computation on a device, None where a look
+            at its beginning does not decide it.
         memory_form: Form for the estimate of memory, where compression does not decide it.
         reports: What reports of ``nsys stats`` are taken from: printed text, or rows of tables.
         to_sqlite: Converter, where the rows can only be read from an export.
@@ -226,6 +228,7 @@ class Format:
     info_at_end: Callable[[bytes], RankInfo] | None = None
     is_finished: Callable[[bytes], bool] | None = None
     unfinished: Callable[[str], str | None] | None = None
+    has_kernels: Callable[[str], bool | None] | None = None
     memory_form: str = ""
     reports: Literal["", "text", "rows"] = ""
     to_sqlite: Converter | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,11 @@ from ccltui.parsers.format import SOURCES, Companion, Format, Source
 from ccltui.parsers.formats import format_of
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.compression import Compression
+
+_MAX_LOOKED_INTO: Final = 32
+"""Captures whose files are read in search of one with kernels: a directory of small ones."""
+_FILES_LOOKED_INTO: Final = 2
+"""A rank without a device beside one that has it is rare; two such ranks alone are rarer."""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -84,9 +90,13 @@ class Discovery(msgspec.Struct, frozen=True):
         capture: str | None = None,
         source: Source | None = None,
     ) -> Capture:
-        """Return the last complete capture that fits, or the fullest one when none is complete.
+        """Return the capture to open: computation of a device first, then the most complete.
 
-        Kineto traces come before files of nsys unless ``source`` is given.
+        Of the captures that fit, complete ones come before others, then those of more ranks, then
+        those that are at least half as large as the largest of these, then the last. Captures that
+        record no kernel are passed over where another does; the numbered iterations of a job record
+        alike and are not looked into. Kineto traces come before files of nsys unless ``source`` is
+        given.
 
         Args:
             iteration: Number of its folder ``iteration_N``.
@@ -106,10 +116,11 @@ class Discovery(msgspec.Struct, frozen=True):
         fitting = [found for found in fitting if found.source == SOURCES[0]] or fitting
         if not fitting:
             raise NotFoundError(self._nothing_fits(iteration, capture), path=printable(self.root))
-        return max(
-            enumerate(fitting),
-            key=lambda item: (item[1].complete, 0 if item[1].complete else _size(item[1]), item[0]),
-        )[1]
+        best_first = _best_first(fitting)
+        if _are_iterations(best_first):
+            return best_first[0]
+        looked_into = best_first[:_MAX_LOOKED_INTO]
+        return next((one for one in looked_into if _may_compute(one)), best_first[0])
 
     def _names_meant(self, capture: str) -> tuple[str, ...]:
         names = [found.name for found in self.captures]
@@ -143,5 +154,36 @@ def _counted(count: int, kind: str) -> str:
     return f"{count} {kind.replace('_', ' ')} file{'' if count == 1 else 's'}"
 
 
-def _size(capture: Capture) -> int:
-    return len({f.rank if f.rank is not None else f.path for f in capture.files})
+def _best_first(captures: Sequence[Capture]) -> list[Capture]:
+    alike: dict[tuple[bool, int], int] = {}
+    for one in captures:
+        alike[_completeness(one)] = max(_num_bytes(one), alike.get(_completeness(one), 0))
+
+    def merit(place: int) -> tuple[bool, int, bool, int]:
+        completeness = _completeness(captures[place])
+        return (*completeness, 2 * _num_bytes(captures[place]) >= alike[completeness], place)
+
+    return [captures[place] for place in sorted(range(len(captures)), key=merit, reverse=True)]
+
+
+def _num_bytes(capture: Capture) -> int:
+    return sum(file.size_bytes for file in capture.files)
+
+
+def _completeness(capture: Capture) -> tuple[bool, int]:
+    return capture.complete, len({f.path if f.rank is None else f.rank for f in capture.files})
+
+
+def _are_iterations(captures: Sequence[Capture]) -> bool:
+    numbers = {one.iteration for one in captures}
+    return len(captures) == 1 or (None not in numbers and len(numbers) == len(captures))
+
+
+def _may_compute(capture: Capture) -> bool:
+    """Whether a file of a capture may hold kernels; its largest files are looked into."""
+    largest = sorted(capture.files, key=lambda file: file.size_bytes, reverse=True)
+    looks = [file.format.has_kernels for file in largest[:_FILES_LOOKED_INTO]]
+    return any(
+        look is None or look(file.real_path) is not False
+        for look, file in zip(looks, largest, strict=False)
+    )

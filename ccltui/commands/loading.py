@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +17,7 @@ from ccltui.parsers.store.cache_place import (
     parse_size,
     store_limit,
 )
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 

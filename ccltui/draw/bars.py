@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import glyphs, numbers
-from ccltui.draw.palette import Ink, filled
+from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import round_step, ticks
 
@@ -36,5 +36,6 @@ def put_bar(
         right = round(passed * cells / max(most_ns, 1))
         if right > left:
             glyph = filled(_INKS[part], colour=colour)
-            planes.put(y, x + left, glyph * (right - left), _INKS[part])
+            style = style_of(glyph, _INKS[part])
+            planes.put(y, x + left, glyph * (right - left), style)
         left = max(right, left)

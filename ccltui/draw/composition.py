@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.draw.palette import IDLE_INKS, Ink
+from ccltui.draw.palette import IDLE_INKS, Ink, style_of
 from ccltui.draw.planes import Planes
 
 INKS: Final = {
@@ -63,6 +63,11 @@ class Cell:
     glyph: str
     ink: Ink
 
+    @property
+    def style(self) -> int:
+        """Style id of the character."""
+        return style_of(self.glyph, self.ink)
+
 
 def cells_of(parts: Sequence[Part], *, colour: bool) -> list[Cell]:
     """Return the look of each part: a colour for each kind, a character for each part of it."""
@@ -85,7 +90,7 @@ def put_composition(
     for part, cell in zip(parts, cells_of(parts, colour=colour), strict=True):
         passed += part.share
         right = min(round(passed * width), width)
-        planes.put(y, x + left, cell.glyph * (right - left), cell.ink)
+        planes.put(y, x + left, cell.glyph * (right - left), cell.style)
         left = max(right, left)
 
 
@@ -109,5 +114,5 @@ def put_legend(
     """Draw one line of the legend."""
     cells = cells_of(parts, colour=colour)
     for index in row:
-        x = planes.put(y, x, cells[index].glyph, cells[index].ink)
+        x = planes.put(y, x, cells[index].glyph, cells[index].style)
         x = planes.put(y, x, f" {parts[index].text}{GAP}", Ink.TEXT)

@@ -78,6 +78,16 @@ def filled(ink: Ink, *, colour: bool) -> str:
     return SHADES.get(ink, "▓")
 
 
+def style_of(glyph: str, ink: Ink) -> int:
+    """Return the style of a character of a bar or its legend: a shade has a ground of its own.
+
+    On the ground of the lanes, which is close to the screen's, a shade fades: of a light screen it
+    would have a contrast of 2 to the part that is empty.
+    """
+    return SHADED + ink if glyph in _SHADE_GLYPHS else ink
+
+
+_SHADE_GLYPHS: Final = frozenset("▓▒░")
 CLASSES: Final = 4
 MERGED: Final = 32
 """First id of merged cells: ``MERGED + foreground class * 4 + background class``."""
@@ -86,7 +96,9 @@ HEAT: Final = 64
 """First id of heat cells: ``HEAT + upper level * 8 + lower level``."""
 BOX: Final = HEAT + LEVELS * LEVELS
 """First id of text on the colour of an ink: ``BOX + ink``."""
-STYLES: Final = BOX + MERGED
+SHADED: Final = BOX + MERGED
+"""First id of shaded cells of a bar: ``SHADED + ink``. Their ground differs from the screen's."""
+STYLES: Final = SHADED + MERGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ class _Colours:
     ramp: tuple[int | None, ...]
     copy: int = 5  # copies and fills
     waiting: int = 9  # for a late rank
+    shaded: int = 8  # ground of shades
     host: tuple[int, int, int, int] = (2, 13, 6, 10)  # working, input, blocked; delay of the device
 
 
@@ -130,6 +143,7 @@ _DARK: Final = _Colours(
     classes=(234, 63, 208, 86),
     ramp=(234, 53, 127, 132, 203, 211, 223, 231),
     copy=140,
+    shaded=241,
     waiting=228,
     host=(179, 197, 157, 36),
 )
@@ -145,6 +159,7 @@ _LIGHT: Final = _Colours(
     classes=(254, 18, 166, 31),
     ramp=(254, 216, 207, 198, 160, 89, 52, 16),
     copy=97,
+    shaded=246,
     waiting=165,
     host=(131, 124, 53, 52),
 )
@@ -208,6 +223,8 @@ def looks(depth: Depth, theme: Theme = "dark") -> tuple[Look, ...]:
         _fill_pairs(table, HEAT, colours.ramp)
         for ink in IDLE_INKS.values():
             table[BOX + ink] = Look(colours.ground, table[ink].foreground)
+        for ink in Ink:
+            table[SHADED + ink] = Look(table[ink].foreground, colours.shaded)
     return tuple(table)
 
 

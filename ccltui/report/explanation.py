@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
+from ccltui.parsers.units import in_ms
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import Finding, Results, details_of
@@ -186,7 +187,7 @@ def _culprit(results: Results) -> list[Claim]:
     saves = found.get("saves_ms")
     if saves is not None:
         per = overview_text.per_period(results)
-        text = f"Mending what the verdict names saves {saves:.4g} ms {per}."
+        text = f"Mending what the verdict names saves {in_ms(saves)} {per}."
         claims.append(Claim("verdict", text, "verdict", "saves_ms", saves, "ms"))
     claims += [
         _claim("verdict", one)
@@ -318,7 +319,7 @@ def _exposed(results: Results) -> list[Claim]:
     if not known:
         return []
     ordered = sorted(known.items(), key=lambda item: -item[1])[:4]
-    parts = ", ".join(f"{name} {ms:.4g} ms" for name, ms in ordered)
+    parts = ", ".join(f"{name} {in_ms(ms)}" for name, ms in ordered)
     text = f"Exposed communication by dimension, mean over ranks: {parts}."
     value = {f"{name}.exposed_ms": ms for name, ms in ordered}
     return [Claim("evidence", text, "exposed_communication", "by_dim", value, "ms")]

@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ccltui.metrics.result import Result
+from ccltui.parsers.units import in_ms
 
 Results = Mapping[str, Result]
 
@@ -31,6 +32,16 @@ _IDLE: Final = {
     "between_steps": "between steps",
     "unknown": "cause unknown",
 }
+
+
+_DIFFERENCES: Final = {
+    "stage": "uneven pipeline stages",
+    "worker": "uneven ranks of a stage",
+    "varying": "uneven steps or micro-batches",
+    "communication": "slow transfers",
+    "host": "waits for hosts",
+}
+"""Words for the kinds of differences that a verdict of nobody is about."""
 
 
 class Finding(Struct, frozen=True):
@@ -71,6 +82,8 @@ def headline(results: Results) -> str:
         return f"I cannot tell who makes the job slow, because {why}."
     found = result.details
     text = str(found["why"])
+    if found["verdict"] == "inconclusive":
+        text = f"I cannot tell who makes the job slow: {text}"
     parts = [f"{text[:1].upper()}{text[1:].rstrip('.')}."]
     if found["verdict"] != "no_straggler":
         # The cost of the culprit comes first: the loss has all other differences in it too. It may
@@ -78,7 +91,7 @@ def headline(results: Results) -> str:
         parts.append(saving(results))
         if (found.get("saves_ms") or 0.0) <= found["loss_ms"]:
             parts.append(
-                f"All differences and waits for hosts cost {found['loss_ms']:.4g} ms, "
+                f"All differences and waits for hosts cost {in_ms(found['loss_ms'])}, "
                 f"{found['loss_pct']:.1f} % of {period(results)}."
             )
     if found.get("confidence"):
@@ -92,7 +105,9 @@ def saving(results: Results) -> str:
     saves, share = found.get("saves_ms"), found.get("saves_pct")
     if saves is None:
         return ""
-    return f"Without that {period(results)} takes {saves:.4g} ms less" + (
+    # A loss in the list is that of one rank by itself; the verdict may be of several together.
+    everywhere = "" if found.get("culprit") else "on all ranks together "
+    return f"Without that {everywhere}{period(results)} takes {in_ms(saves)} less" + (
         "." if share is None else f" (-{share:.1f} %)."
     )
 
@@ -119,15 +134,17 @@ def step_time(results: Results) -> str:
     # Markers end when the host has launched the work, which may be long before it is done.
     apart = device is not None and abs(device - mean) > _SPAN_TOLERANCE * max(device, mean)
     several = count != 1
-    text = f"The markers of a step last {mean:.4g} ms" if apart else f"A step takes {mean:.4g} ms"
-    text += f", standard deviation {spread:.3g} ms" if several and spread is not None else ""
+    text = f"The markers of a step last {in_ms(mean)}" if apart else f"A step takes {in_ms(mean)}"
+    text += (
+        f", standard deviation {in_ms(spread, digits=3)}" if several and spread is not None else ""
+    )
     text += f" (n = {count})"
     median = found.get("p50_iter_time_ms")
-    text += f"; median {median:.4g} ms" if several and median is not None else ""
+    text += f"; median {in_ms(median)}" if several and median is not None else ""
     slowest = details_of(results, "step_variability").get("slowest_step")
     if several and slowest and slowest.get("iter_time_ms") is not None:
-        text += f"; slowest {slowest['iter_time_ms']:.4g} ms, step {slowest['step']}"
-    return f"{text}; on the devices a step takes {device:.4g} ms." if apart else f"{text}."
+        text += f"; slowest {in_ms(slowest['iter_time_ms'])}, step {slowest['step']}"
+    return f"{text}; on the devices a step takes {in_ms(device or 0.0)}." if apart else f"{text}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:
@@ -210,27 +227,35 @@ def _slow_steps(results: Results) -> list[Finding]:
 
 
 def _without(results: Results, row: Mapping[str, Any]) -> str:
-    """Return what a step takes if a straggler is in time, "" where that was not replayed."""
-    if row.get("kind") != "straggler":
+    """Return what is saved if a straggler is in time.
+
+    "" where that was not replayed, and where the verdict states it of the same rank.
+    """
+    verdict = details_of(results, "verdict")
+    named = (verdict.get("culprit") or {}).get("ranks")
+    stated = verdict.get("saves_ms") is not None and named == [row["what"]]
+    if row.get("kind") != "straggler" or stated:
         return ""
     replays = details_of(results, "what_if_no_straggler").get("without_rank") or {}
     found = replays.get(row["what"])
     if not found or found.get("saved_pct") is None:
         return ""
-    takes = found["ideal_step_time_ms"]
-    saved = found["saved_pct"]
-    return f"; if it came in time a step would take {takes:.4g} ms (-{saved:.1f} %)"
+    less = f"{in_ms(found['saved_ms'])} less (-{found['saved_pct']:.1f} %)"
+    return f"; if it alone came in time a step would take {less}"
 
 
 def _candidates(results: Results) -> list[Finding]:
     found = []
     for number, other in enumerate(details_of(results, "verdict").get("also") or ()):
         saves, culprit = other.get("saves_ms"), other.get("culprit")
-        cost = "" if saves is None else f", {saves:.4g} ms {per_period(results)}"
+        cost = "" if saves is None else f", {in_ms(saves)} {per_period(results)}"
         text = f"Also possible: {other['verdict']}{_who(culprit)}{cost}."
+        if other["verdict"] == "inconclusive":
+            what = _DIFFERENCES.get(str(other.get("rung")), "some differences")
+            text = f"Also possible: {what}{cost}."
         is_here = bool(culprit) and culprit.get("recorded", True)
         if culprit and not is_here:
-            most = "" if saves is None else f", at most {saves:.4g} ms {per_period(results)}"
+            most = "" if saves is None else f", at most {in_ms(saves)} {per_period(results)}"
             who = ", ".join(culprit["ranks"][:4])
             text = f"Also possible: the others wait for rank {who}, which is not recorded{most}."
         place = _place_of(results, culprit) if is_here else None
@@ -256,11 +281,13 @@ def lost(results: Results) -> str:
         return "fix first: …"
     if result.value is None:
         reason = result.reasons[0].message if result.reasons else "no reason given"
-        return f"fix first: absent: {reason}"
+        return f"fix first: unknown: {reason}"
     if not result.details["losses"]:
         return "fix first: nothing is lost: a kernel computes all the time"
     total = result.details["lost_ratio"]
-    return f"fix first: {total:.1%} of the time no kernel computes; most of it is lost to"
+    span = result.details.get("window_ms")
+    of = "the time" if span is None else f"{in_ms(span)} per rank"
+    return f"fix first: no kernel computes in {total:.1%} of {of}; most is lost to"
 
 
 def recorded(

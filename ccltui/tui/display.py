@@ -197,7 +197,9 @@ class Display:
         self._texts["header"].show([chrome_lines.header(scene, width)])
         self._texts["tabs"].show([chrome_lines.tabs(scene, width)])
         self._texts["status"].show(_below(scene, prompt, width))
-        self._texts["keys"].show([chrome_lines.keys(scene, width)])
+        typed = prompt is not None
+        keys = chrome_lines.prompt_keys(width) if typed else chrome_lines.keys(scene, width)
+        self._texts["keys"].show([keys])
         self._cover(scene, width, height)
         covered = self._covered
         self._loadbar.show_session(scene.session, width, height, shown=not covered)

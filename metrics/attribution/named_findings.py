@@ -14,6 +14,7 @@ from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.names import listed
 
 OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
@@ -27,6 +28,7 @@ SAME_FACTOR: Final = 0.7
 """Slow stages of one host exceed the others by at least this share of what the slowest does."""
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
+_MOST_NAMED: Final = 4
 FEW: Final = 0.03
 """Share of the workers that may be slow together and still be named one by one."""
 
@@ -287,7 +289,17 @@ class Namer:
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
             return self._idling(whose, self.savings.hosts(one.ranks), one)
-        return self._idling("the devices of several ranks idle", self.savings.hosts(), None)
+        return self._idling(
+            f"the devices of {self._idlest(found)} idle", self.savings.hosts(), None
+        )
+
+    def _idlest(self, found: Sequence[Suspect]) -> str:
+        """Describe several ranks, and where few idle longest name these."""
+        gains = [one.gain for one in found]
+        ranks = [one.ranks[0] for one in found if one.gain >= ALIKE * max(gains)]
+        if not 0 < len(ranks) <= _MOST_NAMED or len(ranks) == len(self.ladder.job.labels):
+            return "several ranks"
+        return f"several ranks, most those of {listed(self._labels(ranks))},"
 
     def all_hosts(self) -> Finding:
         """Return the finding on host delays that all ranks have alike."""

@@ -17,6 +17,7 @@ from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.units import in_ms
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
 """Rungs that compete for the verdict; steps and micro-batches vary together."""
@@ -308,7 +309,7 @@ class Rules:
         if tail is None or tail.beyond_ns < max(self.context.materiality * measured, loss):
             return None
         return (
-            f"the device of rank {tail.label} works for {milliseconds(tail.beyond_ns):.4g} ms "
+            f"the device of rank {tail.label} works for {in_ms(milliseconds(tail.beyond_ns))} "
             f"longer than usual at the end of step {tail.step}, behind its last collective, and "
             "the step after it is not compared"
         )

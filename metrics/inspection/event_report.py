@@ -125,7 +125,8 @@ def _times(view: View, event: EventRef) -> list[Fact]:
     elif track.kind == "stream":
         facts += [_number("stream", track.stream), _number("device", track.device)]
     else:
-        facts.append(Fact("thread", track.label or f"{track.pid}/{track.tid}"))
+        name = track.label.removeprefix("thread ")
+        facts.append(Fact("thread", name or f"{track.pid}/{track.tid}"))
     if event.group in ("gpu", "runtime"):
         why = "" if correlation >= 0 else _NOT_STATED
         facts.append(Fact("correlation", correlation if correlation >= 0 else None, why=why))

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import field
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ccltui.parsers.errors import InternalError, defect_of, internal_error
 from ccltui.parsers.ingest.rank_worker import Outcome, read_one, read_preview, ready, start_worker
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.found_files import FoundFile

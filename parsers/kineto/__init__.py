@@ -60,6 +60,12 @@ def _is_finished(tail: bytes) -> bool:
     return ends_as_json(tail)
 
 
+def _has_kernels(real_path: str) -> bool | None:
+    from ccltui.parsers.kineto.kernel_search import has_kernels  # noqa: PLC0415
+
+    return has_kernels(real_path)
+
+
 def _read_kineto(
     path: Path,
     *,
@@ -129,6 +135,7 @@ KINETO: Final = Format(
     add_companion=_add_execution_trace,
     info_at_end=_info_at_end,
     is_finished=_is_finished,
+    has_kernels=_has_kernels,
     card_name="kineto_trace",
 )
 TPU_TRACE: Final = Format(

@@ -69,6 +69,12 @@ def _unfinished(real_path: str) -> str | None:
     return unfinished(real_path)
 
 
+def _has_kernels(real_path: str) -> bool | None:
+    from ccltui.parsers.nsys.sniff_nsys import has_kernels  # noqa: PLC0415
+
+    return has_kernels(real_path)
+
+
 def _read_sqlite(
     path: Path,
     *,
@@ -157,6 +163,7 @@ NSYS_SQLITE: Final = Format(
     reads_damaged=True,  # left out, the ranks of an incomplete export would be missing silently
     step_marks="nvtx",
     unfinished=_unfinished,
+    has_kernels=_has_kernels,
     memory_form="export",
     reports="rows",
     card_name="nsys",

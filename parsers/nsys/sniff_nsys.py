@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Match, RankInfo
-from ccltui.parsers.nsys.sqlite.export_schema import SESSION
+from ccltui.parsers.nsys.sqlite.export_schema import KERNELS, SESSION
 from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET, RECIPES
 
 if TYPE_CHECKING:
@@ -77,6 +77,16 @@ _TRACE_HEADER = (
 _TRACE_KEYS = ("Start", "Duration", "Device", "Name", "Strm")
 _TRACE_WORDS = ("Start", "Duration", "Device", "Name")
 _BANNER_BEFORE_HEADER = r"\.\.\. (?=[ \t|\"]*Start)"
+
+
+def has_kernels(path: str) -> bool | None:
+    """Return whether an export holds kernels, None where it cannot be read."""
+    from ccltui.parsers.text.database_head import first_integer, table_names  # noqa: PLC0415
+
+    try:
+        return KERNELS in table_names(path) and first_integer(path, KERNELS, "start") is not None
+    except TraceError:
+        return None
 
 
 def sqlite_export(sample: FileSample) -> Match | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ccltui.draw.bars import put_bar, put_scale
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import SHADED, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import ASCII
 
@@ -20,7 +20,7 @@ def test_parts_stand_end_to_end_with_what_overlaps_between() -> None:
         Ink.OVERLAPPED,
         *[Ink.EXPOSED] * 2,
         Ink.COPY,
-        *[Ink.IDLE] * 2,
+        *[SHADED + Ink.IDLE] * 2,
     ]
 
 

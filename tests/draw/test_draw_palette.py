@@ -5,10 +5,23 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 
 import pytest
-from vision import contrast, distance, lab
+from vision import contrast, distance, lab, luminance
 
 from ccltui.draw import glyphs
-from ccltui.draw.palette import HEAT, LEVELS, MERGED, STYLES, Depth, Ink, Look, Theme, looks, rgb
+from ccltui.draw.palette import (
+    HEAT,
+    IDLE_INKS,
+    LEVELS,
+    MERGED,
+    STYLES,
+    Depth,
+    Ink,
+    Look,
+    Theme,
+    looks,
+    rgb,
+    style_of,
+)
 from ccltui.draw.text import ASCII, HALVES
 
 TABLES: list[tuple[Theme, Depth]] = [
@@ -153,3 +166,23 @@ def test_causes_of_idle_time_differ_from_each_other_and_from_work(theme: Theme) 
     ]
     assert close == []
     assert min(contrast(index, ground) for index in colours[:4]) >= 3
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize(("glyph", "covered"), [("░", 0.25), ("▒", 0.5), ("▓", 0.75)])
+def test_shades_of_a_bar_stand_out_from_the_screen(
+    theme: Theme, glyph: str, covered: float
+) -> None:
+    table = looks("256", theme)
+    ground = luminance(pair(table[Ink.TEXT])[1])
+    parts = (*STATES, Ink.COPY, Ink.WAITING, Ink.IDLE, *IDLE_INKS.values())
+
+    found = {}
+    for ink in parts:
+        ink_of, behind = (luminance(index) for index in pair(table[style_of(glyph, ink)]))
+        # The eye adds the light of the dots of a shade to that of its ground.
+        mixed = covered * ink_of + (1 - covered) * behind
+        found[ink] = (max(mixed, ground) + 0.05) / (min(mixed, ground) + 0.05)
+
+    assert {ink: value for ink, value in found.items() if value < 3} == {}
+    assert style_of("█", Ink.HOST) == Ink.HOST

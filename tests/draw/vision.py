@@ -61,7 +61,12 @@ def distance(a: int, b: int) -> float:
     return min(float(np.linalg.norm(lab(a, vision) - lab(b, vision))) for vision in VISIONS)
 
 
+def luminance(index: int) -> float:
+    """Relative luminance of WCAG 2, 0 to 1."""
+    return float(np.array([0.2126, 0.7152, 0.0722]) @ linear(index))
+
+
 def contrast(a: int, b: int) -> float:
     """Contrast ratio of WCAG 2, 1 to 21."""
-    low, high = sorted(float(np.array([0.2126, 0.7152, 0.0722]) @ linear(i)) for i in (a, b))
+    low, high = sorted((luminance(a), luminance(b)))
     return (high + 0.05) / (low + 0.05)

@@ -220,9 +220,9 @@ def test_a_loss_has_what_a_step_would_take_without_it() -> None:
     late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": place}
     other = {"kind": "copies", "what": "copies", "sentence": "1 ms: copies", "evidence": None}
     rows = [{**row, "lost_ms": 1.0} for row in (late, other, other, other)]
-    replay = {"1": {"ideal_step_time_ms": 55.9, "saved_pct": 4.0}}
+    replay = {"1": {"saved_ms": 2.4, "saved_pct": 4.0}}
     results = {
-        "verdict": slow_worker(culprit={"ranks": ["1"]}),
+        "verdict": slow_worker(culprit={"ranks": ["1", "2"]}),
         "fix_first": result("fix_first", {"losses": rows}),
         "what_if_no_straggler": result("what_if_no_straggler", {"without_rank": replay}),
     }
@@ -231,10 +231,49 @@ def test_a_loss_has_what_a_step_would_take_without_it() -> None:
 
     assert "all steps. Without that a step takes 11.5 ms less. All differences" in verdict.text
     assert verdict.evidence == first.evidence == place  # the wait that the culprit causes
-    assert first.text == "2 ms: rank 1; if it came in time a step would take 55.9 ms (-4.0 %)."
+    saved = "if it alone came in time a step would take 2.4 ms less (-4.0 %)"
+    assert first.text == f"2 ms: rank 1; {saved}."
     assert [one.text for one in rest] == ["1 ms: copies."] * 2
     assert (first.kind, rest[0].kind) == ("waiting", "copies")
     assert also.text == "Also possible: host of rank 1, 0.5 ms a step."
+
+
+def test_what_one_rank_costs_is_not_stated_twice() -> None:
+    late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": None}
+    replay = {"1": {"saved_ms": 2.4, "saved_pct": 4.0}}
+    results = {
+        "verdict": slow_worker(culprit={"ranks": ["1"]}),
+        "fix_first": result("fix_first", {"losses": [{**late, "lost_ms": 1.0}]}),
+        "what_if_no_straggler": result("what_if_no_straggler", {"without_rank": replay}),
+    }
+
+    verdict, first, *_ = findings(results)
+
+    assert "Without that a step takes 11.5 ms less" in verdict.text
+    assert first.text == "2 ms: rank 1."
+
+
+def test_a_verdict_on_several_ranks_is_told_from_the_losses_of_single_ones() -> None:
+    several = slow_worker(culprit=None, verdict="host", saves_pct=70.8)
+
+    assert "Without that on all ranks together a step takes 11.5 ms less (-70.8 %)." in headline(
+        {"verdict": several}
+    )
+
+
+def test_what_nobody_can_be_named_for_is_called_by_its_kind() -> None:
+    other = {"rung": "host", "verdict": "inconclusive", "culprit": None, "saves_ms": 104.7}
+    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None, also=[other])
+
+    (found,) = findings({"verdict": unnamed})
+
+    assert found.text == "Also possible: waits for hosts, 104.7 ms a step."
+
+
+def test_a_verdict_that_names_nobody_begins_with_that() -> None:
+    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None)
+
+    assert headline({"verdict": unnamed}).startswith("I cannot tell who makes the job slow: ")
 
 
 def test_a_culprit_without_a_wait_is_seen_at_its_step() -> None:

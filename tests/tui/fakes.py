@@ -301,7 +301,11 @@ def literal_metrics() -> dict[str, Metric]:
             "straggler_lag", "us", "straggler lag", 238.1, {"blame": blame, "num_collectives": 84}
         ),
         _literal(
-            "fix_first", "ratio", "largest losses", 0.3, {"losses": losses, "lost_ratio": 0.4}
+            "fix_first",
+            "ratio",
+            "largest losses",
+            0.3,
+            {"losses": losses, "lost_ratio": 0.4, "window_ms": 150.0},
         ),
     )
     return {metric.name: metric for metric in found}

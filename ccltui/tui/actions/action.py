@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.pane import Pane, pane_named
 
 if TYPE_CHECKING:

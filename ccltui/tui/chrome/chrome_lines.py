@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
@@ -56,12 +56,19 @@ def header(scene: Scene, width: int) -> Line:
             if session.files
             else "no traces",
             size if session.files else "",
-            fit_middle(session.job.capture.name, width // 4),
+            _capture(session.job, width // 4),
             describe(session.filter),
             _absent(session.job) if width >= 100 else "",
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+
+
+def _capture(job: Job, width: int) -> str:
+    """Return the name of the capture, and of how many it is one; pane 5 lists the others."""
+    several = len(job.discovery.captures)
+    name = fit_middle(job.capture.name, width)
+    return f"{name} (1 of {several}: 5)" if several > 1 else name
 
 
 def _ranks(count: int, world_size: int | None) -> str:
@@ -197,10 +204,20 @@ def keys(scene: Scene, width: int) -> Line:
     for action in actions:
         if not action.hint or action.id == "app.help" or _leads_away(action, scene):
             continue
+        if action.id in _OF_COLLECTIVES and _has_none_matched(scene):
+            continue
         hint = _hint_pieces(action, known, scene)
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
             pieces += hint
     return cut([*pieces, *help_line], width, Ink.TEXT)
+
+
+def prompt_keys(width: int) -> Line:
+    """Return the keys of a prompt, which takes all others as text."""
+    pieces: Line = [(" ", Ink.TEXT)]
+    for key, what in (("enter", "accept"), ("esc", "cancel"), ("tab", "complete")):
+        pieces += [(key, Ink.KEY), (f" {what}  ", Ink.DIM)]
+    return cut(pieces, width, Ink.TEXT)
 
 
 def _actions(scene: Scene) -> tuple[Action, ...]:
@@ -217,6 +234,17 @@ def _leads_away(action: Action, scene: Scene) -> bool:
     if pane_in_view(scene).is_of_traces or action.id == "filter.rows":
         return False
     return action.group in ("stragglers", "filter") or action.id == "find.pick"
+
+
+_OF_COLLECTIVES: Final = frozenset(
+    {"stragglers.next", "open.chain", "open.detail", "filter.communicator"}
+)
+"""Actions on collectives of several ranks: no reminder of them where none is matched."""
+
+
+def _has_none_matched(scene: Scene) -> bool:
+    found = scene.findings.communicators
+    return found is not None and not any(map(len, found))
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from rich.color import Color
@@ -13,6 +13,7 @@ from rich.style import Style
 
 from ccltui.draw.palette import Depth, Ink, Look, Theme, looks, rgb
 from ccltui.draw.text import ASCII, HALVES
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.options import ExplorerOptions
 
 

@@ -7,9 +7,9 @@ many ranks arrive and however fast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.session import Session
 
 GROWTH: Final = 1.5

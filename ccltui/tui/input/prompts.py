@@ -162,7 +162,7 @@ RETURN = Question(
 )
 KERNELS = Question("kind of kernels   empty: all", _kernels, options=_kernel_kinds)
 VERSUS = Question(
-    "compare what is selected with: r3   it 4   r3 it 4   enter alone:",
+    "compare what is selected with: r3   it 4   r3 it 4   empty: what is offered",
     compare_ranks.parse_versus,
     options=compare_ranks.suggestions,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import numbers
-from ccltui.draw.palette import Ink, filled
+from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.styled_text import GAP, Line
@@ -48,5 +48,6 @@ def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
     """Return a sample of each ink, followed by its name."""
     line: Line = []
     for ink, name in zip(inks, names, strict=True):
-        line += [(filled(ink, colour=scene.colour), ink), (name, Ink.TAB)]
+        glyph = filled(ink, colour=scene.colour)
+        line += [(glyph, style_of(glyph, ink)), (name, Ink.TAB)]
     return line

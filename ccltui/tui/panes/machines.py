@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.pages.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import CLUSTER as NAME

@@ -12,6 +12,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.parsers.units import in_ms
 from ccltui.report import overview_text
 from ccltui.tui.moves import loss_list
 from ccltui.tui.moves.overview_rows import chosen_of, section_of, sections, selected_row
@@ -139,7 +140,7 @@ def _parts(scene: Scene, *, with_times: bool) -> list[Part]:
     found = []
     for row in details.get("parts") or ():
         time = row["step_ms"] if row["step_ms"] is not None else row["ms"]
-        figures = f"{time:.4g} ms {row['share']:.1%}" if with_times else f"{row['share']:.1%}"
+        figures = f"{in_ms(time)} {row['share']:.1%}" if with_times else f"{row['share']:.1%}"
         name = overview_text.part_name(row)
         found.append(Part(row["kind"], name, figures, row["share"], str(row["part"])))
     return found

@@ -316,7 +316,7 @@ def _put_bar(
     planes: Planes, y: int, x: int, row: Mapping[str, Any], most_ms: float, *, colour: bool
 ) -> None:
     """Draw the time in collectives against the longest of all rows: hidden, then exposed."""
-    from ccltui.draw.palette import filled
+    from ccltui.draw.palette import filled, style_of
 
     comm, exposed = row["comm_ms"], row["exposed_ms"]
     if comm is None or not most_ms:
@@ -324,7 +324,8 @@ def _put_bar(
     cells = planes.width - 1 - x
     hidden, whole = (round(part / most_ms * cells) for part in (comm - exposed, comm))
     for first, last, ink in ((0, hidden, Ink.OVERLAPPED), (hidden, whole, Ink.EXPOSED)):
-        planes.put(y, x + first, filled(ink, colour=colour) * (last - first), ink)
+        glyph = filled(ink, colour=colour)
+        planes.put(y, x + first, glyph * (last - first), style_of(glyph, ink))
 
 
 def _status(scene: Scene, width: int) -> tuple[Line, Line]:

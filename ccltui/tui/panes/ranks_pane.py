@@ -243,8 +243,8 @@ def _answer(table: RankTable, kind: str) -> str:
     else:
         name, part = worst.name, worst.caused_us or 0.0
     return (
-        f"Single ranks cause {numbers.duration(round(total * 1e3))} of waiting over "
-        f"{len(caused)} ranks, {part / total:.0%} of it {name}."
+        f"{numbers.counted(len(caused), 'rank')} cause {numbers.duration(round(total * 1e3))} of "
+        f"waiting in all; {part / total:.0%} of it: {name}."
     )
 
 

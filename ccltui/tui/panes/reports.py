@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME

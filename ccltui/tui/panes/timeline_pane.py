@@ -125,8 +125,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     ]
     causes = scene.colour and _unfolds(scene)
     if causes:
-        # The first two rows of a rank are compute and network wherever there is little room.
-        looks = [*([] if narrow else looks), *zip(_CAUSES, _CAUSE_NAMES[narrow], strict=True)]
+        looks += zip(_CAUSES, _CAUSE_NAMES[narrow], strict=True)
     inks, names = zip(*looks, strict=True)
     return named(scene, inks, [f" {name}{' ' if narrow and causes else '  '}" for name in names])
 
@@ -136,9 +135,10 @@ _CLASS_NAMES: Final = (("compute", "exposed net", "overlapped"), ("comp", "net",
 _CAUSES: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE)
 _CAUSE_NAMES: Final = (
     ("host works", "loads data", "blocked", "device late", "unknown"),
-    ("host", "data", "blocked", "device", "unknown"),
+    ("host", "data", "blocked", "device", "?"),
 )
-"""Colours of the host and of idle time; names at full length, and short."""
+"""Colours of the host and of idle time; names at full length, and short: with all colours they
+leave the name of the pane its place on a line of 80 cells."""
 
 
 def _has_copies(scene: Scene) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.event_listing import Listing
 
 

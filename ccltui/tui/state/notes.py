@@ -127,9 +127,16 @@ def trust(scene: Scene) -> NoteRow:
         overview_text.matched(results),
         overview_text.clocks(results),
         *(damage or ["No file is damaged."]),
+        "" if job is None else _others(job),
     )
     lacking = bool(damage) or (world is not None and ranks < world)
     return NoteRow(" ".join(text for text in texts if text), Ink.WARNING if lacking else Ink.DIM)
+
+
+def _others(job: Job) -> str:
+    """Return how many captures the directory holds, and the key that opens another."""
+    num_captures = len(job.discovery.captures)
+    return f"1 of {num_captures} captures is open: 5 lists them." if num_captures > 1 else ""
 
 
 def _damage(job: Job) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.viewport import ColumnView, TimeView
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

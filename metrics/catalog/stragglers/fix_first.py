@@ -18,6 +18,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.units import in_ms
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -95,7 +96,7 @@ def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, An
         "what": loss.what,
         "lost_ms": lost_ms,
         "share": share,
-        "sentence": f"{lost_ms:.4g} ms per rank{part}: {_words(view, loss)}",
+        "sentence": f"{in_ms(lost_ms)} per rank{part}: {_words(view, loss)}",
         "evidence": _evidence(view, loss),
     }
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
+from msgspec.structs import replace as replace_struct
 
+from ccltui.draw.palette import SHADED, Ink
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
@@ -72,6 +74,20 @@ def test_header_names_the_world_where_ranks_are_missing() -> None:
     shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=part)), 80))
 
     assert "   1 of 1024 ranks   " in shown
+
+
+def test_header_says_of_how_many_captures_one_is_open() -> None:
+    found = scene()
+    job = found.session.job
+    assert job is not None
+    captures = tuple(replace_struct(job.capture, name=name) for name in ("run_1", "run_2"))
+    both = replace_struct(job.discovery, captures=captures)
+    job = replace(job, discovery=both, capture=captures[1])
+
+    shown = text(chrome_lines.header(replace(found, session=replace(found.session, job=job)), 80))
+
+    assert "   run_2 (1 of 2: 5)   " in shown
+    assert "(1 of" not in text(chrome_lines.header(found, 80))
 
 
 def test_header_cleans_the_name() -> None:
@@ -179,6 +195,42 @@ def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
     )
     for width in (20, 40, 70, 200):
         assert text(chrome_lines.keys(scene(), width)).rstrip().endswith("? help")
+
+
+def test_a_prompt_has_its_own_keys() -> None:
+    shown = text(chrome_lines.prompt_keys(80))
+
+    assert shown.rstrip() == " enter accept  esc cancel  tab complete"
+    assert len(shown) == 80
+
+
+def test_no_key_of_matched_collectives_is_offered_where_there_are_none() -> None:
+    found = scene(pane=TIMELINE)
+    alone = replace(found, findings=replace(found.findings, communicators=()))
+
+    shown = text(chrome_lines.keys(alone, 120))
+
+    assert "worst" in text(chrome_lines.keys(found, 120))
+    assert not {"worst", "comm", "why", "chain"} & set(shown.split())
+    assert {"pan", "step", "zoom", "streams"} <= set(shown.split())
+    waiting = replace(found, findings=replace(found.findings, communicators=None))
+    assert "worst" in text(chrome_lines.keys(waiting, 120))  # not known yet
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("unfolds", [True, False])
+def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) -> None:
+    found = scene(pane=TIMELINE)
+    if unfolds:
+        found = found.with_state(replace(found.state, unfolded=("0",)))
+
+    line = chrome_lines.tabs(found, width)
+
+    inks = {ink - SHADED if ink >= SHADED else ink for text, ink in line if text in "█▒"}
+    work = {Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED}
+    causes = {Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE}
+    assert inks - {Ink.COPY} == (work | causes if unfolds else work)
+    assert "[3 Time" in text(line)
 
 
 def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:

@@ -12,7 +12,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
 from ccltui.tui.panes import overview
-from ccltui.tui.state.notes import notes
+from ccltui.tui.state.notes import notes, trust
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -42,7 +42,9 @@ def test_summary_begins_with_three_losses() -> None:
     shown = text(opened())
 
     assert shown[0] == " No verdict was computed."
-    assert shown[1] == " fix first: 40.0% of the time no kernel computes; most of it is lost to"
+    assert shown[1] == (
+        " fix first: no kernel computes in 40.0% of 150 ms per rank; most is lost to"
+    )
     assert shown[2].startswith("▶1 the others wait for rank 5")
     assert shown[4].startswith(" 3 copies run")
     assert shown[5] == ""
@@ -114,7 +116,7 @@ def test_what_is_missing_is_said_instead() -> None:
 
     refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
     absent = replace(found, findings=replace(found.findings, results={"fix_first": refused}))
-    assert loss_list.why_no_evidence(absent) == "absent: no workload card here"
+    assert loss_list.why_no_evidence(absent) == "unknown: no workload card here"
     calm = with_result(found, details={"losses": [], "lost_ratio": 0.0})
     assert "a kernel computes all the time" in str(loss_list.why_no_evidence(calm))
 
@@ -163,6 +165,18 @@ def test_an_opened_metric_has_its_whole_definition() -> None:
     assert shown[1] == " needs GPU kernels; --metric step_ms prints it"
     assert shown[2] == " window: step"
     assert shown[4] == " step time, by rank"
+
+
+def test_the_line_of_trust_says_that_there_are_other_captures() -> None:
+    found = opened()
+    job = found.session.job
+    assert job is not None
+    assert "captures" not in trust(found).text
+    captures = tuple(msgspec.structs.replace(job.capture, name=name) for name in "ab")
+    both = msgspec.structs.replace(job.discovery, captures=captures)
+    found = replace(found, session=replace(found.session, job=replace(job, discovery=both)))
+
+    assert trust(found).text.endswith("1 of 2 captures is open: 5 lists them.")
 
 
 def test_of_several_captures_the_open_one_and_the_way_to_another_are_named() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.composition import INKS
-from ccltui.draw.palette import Ink, filled
+from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.table import Column, table
 from ccltui.report.overview_text import part_name
 
@@ -86,7 +86,8 @@ def put_table(planes: Planes, y: int, found: Waterfall, *, colour: bool) -> int:
             part, change = changes[index]
             ink = INKS[part[0]]
             size = round(abs(change) * (planes.width - x) / most)
-            planes.put(y + 1 + index, x, filled(ink, colour=colour) * size, ink)
+            glyph = filled(ink, colour=colour)
+            planes.put(y + 1 + index, x, glyph * size, style_of(glyph, ink))
     return y + 1 + len(cells)
 
 

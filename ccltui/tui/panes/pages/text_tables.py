@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.sorting import Sorting, Value
 
 _BETWEEN: Final = re.compile(r"\s{2,}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import PARALLELISM
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.own_state import HasOwnStates, OwnState, V
 from ccltui.tui.state.own.pane_names import EVENTS
 

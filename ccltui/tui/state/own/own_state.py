@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar, cast
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
 
 S = TypeVar("S")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import RANKS
 from ccltui.tui.state.own.sorting import AS_FOUND, Sorting

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 Value = str | int | float | None
 """What a row is sorted by: text, a number, or None where it is not known."""
