@@ -86,7 +86,20 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 def _terminate(number: int, _: FrameType | None) -> None:
     for one in _ENDING:
         signal.signal(one, signal.SIG_DFL)
+    if _is_importing("numpy"):
+        os.write(2, f"ccltui: ended by {signal.Signals(number).name}\n".encode())
+        end_at_once(128 + number)
     raise _TerminatedError(128 + number)
+
+
+def _is_importing(name: str) -> bool:
+    """Return whether a module is imported by halves.
+
+    An exception amid the import of numpy became an ImportError in 3 % of trials, and its compiled
+    modules do not survive one that comes while they are set up.
+    """
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 @contextlib.contextmanager

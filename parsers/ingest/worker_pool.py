@@ -38,6 +38,7 @@ _WOKEN = 2
 """Processes started ahead, where there are CPUs for them and for their parent."""
 _STARTS = threading.RLock()
 """Held while processes are started."""
+_NO_MORE_STARTS = threading.Event()
 _START_ENDS_S = 1.0
 
 
@@ -226,6 +227,7 @@ def stop_starts() -> None:
 
     For a process that is about to exit: one that is started by halves ends with a traceback.
     """
+    _NO_MORE_STARTS.set()
     _STARTS.acquire(timeout=_START_ENDS_S)
 
 
@@ -237,6 +239,10 @@ def starting() -> Iterator[None]:
     the caller handles it. They import nothing from the working directory either. One thread starts
     processes at a time, none after `stop_starts`.
     """
+    if (
+        _NO_MORE_STARTS.is_set()
+    ):  # the lock alone could be taken again before the waiting thread wakes
+        threading.Event().wait()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
         with _STARTS, _own_main_module(), _safe_path(), _whole():

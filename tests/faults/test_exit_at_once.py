@@ -40,6 +40,23 @@ threading.Thread(target=start).start()
 begun.wait()
 end_at_once(3)
 """
+IMPORTS_NUMPY = """
+import os, signal, sys, types
+from importlib.machinery import ModuleSpec
+from ccltui import process
+
+half = sys.modules["numpy"] = types.ModuleType("numpy")
+half.__spec__ = ModuleSpec("numpy", None)
+half.__spec__._initializing = True
+
+def command(_):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        raise ImportError("what the import makes of another exception")
+
+sys.exit(process.run(command, []))
+"""
 
 
 def ended(code: str) -> tuple[int, str, str]:
@@ -55,3 +72,7 @@ def test_modules_that_are_loaded_by_halves_are_passed_over() -> None:
 
 def test_a_start_in_another_thread_ends_first_and_none_follows() -> None:
     assert ended(STARTS_A_PROCESS) == (3, "started\n", "")
+
+
+def test_a_signal_amid_the_import_of_numpy_is_not_an_exception() -> None:
+    assert ended(IMPORTS_NUMPY) == (143, "", "ccltui: ended by SIGTERM\n")

@@ -228,9 +228,7 @@ def test_long_keys_of_two_actions_are_explained_one_by_one() -> None:
     assert "  h l       cell or collective          " in lines
 
 
-@pytest.mark.parametrize(
-    "value", ["7" * 5000, "[" * 5000 + "]" * 5000], ids=["digits", "brackets"]
-)
+@pytest.mark.parametrize("value", ["7" * 5000, "[" * 5000 + "]" * 5000], ids=["digits", "brackets"])
 def test_settings_that_the_toml_parser_fails_on_are_one_line(tmp_path: Path, value: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(f"a = {value}\n")
