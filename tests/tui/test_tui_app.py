@@ -31,7 +31,7 @@ async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None
         await settle(pilot)
 
         assert shows(app, "8/8")
-        assert shows(app, "fix first: 40.0%")
+        assert shows(app, "no kernel computes in 40.0%")
         await pilot.press("u", "G")
         await pilot.pause()
         assert shows(app, "collective calls")
