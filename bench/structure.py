@@ -147,10 +147,14 @@ def _components(graph: Graph) -> list[tuple[str, ...]]:
             found.append(tuple(sorted(stack[at:])))
             del stack[at:]
 
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), 10 * len(graph) + 1000))
-    for node in sorted(graph):
-        if node not in index:
-            visit(node)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 10 * len(graph) + 1000))
+    try:
+        for node in sorted(graph):
+            if node not in index:
+                visit(node)
+    finally:
+        sys.setrecursionlimit(limit)  # who runs in the same process may count on it
     return found
 
 
