@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 Status = Literal["ok", "partial", "unavailable"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 class StoredColumn(msgspec.Struct, frozen=True, array_like=True):

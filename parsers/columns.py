@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool
 from ccltui.parsers.column_file import ColumnFile
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 MISSING = -1
 """Value of every integer column where the file does not state one."""

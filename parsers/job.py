@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -23,6 +22,7 @@ from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
-from ccltui.index.index_state import STATE_FOLDER
+from ccltui.index import STATE_FOLDER
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.view_options import ViewOptions
@@ -19,6 +18,7 @@ from ccltui.parsers.names import listed
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed, trim_heap
 from ccltui.parsers.system.machine_limits import resident_memory
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 

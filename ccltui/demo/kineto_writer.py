@@ -128,9 +128,11 @@ def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: dict[str, Any] =
 
 
 def _plain(value: object) -> str:
-    """Write one value; ``json.dumps`` costs three times as much a call as the text of a string."""
+    """Write one value; ``json.dumps`` costs three times the text of a string, ten times an int."""
     if isinstance(value, str):
         return encode_basestring_ascii(value)
+    if type(value) is int:  # not bool
+        return str(value)
     return f"{value:.3f}" if isinstance(value, float) else json.dumps(value)
 
 

@@ -17,11 +17,11 @@ from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
+from ccltui.index import STATE_FOLDER
 from ccltui.index.index_plan import PLAN_VERSION, Plan
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.store.store_entry import is_shared
 
-STATE_FOLDER: Final = "index"
 LATEST: Final = "plan"
 """Name of the plan of the last command."""
 _T = TypeVar("_T")

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ccltui.index.index_state import STATE_FOLDER, IndexState
+from ccltui.index import STATE_FOLDER
+from ccltui.index.index_state import IndexState
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import TraceError

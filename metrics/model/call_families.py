@@ -7,7 +7,7 @@ annotations. Two families are never combined: they record the same calls.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +41,7 @@ from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
 from ccltui.metrics.model.split_kernels import joined_rows
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Group, RankTrace
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")

@@ -8,7 +8,7 @@ used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Group, RankTrace
 from ccltui.parsers.store.column_store import release
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 

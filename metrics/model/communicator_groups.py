@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 Ranks = tuple[int, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import GroupMatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
@@ -17,6 +17,7 @@ from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
 from ccltui.parsers.runs import LAUNCHER_METADATA, RUN_COMPLETE, TRAINING_LOG, TRAINING_METRICS
 from ccltui.parsers.side.unread_files import LOG
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text.file_heads import read_head
 
 Standing = Literal["traces", "program", "arguments", "config"]

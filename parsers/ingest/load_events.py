@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError, defect_of, is_of_machine
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import FoundFile

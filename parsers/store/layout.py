@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,6 +16,7 @@ from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
 from ccltui.parsers.store.file_mapping import map_file
 from ccltui.parsers.store.packing import Packed, PackedEvents
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

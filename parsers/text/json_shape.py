@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
+
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)

@@ -10,7 +10,6 @@ blames no rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -29,6 +28,7 @@ from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
 from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"

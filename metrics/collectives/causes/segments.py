@@ -12,7 +12,7 @@ then moved back to a collective at which they had none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,7 @@ from ccltui.metrics.collectives.causes.time_splits import (
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I32, I64, Bool
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 MAX_BACK: Final = 64
 """Number of collectives that a start is moved back at most."""

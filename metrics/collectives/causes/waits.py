@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from msgspec import Struct
@@ -16,6 +16,7 @@ from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
 from ccltui.metrics.collectives.matching.group_member import STEP
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 MIN_WAIT_SHARE = 0.05
 """Transfers with less than this share of the longest wait are no evidence."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -51,6 +51,7 @@ from ccltui.metrics.collectives.matching.match import (
 from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from ccltui.metrics.collectives.matching.align_calls import place_gap
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 OTHER_LENGTH: Final = 0.5
 SAME_LENGTH: Final = 0.8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.instances import implied_size
+from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

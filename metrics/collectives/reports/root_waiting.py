@@ -37,7 +37,7 @@ from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.array_types import F64, I64
+    from ccltui.parsers.array_types import F64, I64, Bool
 
 MAX_FOLLOWED: Final = 100
 """Number of late arrivals, those with most waiting, that are followed to their roots."""
@@ -128,7 +128,7 @@ def _limit_by_steps(
     replacement. No bound where no step is marked.
     """
     groups = view.arrivals.groups
-    known = np.unique(np.concatenate([distinct_values(one.match.step) for one in groups]))
+    known = distinct_values(np.concatenate([distinct_values(one.match.step) for one in groups]))
     known = known[known != MISSING]
     if len(known) < 2:
         return HIGH
@@ -153,17 +153,23 @@ def _limit_by_steps(
 def _agreement(waits: F64) -> float:
     """Return the share of samples of steps in which the first column again has most waiting.
 
-    ``waits`` is [step, rank]; its last column belongs to no rank.
+    ``waits`` is [step, rank], at least 0; its last column belongs to no rank.
     """
+    if _agrees(waits).all():  # so does each sum of such steps, and numpy.random is slow to import
+        return 1.0
     drawn = np.random.default_rng(0).multinomial(
         len(waits), np.full(len(waits), 1 / len(waits)), size=SAMPLES
     )
-    sums = drawn @ waits
-    whole = np.maximum(sums.sum(axis=1), 1)
-    share = sums[:, 0] / whole
-    second = sums[:, 1:-1].max(axis=1, initial=0) / whole
-    again = (share >= MEDIUM_ROOT_SHARE) & (share - second >= MEDIUM_MARGIN)
-    return float(again.mean())
+    return float(_agrees(drawn @ waits).mean())
+
+
+def _agrees(waits: F64) -> Bool:
+    """Return in which rows the first column has most waiting, with the margin of a root."""
+    whole = np.maximum(waits.sum(axis=1), 1)
+    share = waits[:, 0] / whole
+    second = waits[:, 1:-1].max(axis=1, initial=0) / whole
+    agrees: Bool = (share >= MEDIUM_ROOT_SHARE) & (share - second >= MEDIUM_MARGIN)
+    return agrees
 
 
 def _after_begin(

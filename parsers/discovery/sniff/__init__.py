@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -14,6 +14,7 @@ from ccltui.parsers.errors import TraceError, internal_error
 from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo, Rule
 from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text import file_heads
 from ccltui.parsers.text.compression import Compression
 from ccltui.parsers.text.file_heads import Head, ends_of, head_of, read_tail
