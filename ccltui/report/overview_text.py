@@ -290,6 +290,23 @@ def lost(results: Results) -> str:
     return f"fix first: no kernel computes in {total:.1%} of {of}; most is lost to"
 
 
+_LEAST_ONE_SIDED: Final = 0.1
+"""Part of the largest wait on the board from which on waiting that it leaves out is stated."""
+
+
+def one_sided_wait(results: Results) -> str:
+    """Return what the waits by rank leave out, "" where that is little."""
+    details = details_of(results, "straggler_lag")
+    left_out = details.get("one_sided_wait_us") or 0.0
+    caused = [row["caused_wait_us"] for row in (details.get("blame") or {}).values()]
+    if left_out <= _LEAST_ONE_SIDED * max(caused, default=0.0) or not left_out:
+        return ""
+    return (
+        f"These waits are at collectives that all members wait for; at broadcasts they wait "
+        f"{in_ms(left_out / 1000)} more, in sum."
+    )
+
+
 def recorded(
     ranks: int, world_size: int | None, missing: str = "", *, is_sample: bool = False
 ) -> str:

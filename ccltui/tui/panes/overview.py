@@ -83,6 +83,8 @@ def _page(scene: Scene, width: int) -> Page:
     page.text(remark.text, remark.ink)
     first = sizes[Section.FINDINGS]
     _add_board(page, board(scene), first, on[Section.RANKS])
+    if left_out := overview_text.one_sided_wait(scene.findings.results):
+        page.text(left_out, Ink.DIM)
     page.blank()
     first += sizes[Section.RANKS]
     add_metrics(page, scene, first, on[Section.METRICS])

@@ -31,6 +31,7 @@ from ccltui.metrics.view.collective_selection import (
 from ccltui.metrics.view.exposed_waits import (
     MATERIALITY,
     MATERIALITY_TEXT,
+    ExposedWaits,
     exposed_waits,
     material_ns,
     rank_time_ns,
@@ -75,6 +76,7 @@ _EVIDENCE: Final = {
         "clock",
         "blame",
         "wait_us",
+        "one_sided_wait_us",
         "worst_straggler",
         "worst_share_of_time",
         "stragglers",
@@ -126,6 +128,8 @@ def straggler_lag(view: View) -> Result:
         "stragglers": "waiting above 1.5 / ranks of all, and material, at the end of the chains of "
         "blame_chain",
         "due_wait_us": "waiting, while nothing computes, beyond the next latest rank",
+        "one_sided_wait_us": "waiting, while nothing computes, at broadcasts and other collectives "
+        "that not all ranks wait for: in no other sum here, but in those of fix_first",
         "selection": "a collective belongs where its first arrival does",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }
@@ -157,8 +161,17 @@ def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str])
         "ties": sum(int((one.lateness.last < 0).sum()) for one in chosen),
         "blame": lag_tables.blame(found, due, labels, present),
         "wait_us": {labels[i]: microseconds(int(found.wait_ns[i])) for i in present},
+        "one_sided_wait_us": microseconds(_one_sided_ns(waits)),
         "per_rank_end_times_us": lag_tables.end_times(chosen, labels),
     }
+
+
+def _one_sided_ns(waits: Sequence[ExposedWaits]) -> int:
+    """Return the exposed waiting at broadcasts and the like, of all ranks, in ns.
+
+    `fix_first` counts it; lag, blame and ``wait_us`` are of collectives that all ranks wait for.
+    """
+    return sum(int(one.caused_ns[one.is_late & ~one.eligible].sum()) for one in waits)
 
 
 def _late_ranks(
