@@ -131,3 +131,19 @@ def test_the_action_says_why_there_is_no_event(start: Start) -> None:
 
     assert why is not None
     assert why
+
+
+async def test_a_pane_whose_cursor_is_on_another_thing_closes_the_inspector(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "2", "]", "3", "E", "4")
+        assert drawer.shows(app.scene, Shown.EVENT)  # the same cursor
+        await typed(pilot, "*")
+        assert app.scene.state.drawer is None
+        await typed(pilot, "E")
+        assert drawer.shows(app.scene, Shown.EVENT)
+        await typed(pilot, "3")
+        assert app.scene.state.drawer is None

@@ -9,7 +9,7 @@ from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
@@ -22,9 +22,21 @@ def open_pane(name: str) -> Move:
     """Return a move to a pane; the shared cursor is scrolled into view there."""
 
     def move(scene: Scene) -> ViewState:
-        return in_view(replace(_with_closed_table(scene.state), pane=name))
+        after = scene.with_state(replace(_with_closed_table(scene.state), pane=name))
+        inspects = after.state.drawer is not None and after.state.drawer.shown is Shown.EVENT
+        if inspects and _has_event_cursor(scene) != _has_event_cursor(after):
+            after = after.with_state(replace(after.state, drawer=None))
+        return in_view(after.state)
 
     return move
+
+
+def _has_event_cursor(scene: Scene) -> bool:
+    """Return whether the cursor that charts and Events share is that of the pane in view.
+
+    In other panes it is on a row of their own, to which the inspected event does not belong.
+    """
+    return pane_in_view(scene).axis is not None or scene.state.pane == EVENTS
 
 
 def next_pane(step: int) -> Move:
