@@ -91,6 +91,9 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
             mark, class_mark = _verdict_marks(answer, truth, small, border=border)
     else:
         mark = class_mark = _mark(answer, faults, border=border)
+    costly = _names_costly_decoy(spec, answer, faults)
+    if mark == "wrong" and costly:
+        mark = class_mark = "abstained"
     return Marked(
         name,
         mark,
@@ -101,7 +104,7 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
         _saved_error(spec, name, answer, truth),
         answer.slowdown is not None and answer.slowdown < LEAST_SLOWDOWN,
         answer.status == "ok" and _leaves_out(answer, truth),
-        _names_innocent(answer, faults),
+        _names_innocent(answer, faults) and not costly,
         f"{answer.verdict or answer.status} {','.join(answer.ranks)} {answer.cause}"
         f" {answer.confidence} {answer.reason}".strip(),
     )
@@ -114,6 +117,13 @@ def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
         str(rank) for fault in faults if link or fault.verdict in OF_RANKS for rank in fault.ranks
     }
     return answer.material and not set(answer.ranks) <= culprits
+
+
+def _names_costly_decoy(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool:
+    """Return whether ranks are named whose decoy costs time: its launches delay a busy host."""
+    decoys = {str(rank) for one in spec.faults if one.kind == "decoy" for rank in one.ranks}
+    costs = any(fault.cause == "decoy" for fault in faults)
+    return costs and bool(answer.ranks) and set(answer.ranks) <= decoys
 
 
 LEAST_SLOWDOWN: Final = 0.995

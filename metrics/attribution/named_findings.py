@@ -168,7 +168,21 @@ class Namer:
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
             return Finding("", f"{why}, and gaps of {whose} would take most of that time")
         saves, bounds = self.savings.workers(one.ranks), self.savings.bounds_of_workers(one.ranks)
-        return self._unless_copies(Finding(verdict, why, one, saves, bounds_ns=bounds))
+        found = Finding(verdict, why, one, saves, bounds_ns=bounds)
+        return self._unless_copies(self._unless_tokens(found, one.ranks))
+
+    def _unless_tokens(self, found: Finding, ranks: Sequence[int]) -> Finding:
+        """Lower the confidence where ranks may compute longer because they have more tokens.
+
+        That is where the job exchanges tokens and the files of these ranks state no sizes.
+        """
+        elements = self.context.elements
+        if elements is None or elements[list(ranks)].any(axis=1).all():
+            return found
+        why = (
+            f"{found.why}; no size of its all-to-alls is recorded: more tokens would look the same"
+        )
+        return replace(found, why=why, cap=min(found.cap, 1))
 
     def _unless_copies(self, found: Finding) -> Finding:
         """Return a finding on slow ranks with bounds where others may wait for copies from them."""
@@ -289,9 +303,10 @@ class Namer:
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
             return self._idling(whose, self.savings.hosts(one.ranks), one)
-        return self._idling(
-            f"the devices of {self._idlest(found)} idle", self.savings.hosts(), None
-        )
+        whose = f"the devices of {self._idlest(found)} idle"
+        found_cause = self._idling(whose, self.savings.hosts(), None)
+        # Several ranks may idle for several reasons, of which the cause is the largest.
+        return replace(found_cause, cap=min(found_cause.cap, 1))
 
     def _idlest(self, found: Sequence[Suspect]) -> str:
         """Describe several ranks, and where few idle longest name these."""

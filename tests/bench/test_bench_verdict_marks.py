@@ -63,6 +63,22 @@ def test_a_verdict_is_right_in_class_and_culprit(
     assert (found.mark, found.class_mark) == (mark, class_mark)
 
 
+def test_the_rank_of_a_decoy_that_costs_time_is_no_wrong_name() -> None:
+    spec = replace(SPEC, faults=(Fault("decoy", (1,), 2.0),))
+    costly = replace(SLOW, verdict="no_straggler", cause="decoy", ranks=(), cost_ms=4.0)
+    free = replace(costly, cost_ms=0.1)
+
+    for decoy, name, mark, innocent in (
+        (costly, "1", "abstained", False),
+        (costly, "2", "wrong", True),
+        (free, "1", "wrong", True),
+    ):
+        found = marked(
+            spec, replace(QUIET, faults=(decoy,)), "verdict", verdict("host", name, material=True)
+        )
+        assert (found.mark, found.names_innocent) == (mark, innocent)
+
+
 def test_a_stage_may_be_named_by_number_or_by_ranks() -> None:
     heavy = replace(SLOW, verdict="heavy_stage", ranks=(2, 3), stage=1)
     truth = replace(TRUTH, verdict="heavy_stage", faults=(heavy,))

@@ -16,6 +16,7 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST
 from ccltui.metrics.collectives.matching.align_by_time import pair
+from ccltui.metrics.collectives.matching.group_member import EQUAL_INPUTS, EQUAL_OUTPUTS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
@@ -54,8 +55,9 @@ def with_groups_of_others(
         groups: The communicators that files name, with their ranks.
 
     Returns:
-        The inputs. Calls that are paired have the group, type, dtype and sizes of their pair and no
-        sequence number, so that they are matched by their order. Others are unchanged.
+        The inputs. Calls that are paired have the group, type, dtype and, where all members have
+        the same, sizes of their pair and no sequence number, so that they are matched by their
+        order. Others are unchanged.
     """
     known = np.array([bool(group.ranks) for group in groups] + [False])
     part = set(taking_part(inputs))
@@ -90,6 +92,10 @@ def _named(
         columns["group"][rows] = best.group
         for name in _COPIED:
             columns[name][best.rows] = getattr(best.other, name)[best.other_rows]
+        # Of an exchange each member has sizes of its own.
+        for name, equal in (("in_elems", EQUAL_INPUTS), ("out_elems", EQUAL_OUTPUTS)):
+            own = best.rows[~equal[columns["kind"][best.rows]]]
+            columns[name][own] = getattr(calls, name)[own]
     return replace(item, calls=replace(calls, **columns))
 
 

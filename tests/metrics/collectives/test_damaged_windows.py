@@ -11,6 +11,7 @@ from calls_by_hand import Call, group, member
 from ccltui.metrics.collectives.implied.implied_groups import implied_groups
 from ccltui.metrics.collectives.implied.nameless_ranks import with_groups_of_others
 from ccltui.metrics.collectives.matching.match import MEDIUM, MatchInput, match_calls
+from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
@@ -123,8 +124,16 @@ def test_records_that_a_file_lacks_leave_no_rank_out_of_its_group(
     }
 
 
-def test_a_rank_that_names_no_group_is_placed_in_those_of_the_others() -> None:
-    groups = [group(0, 1), group(2, 3), group(0, 1, 2, 3)]
+GROUPS = [group(0, 1), group(2, 3), group(0, 1, 2, 3)]
+
+
+def all_named_but_one(
+    kind: int | None = None, kernel: int | None = None
+) -> tuple[list[MatchInput], I64]:
+    """Calls of four ranks, of which rank 2 names neither groups nor sizes, and its streams.
+
+    ``kind`` is the type of the calls, ``kernel`` that which the name of a kernel states.
+    """
     of_stream = {(20, 0): 0, (20, 1): 0, (20, 2): 1, (20, 3): 1}
     inputs, streams = two_groups({2: 0.1}, {})
     named = []
@@ -134,19 +143,40 @@ def test_a_rank_that_names_no_group_is_placed_in_those_of_the_others() -> None:
         )
         sizes = np.where(own == 2, 4096, 64).astype(np.int64)
         calls = replace(item.calls, group=own, in_elems=sizes, out_elems=sizes)
-        named.append(item if item.label == "2" else replace(item, calls=calls))
+        if item.label == "2":
+            none = np.full(len(sizes), MISSING, np.int64)
+            calls = replace(item.calls, in_elems=none, out_elems=none)
+        if kind is not None:
+            one = kernel if item.label == "2" else kind
+            calls = replace(calls, kind=np.full(len(sizes), one, np.int8))
+        named.append(replace(item, calls=calls))
+    return named, streams["2"]
 
-    placed = with_groups_of_others(named, {"2": streams["2"]}, groups)
+
+def test_a_rank_that_names_no_group_is_placed_in_those_of_the_others() -> None:
+    named, stream = all_named_but_one()
+
+    placed = with_groups_of_others(named, {"2": stream}, GROUPS)
 
     assert [placed[index] is named[index] for index in (0, 1, 3)] == [True] * 3
     calls = placed[2].calls
-    assert calls.group.tolist() == [1 if one == 20 else 2 for one in streams["2"].tolist()]
+    assert calls.group.tolist() == [1 if one == 20 else 2 for one in stream.tolist()]
     assert set(calls.in_elems[calls.group == 2].tolist()) == {4096}
     assert (calls.seq == MISSING).all()  # it is known by order alone, and no surer than that
-    matches = {one.group: one for one in match_calls(placed, groups).groups}
+    matches = {one.group: one for one in match_calls(placed, GROUPS).groups}
     assert matches[2].labels == ("0", "1", "2", "3")
-    assert int(matches[2].usable.sum()) == int((streams["2"] == 24).sum())
-    assert int(matches[1].usable.sum()) == int((streams["2"] == 20).sum())
+    assert int(matches[2].usable.sum()) == int((stream == 24).sum())
+    assert int(matches[1].usable.sum()) == int((stream == 20).sum())
+
+
+def test_sizes_of_an_exchange_are_not_those_of_another_rank() -> None:
+    named, stream = all_named_but_one(TYPES.index("AllToAll"), TYPES.index("SendRecv"))
+
+    calls = with_groups_of_others(named, {"2": stream}, GROUPS)[2].calls
+
+    assert (calls.kind[calls.group >= 0] == TYPES.index("AllToAll")).all()
+    assert (calls.group >= 0).any()
+    assert set(calls.in_elems.tolist()) == set(calls.out_elems.tolist()) == {MISSING}
 
 
 def test_a_stream_that_fits_no_group_stays_without_one() -> None:

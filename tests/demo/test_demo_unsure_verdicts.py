@@ -1,0 +1,58 @@
+"""Verdicts whose class or cause the files cannot tell are stated with medium confidence at most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ccltui.demo.planted.job_spec import Damage, Fault, JobSpec
+from ccltui.demo.planted.planted_job import write_planted
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
+
+EXPERTS = JobSpec(family="moe", dp=8, steps=5, jitter=0.01)
+
+
+def verdict(folder: Path, spec: JobSpec) -> dict[str, Any]:
+    write_planted(folder / "job", spec)
+    job = open_job(folder / "job", cache_dir=folder / "store", jobs=1)
+    return dict(find("verdict").run(View(job)).details)
+
+
+def test_a_rank_without_sizes_may_have_more_tokens(tmp_path: Path) -> None:
+    uneven = replace(EXPERTS, faults=(Fault("uneven_experts", (5,), 1.8),))
+    known = verdict(tmp_path / "known", uneven)
+    bare = replace(uneven, damage=(Damage("names_only", 5),))
+    found = verdict(tmp_path / "bare", bare)
+
+    assert known["verdict"] == "uneven_experts"
+    assert (found["verdict"], found["culprit"]["ranks"]) == ("slow_worker", ["5"])
+    assert found["confidence"] == "medium"
+    assert "more tokens would look the same" in found["why"]
+
+
+def test_a_slow_rank_whose_sizes_are_known_is_sure(tmp_path: Path) -> None:
+    slow = replace(EXPERTS, faults=(Fault("slow_worker", (5,), 1.4),))
+    found = verdict(tmp_path, slow)
+
+    assert (found["verdict"], found["culprit"]["ranks"]) == ("slow_worker", ["5"])
+    assert found["confidence"] == "high"
+    assert "tokens" not in found["why"]
+
+
+def test_delays_of_two_hosts_have_no_sure_cause(tmp_path: Path) -> None:
+    spec = JobSpec(
+        family="dp",
+        dp=8,
+        steps=8,
+        faults=(
+            Fault("data_loading", (3,), 1.0, 4_000_000),
+            Fault("checkpoint", (0,), 1.0, 20_000_000, steps=(6,)),
+        ),
+    )
+    found = verdict(tmp_path, spec)
+
+    assert (found["verdict"], found["culprit"]) == ("host", None)
+    assert found["confidence"] != "high"
