@@ -13,6 +13,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
+from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
@@ -201,8 +202,11 @@ def keys(scene: Scene, width: int) -> Line:
     known = {action.id: action for action in actions}
     help_line = _hint_pieces(known["app.help"], known, scene)
     pieces: Line = [(" ", Ink.TEXT)]
+    lists_nothing = _lists_nothing(scene)
     for action in actions:
         if not action.hint or action.id == "app.help" or _leads_away(action, scene):
+            continue
+        if lists_nothing and action.why_not(scene) is not None:
             continue
         if action.id in _OF_COLLECTIVES and _has_none_matched(scene):
             continue
@@ -210,6 +214,13 @@ def keys(scene: Scene, width: int) -> Line:
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
             pieces += hint
     return cut([*pieces, *help_line], width, Ink.TEXT)
+
+
+def _lists_nothing(scene: Scene) -> bool:
+    """Return whether a pane with rows has none and will have none: most of its keys do nothing."""
+    pane = pane_in_view(scene)
+    is_list = pane.axis is None and pane.name != OVERVIEW
+    return is_list and not scene.session.busy and pane.count(scene) == 0
 
 
 def prompt_keys(width: int) -> Line:

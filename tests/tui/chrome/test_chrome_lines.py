@@ -217,6 +217,23 @@ def test_no_key_of_matched_collectives_is_offered_where_there_are_none() -> None
     assert "worst" in text(chrome_lines.keys(waiting, 120))  # not known yet
 
 
+def test_no_key_of_rows_is_offered_where_a_loaded_job_has_none() -> None:
+    found = scene(pane=STEPS)
+    none = replace(found, findings=replace(found.findings, steps=()))
+    assert pane_named(STEPS).count(none) == 0
+    loading = replace(none, session=replace(none.session, phase="loading"))
+
+    assert "sort" in text(chrome_lines.keys(loading, 200))  # rows may come
+    shown = text(chrome_lines.keys(replace(none, session=_loaded(none.session)), 200))
+
+    assert not {"sort", "filter", "versus", "alone"} & set(shown.split())
+    assert {"window", "export", "quit"} <= set(shown.split())
+
+
+def _loaded(session: Session) -> Session:
+    return replace(session, phase="ready")
+
+
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("unfolds", [True, False])
 def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) -> None:
