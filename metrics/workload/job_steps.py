@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.arrays.statistics import mean
 from ccltui.metrics.model.rank_steps import Step
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.units import in_ms
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+
+
+RUNS_AHEAD: Final = 1.25
+"""Multiple of the marker's length from which on the time of the devices contradicts it."""
 
 
 class StepTimes(Struct, frozen=True):
@@ -42,6 +48,40 @@ def step_times(view: View) -> StepTimes:
     order = tuple(sorted(ids))
     slowest = tuple(max(steps[i].dur_ns for steps in marked.values()) for i in order)
     return StepTimes(order, slowest, marked, tuple(_gaps(view, marked, ids)))
+
+
+def device_period_ns(view: View, times: StepTimes) -> float | None:
+    """Return how long devices take for a step, in ns: from end to end of consecutive steps.
+
+    It is the mean over steps of the longest of any rank; None without device work or with no two
+    consecutive steps.
+    """
+    periods: dict[int, int] = {}
+    wanted = set(times.ids)
+    for rank in view.ranks:
+        if not rank.facts.has_device:
+            continue
+        ends = {step: end for step, _, end in rank.step_windows if step in wanted}
+        for step, end in ends.items():
+            if step - 1 in ends:
+                periods[step] = max(periods.get(step, 0), end - ends[step - 1])
+    return mean(list(periods.values()))
+
+
+def warnings_of_markers(view: View, times: StepTimes) -> list[str]:
+    """Return a warning where markers are shorter than what the devices take for a step.
+
+    A host that waits for nothing is done with a step long before its device: over a few steps
+    nothing limits how far it gets ahead.
+    """
+    marked, period = mean(times.slowest_ns), device_period_ns(view, times)
+    if marked is None or period is None or period <= RUNS_AHEAD * marked:
+        return []
+    return [
+        f"the markers last {in_ms(marked / 1e6)}, and device work of a step takes "
+        f"{in_ms(period / 1e6)}: the hosts run ahead of their devices, and a step takes longer "
+        "than its marker"
+    ]
 
 
 def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]) -> list[Reason]:

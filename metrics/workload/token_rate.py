@@ -17,7 +17,7 @@ from ccltui.metrics.workload.execution_steps import (
     execution_times,
     has_only_execution_traces,
 )
-from ccltui.metrics.workload.job_steps import step_times
+from ccltui.metrics.workload.job_steps import StepTimes, step_times, warnings_of_markers
 from ccltui.metrics.workload.traced_tokens import Tokens, tokens_that_ran
 
 if TYPE_CHECKING:
@@ -78,7 +78,12 @@ def token_rate(view: View) -> TokenRate:
     stated = Tokens(batch, seq_len)
     ran, contradicting = tokens_that_ran(view, stated, replicas)
     tokens = ran or stated
-    times = execution_times(view) if executed else step_times(view)
+    times: ExecutionTimes | StepTimes
+    if executed:
+        times = execution_times(view)
+    else:
+        times = step_times(view)
+        warnings = [*warnings, *warnings_of_markers(view, times)]
     step_time = median([ns / 1e9 for ns in times.slowest_ns]) or 0.0
     tokens_per_s = ratio(tokens.per_step, step_time)
     basis = _basis(view, scope, accumulation)

@@ -18,7 +18,12 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.rank_steps import Step
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.job_steps import StepTimes, step_times
+from ccltui.metrics.workload.job_steps import (
+    StepTimes,
+    device_period_ns,
+    step_times,
+    warnings_of_markers,
+)
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -48,6 +53,7 @@ _UNSTEADY = 0.2
         "per_rank",
         "across_ranks",
         "gpu_span_ms",
+        "device_period_ms",
         "period_ms",
         "periods_ms",
     ),
@@ -83,11 +89,12 @@ def iter_time(view: View) -> Result:
             },
             milliseconds,
         ),
+        "device_period_ms": _ms(device_period_ns(view, times)),
         "gpu_span_ms": _ms(_gpu_span_ns(view.ranks, times.ids)),
         "period_ms": _ms(mean(periods)),
         "periods_ms": [milliseconds(ns) for ns in periods],
     }
-    warnings = []
+    warnings = warnings_of_markers(view, times)
     if len(values) == 1:
         warnings.append("n=1: one step tells nothing about how steady the run is")
     if cv is not None and len(values) > 2 and cv > _UNSTEADY:

@@ -24,7 +24,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.job_steps import StepTimes, step_times
+from ccltui.metrics.workload.job_steps import StepTimes, step_times, warnings_of_markers
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -89,6 +89,7 @@ def step_variability(view: View) -> Result:
             "over_ms": "beyond the median step",
         },
         reasons=times.reasons,
+        warnings=warnings_of_markers(view, times),
     )
 
 

@@ -127,3 +127,32 @@ def test_a_window_between_two_markers_is_empty_not_unmarked() -> None:
 
     assert result.reason == "window_empty"
     assert result.reasons[0].message == "none of the 4 step markers starts in the window"
+
+
+def ahead(device_us: float) -> RankTrace:
+    """Three steps of 100 us on the host, whose kernels take ``device_us`` one after another."""
+    return rank_trace(
+        0,
+        annotations=[step(i, 100 * i, 100) for i in range(3)],
+        gpu=[Event("gemm", 50 + device_us * i, device_us, correlation=i + 1) for i in range(3)],
+        runtime=[launch(i + 1, 100 * i + 40) for i in range(3)],
+    )
+
+
+def test_hosts_that_run_ahead_of_their_devices_are_warned_of() -> None:
+    ahead_of = run(ahead(400))
+    in_time = run(ahead(100))
+
+    assert ahead_of.value == in_time.value == 0.1  # of the markers
+    assert ahead_of.details["device_period_ms"] == 0.4
+    assert in_time.details["device_period_ms"] == 0.1
+    assert in_time.warnings == ()
+    (warning,) = ahead_of.warnings
+    assert "the markers last 0.1 ms, and device work of a step takes 0.4 ms" in warning
+
+
+def test_one_step_has_no_time_from_end_to_end() -> None:
+    result = run(ahead(400), steps=(1, 1))
+
+    assert result.details["device_period_ms"] is None
+    assert not any("run ahead" in warning for warning in result.warnings)
