@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ccltui.parsers.safe_text import escape, safe_text
 
@@ -28,6 +29,8 @@ def natural_key(path: str) -> NaturalKey:
     return tuple(_component_key(component) for component in path.split("/")), path
 
 
+# The names of a directory are sorted several times; most share their folders.
+@lru_cache(maxsize=16_384)
 def _component_key(component: str) -> tuple[tuple[str, int, str], ...]:
     parts = _DIGITS.split(component)
     digits = [part.lstrip("0") for part in parts[1::2]] + [""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -11,7 +12,7 @@ from hashlib import blake2b
 from ccltui.parsers import formats
 from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
 from ccltui.parsers.errors import TraceError, internal_error
-from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo, Rule
+from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
 from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG, TEXT
 from ccltui.parsers.system.quick_dataclass import dataclass
@@ -147,21 +148,26 @@ def _classify(path: str, name: str, head: Head) -> Sniffed:
     )
 
 
-@lru_cache(maxsize=1)
-def _rules(known: tuple[Format, ...]) -> list[tuple[Rule, Format]]:
-    """Rules of all formats in the order in which they are tried."""
-    rules = [(rule, one) for one in known for rule in one.sniff]
-    return sorted(rules, key=lambda item: item[0].priority)
+@lru_cache(maxsize=4)
+def _tests(
+    known: tuple[Format, ...], least: Priority, below: Priority | None
+) -> tuple[tuple[Callable[[FileSample], Match | None], Format], ...]:
+    """Tests of the rules of all formats in the order in which they are tried."""
+    rules = [
+        (rule, one)
+        for one in known
+        for rule in one.sniff
+        if rule.priority >= least and (below is None or rule.priority < below)
+    ]
+    return tuple((rule.test, one) for rule, one in sorted(rules, key=lambda one: one[0].priority))
 
 
 def _first_match(
     sample: FileSample, least: Priority, below: Priority | None
 ) -> tuple[Format, Match] | None:
     """Try the rules from priority ``least`` up to ``below`` (None: all further ones)."""
-    for rule, one in _rules(formats.all_formats()):
-        if rule.priority < least or (below is not None and rule.priority >= below):
-            continue
-        match = rule.test(sample)
+    for test, one in _tests(formats.all_formats(), least, below):
+        match = test(sample)
         if match is not None:
             return one, match
     return None
