@@ -182,7 +182,7 @@ class Namer:
         why = (
             f"{found.why}; no size of its all-to-alls is recorded: more tokens would look the same"
         )
-        return replace(found, why=why, cap=min(found.cap, 1))
+        return replace(found, why=why, cap=0)
 
     def _unless_copies(self, found: Finding) -> Finding:
         """Return a finding on slow ranks with bounds where others may wait for copies from them."""
