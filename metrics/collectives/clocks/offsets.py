@@ -1,17 +1,23 @@
 """Solve for one value per rank from differences known only inside groups.
 
-Weighted least squares over the Laplacian of the groups; used for clock offsets and drifts.
+Weighted least squares over the Laplacian of the groups; used for clock offsets and drifts. Of many
+ranks the equations of the groups are solved, see `GroupEquations`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.collectives.clocks.group_equations import GroupEquations
 from ccltui.parsers.array_types import F64, I64
+
+LARGE: Final = 256
+"""Ranks from which on the time of dense equations, their number cubed, is felt."""
 
 
 class Observation(Struct, frozen=True):
@@ -53,8 +59,11 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
     else:
         for one in observations:
             right[one.members] += one.weight * (one.values - one.values.mean())
-    matrix, free = _normal_equations(observations, count)
     result = np.zeros(count)
+    if (groups := _by_groups(observations, count)) is not None:
+        result[groups.free] = groups.solve(right[groups.free])
+        return result
+    matrix, free = _normal_equations(observations, count)
     if len(free):
         result[free] = np.linalg.solve(matrix, right[free])
     return result
@@ -62,11 +71,24 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
 
 def standard_errors(observations: Sequence[Observation], count: int) -> F64:
     """Return the standard errors of `solve`, given inverse variances as weights; float64."""
-    matrix, free = _normal_equations(observations, count)
     result = np.zeros(count)
+    if (groups := _by_groups(observations, count)) is not None:
+        result[groups.free] = np.sqrt(np.maximum(groups.variances(), 0))
+        return result
+    matrix, free = _normal_equations(observations, count)
     if len(free):
         result[free] = np.sqrt(np.maximum(np.diag(np.linalg.inv(matrix)), 0))
     return result
+
+
+def _by_groups(observations: Sequence[Observation], count: int) -> GroupEquations | None:
+    """Return the equations of the groups of many ranks, None where those of the ranks are fewer."""
+    if count < LARGE or 2 * len(observations) > count:
+        return None
+    members = [one.members for one in observations]
+    roots = components(members, count)
+    weights = np.array([one.weight for one in observations])
+    return GroupEquations.of(members, weights, np.flatnonzero(roots != np.arange(count)), count)
 
 
 def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[F64, I64]:
