@@ -34,6 +34,8 @@ def test_median_of_an_even_number_is_the_mean_of_the_middle_two() -> None:
     ("count", "share", "expected"),
     [
         (1, 0.95, 1),  # never an index of -1
+        (5, 0.0, 1),
+        (2, 0.1, 1),
         (3, 0.95, 3),
         (20, 0.95, 19),  # 0.95 * 20 is 19.000000000000004 in binary
         (100, 0.95, 95),
@@ -77,6 +79,15 @@ def test_estimated_deviations_need_more_of_them(
     deviations: float, freedom: int, expected: float
 ) -> None:
     assert students_t(deviations, freedom) == pytest.approx(expected, rel=0.07)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    # by hand: 2 + 10 / (4 n) + 294 / (96 n^2)
+    [(1, 2 + 2.5 + 3.0625), (5, 2 + 0.5 + 0.1225), (10, 2 + 0.25 + 0.030625)],
+)
+def test_the_expansion_has_all_its_terms(freedom: int, expected: float) -> None:
+    assert students_t(2.0, freedom) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_deviation_that_is_not_known_at_all_is_never_exceeded() -> None:

@@ -56,6 +56,14 @@ def test_a_side_without_a_value_has_its_reason_and_no_zero() -> None:
     assert metric_changes({"m": measure(None)}, {"m": measure(None)}) == ()
 
 
+def test_neither_side_alone_makes_an_interval() -> None:
+    one = {"m": measure(100.0, steps(100, 1))}
+    bare = {"m": measure(100.0)}
+
+    assert metric_changes(one, bare)[0].half_width is None
+    assert metric_changes(bare, one)[0].half_width is None
+
+
 class _Fake:
     """A metric whose headline is `x_ms`."""
 

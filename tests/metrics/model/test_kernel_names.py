@@ -70,6 +70,8 @@ def test_every_rule_has_a_category_and_other_is_last() -> None:
         ("sgemm_32x32", "sgemm_32x32"),
         ("void (anonymous namespace)::bare(int)", "bare"),
         ("std::enable_if<(bool)1, void>::type vllm::f<int>(x)", "std::enable_if::type vllm::f"),
+        ("f<g<(1)>(2)>(int)", "f"),
+        ("f<g<1>, h<2>>::k<(3)>(int)", "f::k"),
         ("", ""),
         ("(", "("),
         ("unclosed<int", "unclosed"),
@@ -77,6 +79,11 @@ def test_every_rule_has_a_category_and_other_is_last() -> None:
 )
 def test_bare_names(name: str, bare: str | None) -> None:
     assert bare_name(name) == (name.partition("(")[0] if bare is None else bare)
+
+
+def test_parameters_begin_behind_all_template_arguments() -> None:
+    # The type of the kernel is in the arguments of an argument, the word in its parameters is not.
+    assert category_of("run<wrap<(1)>(gemm)>(softmax_args)") == "gemm"
 
 
 @given(st.text(max_size=80))
