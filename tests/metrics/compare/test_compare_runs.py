@@ -252,3 +252,11 @@ def test_means_of_parts(values: list[float], count: int) -> None:
     size = len(values) // count
     held = values[: size * count] if size else values
     assert sum(parts) / len(parts) == pytest.approx(sum(held) / len(held))
+
+
+def test_a_sample_has_the_mean_and_deviation_of_its_values() -> None:
+    sample = Sample((1.0, 2.0, 6.0), "runs")
+
+    assert sample.mean == 3.0
+    assert sample.std == pytest.approx(7**0.5)  # (4 + 1 + 9) / 2
+    assert Sample((5.0,), "runs").std is None
