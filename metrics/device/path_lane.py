@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import Events, RankTrace
 
 
 class Lane:
@@ -26,7 +28,8 @@ class Lane:
     def __init__(self, rank: RankView) -> None:
         self.rank = rank
         gpu = rank.trace.group("gpu")
-        self.rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
+        rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
+        self.rows = with_ties_by_name(rows, gpu, rank.trace)
         self.start = gpu.start_ns.take(self.rows)
         self.end = self.start + gpu.dur_ns.take(self.rows)
         self.before, self._ends_last = before_and_last(self.start, self.end)
@@ -75,6 +78,26 @@ class Lane:
     def _lists(self) -> tuple[list[int], list[int]]:
         """Columns as lists, which are faster than arrays for access to single elements."""
         return self.before.tolist(), self.jump_lane.tolist()
+
+
+def with_ties_by_name(rows: I64, gpu: Events, trace: RankTrace) -> I64:
+    """Return ascending rows with those of one start and one duration in order of their names.
+
+    The file may have them in any order, and one of them is the piece that ends last.
+    """
+    start, length = gpu.start_ns.take(rows), gpu.dur_ns.take(rows)
+    alike = (start[1:] == start[:-1]) & (length[1:] == length[:-1])
+    if not alike.any():
+        return rows
+    tied = np.append(alike, False) | np.append(False, alike)
+    names, place = unique_inverse(gpu.name.take(rows[tied]))
+    texts = [trace.strings[one] if one >= 0 else "" for one in names.tolist()]
+    order = sorted(range(len(names)), key=texts.__getitem__)
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    found = rows.copy()
+    found[tied] = rows[tied][np.lexsort((rank[place], -length[tied], start[tied]))]
+    return found
 
 
 def before_and_last(start_ns: I64, end_ns: I64) -> tuple[I64, I64]:

@@ -114,3 +114,10 @@ def test_a_host_that_holds_a_step_up_is_on_the_chain(recovered: Recovered) -> No
         held = 4.0 if index in steps else 0.0
         assert row["host_ms"] == pytest.approx(held, abs=0.05)
     assert details["by_rank"]["3"]["ratio_of_path"] > 0.2
+
+
+@every_job
+def test_hosts_that_run_ahead_are_the_free_running_ones(recovered: Recovered) -> None:
+    ahead = [one for one in recovered.metric("iter_time").warnings if "run ahead" in one]
+
+    assert bool(ahead) == (recovered.truth.spec == FAMILY["free running host"])

@@ -183,6 +183,22 @@ def test_ranks_in_any_order() -> None:
     assert found[0] == found[1]
 
 
+def test_work_of_one_start_and_end_in_any_order() -> None:
+    events = [
+        Event("gemm", 0, 10, 7),
+        Event("softmax", 10, 5, 8),
+        Event("elementwise", 10, 5, 9),
+        Event("norm", 10, 5, 7),
+    ]
+    found = [
+        measure("critical_path", rank_trace(0, gpu=list(order))).details["work"]
+        for order in itertools.permutations(events)
+    ]
+
+    assert [row["name"] for row in found[0]] == ["gemm", "softmax"]  # the last of equals by name
+    assert all(one == found[0] for one in found)
+
+
 def test_the_last_work_is_that_which_ends_last() -> None:
     walk = Walk(View(job(rank_trace(0, gpu=[kernel("long", 0, 100), kernel("short", 50, 10)]))))
 
