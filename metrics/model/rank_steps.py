@@ -229,10 +229,12 @@ def launched_before_recording(gpu: Events, uncorrelated: Bool) -> Bool:
         gpu: device work of a rank.
         uncorrelated: mask of its rows without a launch record.
     """
+    if not uncorrelated.any():
+        return uncorrelated
     track = np.maximum(gpu.track, 0)
-    count = int(track.max(initial=0)) + 1
-    first = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(first, track[~uncorrelated], gpu.start_ns[~uncorrelated])
+    first = np.full(int(track.max(initial=0)) + 1, np.iinfo(np.int64).max)
+    # Starts ascend, and of several values for one place the last is assigned: the earliest here.
+    first[track[~uncorrelated][::-1]] = gpu.start_ns[~uncorrelated][::-1]
     without = track[uncorrelated]
     known = first[without] < np.iinfo(np.int64).max
     is_first = known.all() and (gpu.start_ns[uncorrelated] < first[without]).all()
