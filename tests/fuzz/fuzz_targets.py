@@ -361,7 +361,8 @@ _YAML: Final = mixed(lines, lines, json_tree, any_bytes)
 
 def _kineto_mutator(dice: Any, data: bytes) -> bytes:
     """The changes of `kineto_fuzz` besides those of trees."""
-    return kineto_fuzz.mutant(dice, data)
+    changed: bytes = kineto_fuzz.mutant(dice, data)
+    return changed
 
 
 def _compressed_tree() -> list[bytes]:

@@ -99,7 +99,7 @@ def test_the_explorer_waits_for_a_run_and_opens_what_it_stored(
         if isinstance(fact, LoadProgress) and fact.elsewhere:
             state.withdraw_announcement()
 
-    run_load(str(job), ExplorerOptions(cache_dir=str(store)), post, lambda: False)
+    run_load(str(job), ExplorerOptions(cache_dir=store), post, lambda: False)
 
     told = [one.elsewhere for one in facts if isinstance(one, LoadProgress) and one.elsewhere]
     assert len(told) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, write_planted
-from ccltui.demo.planted.job_spec import Fault
+from ccltui.demo.planted.job_spec import Fault, Level
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.saved.within_program import WithinProgram
@@ -167,7 +167,7 @@ def test_transfers_that_hide_waits_bound_what_is_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["names", "full"])
 def test_waits_for_copies_of_no_known_collective_are_not_all_of_the_host(
-    level: str, tmp_path: Path
+    level: Level, tmp_path: Path
 ) -> None:
     pause = Fault("data_loading", (1,), extra_ns=2_500_000, silent=True)
     spec = replace(GATHERED, micro_batches=2, faults=(pause,), level=level)

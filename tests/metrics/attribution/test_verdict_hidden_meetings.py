@@ -19,7 +19,8 @@ SHARDED = JobSpec(family="fsdp", dp=4, steps=6, transfer_ns=300_000, seed=3, fau
 
 def details_of(tmp_path: Path, spec: JobSpec) -> dict[str, Any]:
     write_planted(tmp_path / "job", spec)
-    return find("verdict").run(View(open_job(tmp_path / "job", cache_dir=None, jobs=1))).details
+    view = View(open_job(tmp_path / "job", cache_dir=tmp_path / "store", jobs=1))
+    return dict(find("verdict").run(view).details)
 
 
 @pytest.mark.parametrize("level", ["names", "no_groups"])

@@ -20,7 +20,7 @@ RANKS = {
     str(n): RankWaits(str(n), f"host-{n // 4}", caused, 10.0 + n)
     for n, caused in enumerate([0.0, 5.0, 0.0, 1.0, None, 0.0, 90.0, 0.0])
 }
-MEMBERS = {
+MEMBERS: dict[str, dict[str, tuple[str | None, ...]]] = {
     "node": {"host-0": ("0", "1", "2", "3"), "host-1": ("4", "5", "6", "7")},
     "tp": {"tp 0-2:2": ("0", "2"), "tp 1-9:8": ("1", None)},
     "share": {"1 %": (), "5 %": ()},

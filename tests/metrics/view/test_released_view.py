@@ -38,9 +38,14 @@ def measured(job: tuple[Path, Path], memory_bytes: int | None) -> Measured:
 def test_results_are_those_of_a_view_that_frees_nothing(
     job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released = []
+    released: list[View] = []
     release = View.release
-    monkeypatch.setattr(View, "release", lambda view: (released.append(view), release(view))[1])
+
+    def counted(view: View) -> None:
+        released.append(view)
+        release(view)
+
+    monkeypatch.setattr(View, "release", counted)
 
     every = measured(job, None)
     assert not released

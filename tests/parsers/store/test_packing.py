@@ -65,7 +65,7 @@ def packed(pieces: list[npt.NDArray[np.int64]]) -> tuple[Packed, BytesIO]:
     index, length, dtype = write_packed(SummedFile(file), pieces)
     data = np.frombuffer(file.getvalue(), np.uint8)
     offset = len(data) - index.nbytes
-    return Packed.at(data, dtype.str, offset, len(index), length), file
+    return Packed.at(data, dtype, offset, len(index), length), file
 
 
 def test_pieces_are_cut_and_read_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +89,9 @@ def test_an_index_that_does_not_fit_is_refused(column: int, value: int) -> None:
     offset = len(data) - 32
     data[offset:].view(np.int64)[column] = value
     with pytest.raises(ValueError, match="does not fit"):
-        Packed.at(data, "<i8", offset, 1, 100)
+        Packed.at(data, np.dtype("<i8"), offset, 1, 100)
     with pytest.raises(ValueError, match=r"fit|buffer"):
-        Packed.at(data[: offset + 8], "<i8", offset, 1, 100)
+        Packed.at(data[: offset + 8], np.dtype("<i8"), offset, 1, 100)
 
 
 @pytest.fixture

@@ -51,7 +51,8 @@ def test_the_folder_of_a_killed_process_goes_and_that_of_a_running_one_stays(
     finally:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-        holder.stdout.close()
+        if holder.stdout is not None:
+            holder.stdout.close()
     assert folder.exists()
 
     with scratch_folder("some-", tmp_path) as own:

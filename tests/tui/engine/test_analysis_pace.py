@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ccltui.tui.engine.analysis_pace import GROWTH, PATIENCE, Analysed, is_due
-from ccltui.tui.state.session import Session
+from ccltui.tui.state.session import Phase, Session
 
 
 def session(ranks: int, *, begun: int = 0, since: int = 0, busy: bool = True) -> Session:
     """Session with so many whole ranks, and some of which only the beginning is there."""
     shares = [1.0] * ranks + [0.5] * begun
     job: Any = SimpleNamespace(ranks=tuple(SimpleNamespace(read_share=one) for one in shares))
-    phase = "loading" if busy else "ready"
+    phase: Phase = "loading" if busy else "ready"
     return replace(Session("x", job=job, generation=since, since=since), phase=phase)
 
 

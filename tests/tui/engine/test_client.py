@@ -379,7 +379,7 @@ def test_an_end_right_behind_the_end_of_a_run_is_reported(
     server = own_process._server
     assert server is not None
 
-    together = [server_messages.RunFinished(1, complete=True), None]
+    together: list[Any] = [server_messages.RunFinished(1, complete=True), None]
     assert own_process._process(together, server, posted) is True
     assert posted.problems == [LATER]
 
