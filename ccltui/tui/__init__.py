@@ -96,9 +96,9 @@ def prepare_environment(options: ExplorerOptions) -> None:
 
 
 def _driver(options: ExplorerOptions) -> type[Driver] | None:
-    """The slim driver, or None for Textual's own."""
-    if options.driver == "plain" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
+    """Return the driver of the options; None for the one that Textual selects."""
+    if sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
         return None
-    from ccltui.tui.terminal.driver import SlimDriver  # noqa: PLC0415
+    from ccltui.tui.terminal.driver import PlainDriver, SlimDriver  # noqa: PLC0415
 
-    return SlimDriver
+    return PlainDriver if options.driver == "plain" else SlimDriver

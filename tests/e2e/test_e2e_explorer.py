@@ -48,6 +48,17 @@ def test_the_demo_opens(tmp_path: Path) -> None:
         assert explorer.finish() == 0
 
 
+@pytest.mark.parametrize("driver", ["slim", "plain"])
+def test_standard_error_may_be_a_file(driver: str, job: Path, tmp_path: Path) -> None:
+    script = f'exec {" ".join(CCLTUI)} "$0" --driver {driver} 2>"$1"'
+    errors = tmp_path / "errors"
+    with session("sh", "-c", script, job, errors) as explorer:
+        explorer.wait_for("step takes")
+        explorer.press("q")
+        assert explorer.finish() == 0
+    assert errors.read_text() == ""
+
+
 def test_it_outlives_the_process_that_computes_but_not_the_other_way(job: Path) -> None:
     with session(*CCLTUI, job) as explorer:
         explorer.wait_for("4/4")

@@ -72,7 +72,7 @@ def ground_of(environ: Mapping[str, str]) -> Theme | None:
 
 
 def _table(options: ExplorerOptions) -> dict[int, int] | None:
-    encoding = getattr(sys.__stderr__, "encoding", None) or "utf-8"
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
     if options.ascii or not encoding.lower().startswith("utf"):
         return ASCII
     return HALVES if os.environ.get("TERM") == "linux" else None

@@ -80,8 +80,7 @@ def leave_at_hangup(app: App[Any]) -> None:
     """Exit as at SIGHUP when the terminal is gone.
 
     The signal reaches only the session of the terminal, and may be ignored. Textual takes the end
-    of its input for a pipe that is empty and reads again at once; only writing would fail, and it
-    writes to standard error, which may be a file.
+    of its input for a pipe that is empty and reads again at once; only writing would fail.
     """
     if sys.__stdin__ is None or not sys.__stdin__.isatty():
         return

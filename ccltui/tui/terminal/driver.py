@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -68,7 +69,18 @@ def abilities() -> Abilities:
     )
 
 
-class SlimDriver(LinuxDriver):
+class PlainDriver(LinuxDriver):
+    """Textual's driver, but on standard output, which is a terminal: standard error may be a file.
+
+    The screen would end in that file, and the terminal would stay as the first frame left it.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._file = sys.__stdout__
+
+
+class SlimDriver(PlainDriver):
     """Writes the differences from the model of the screen; see :class:`ScreenModel`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
