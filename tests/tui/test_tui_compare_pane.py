@@ -55,7 +55,9 @@ def test_what_the_command_reports_is_shown_where_it_prints_nothing(tmp_path: Pat
 
     lines = query.answer(None, lambda: False)  # type: ignore[arg-type]
 
-    assert [line.text.endswith("no such file or directory") for line in lines] == [True]
+    message = " ".join(line.text.strip() for line in lines)
+    assert message.count("ccltui") == 1
+    assert message.endswith("no such file or directory")
 
 
 def test_a_query_that_is_no_longer_wanted_ends() -> None:
@@ -68,3 +70,14 @@ def test_the_first_line_of_each_block_is_a_heading() -> None:
     lines = compared_lines("A  x\nB  y\n\nhead\nrow\n")
 
     assert [line.text for line in lines if line.is_heading] == ["A  x", "head"]
+
+
+def test_sentences_are_wrapped_and_tables_are_not() -> None:
+    sentence = " ".join(["neither better nor worse,"] * 6)
+    table = "kernel" + " " * 80 + "ms"
+
+    lines = [line.text for line in compared_lines(f"{sentence}\n\n{table}\n")]
+
+    assert " ".join(line.strip() for line in lines[:-2]) == sentence
+    assert max(len(line) for line in lines[:-2]) <= 78
+    assert lines[-2:] == ["", table]

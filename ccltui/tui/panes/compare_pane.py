@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ccltui.draw import text
 from ccltui.draw.palette import Ink
 from ccltui.tui.other_path import OtherPath
 from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 NAME: Final = "compare"
+_NARROWEST: Final = 78  # columns of a line at 80 by 24
+_MOST: Final = 8  # lines of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,24 @@ class CompareQuery(FileQuery["Sequence[ComparedLine]"]):
 
 
 def compared_lines(printed: str) -> tuple[ComparedLine, ...]:
-    """Return the lines of a printed comparison; the first of each block is a heading."""
-    lines = printed.splitlines()
+    """Return the lines of a printed comparison; the first of each block is a heading.
+
+    Sentences are wrapped to the narrowest screen, tables are not.
+    """
+    lines = [part for line in printed.splitlines() for part in _wrapped(line)]
     before = ["", *lines]
     return tuple(
-        ComparedLine(text, is_heading=bool(text) and not last)
-        for text, last in zip(lines, before, strict=False)
+        ComparedLine(line, is_heading=bool(line) and not last)
+        for line, last in zip(lines, before, strict=False)
     )
+
+
+def _wrapped(line: str) -> list[str]:
+    """Return a line in parts that fit ``_NARROWEST``; cells of tables are two spaces apart."""
+    is_table = "  " in line.strip()
+    if is_table or len(line) <= _NARROWEST:
+        return [line]
+    return text.wrap(line, _NARROWEST, most=_MOST, indent="  ")
 
 
 class ComparePane(TextPage[ComparedLine]):
