@@ -91,3 +91,16 @@ async def test_rows_and_the_ranks_below_them_are_sorted_by_every_column(
         await typed(pilot, *(["C"] * (len(folded_ranks.kinds(app.scene)) - 1)))
         labels = [rank.label for _, rank in folded_ranks.rows(app.scene) if rank is not None]
         assert labels == [str(number) for number in range(16)]
+
+
+async def test_the_row_of_the_cursor_has_its_bar(start: Start, settle: Settle) -> None:
+    app = start(FakeLoad(Plan(ranks=64)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await typed(pilot, "$")
+        await settle(pilot)
+
+        bars = [line.count("█") for line in pane_text(app).splitlines() if line.startswith("▶")]
+        longest = max(line.count("█") for line in pane_text(app).splitlines())
+        assert bars == [longest]
+        assert longest > 0

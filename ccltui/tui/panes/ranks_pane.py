@@ -190,7 +190,7 @@ def _list(planes: Planes, scene: Scene, rows: tuple[Row, ...], top: int) -> None
         planes.listed[y] = first + y - top - 1
         x, share = len(text) + 2, (_numbers(row).caused_us or 0.0) / (most or 1.0)
         cells = min(planes.width - x, 40)
-        if cells > 4 and not on:
+        if cells > 4:
             planes.put(y, x, "█" * round(share * cells), Ink.WAITING)
 
 
