@@ -11,9 +11,11 @@ Textual's driver.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -69,6 +71,38 @@ def abilities() -> Abilities:
     )
 
 
+class _TerminalOutput:
+    """Standard output; what is written after the terminal has closed is discarded.
+
+    The error would end Textual's thread with a traceback; `compat.leave_at_hangup` ends the
+    program.
+    """
+
+    def fileno(self) -> int:
+        """Return the descriptor of the terminal."""
+        return _STDOUT
+
+    def write(self, text: str) -> int:
+        """Write to the terminal."""
+        with _closed_terminal_ignored():
+            sys.__stdout__.write(text)  # type: ignore[union-attr]  # has_terminal() saw it
+        return len(text)
+
+    def flush(self) -> None:
+        """Send what is written."""
+        with _closed_terminal_ignored():
+            sys.__stdout__.flush()  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def _closed_terminal_ignored() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
 class PlainDriver(LinuxDriver):
     """Textual's driver, but on standard output, which is a terminal: standard error may be a file.
 
@@ -77,7 +111,7 @@ class PlainDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._file = sys.__stdout__
+        self._file: Any = _TerminalOutput()
 
 
 class SlimDriver(PlainDriver):

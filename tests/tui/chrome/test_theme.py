@@ -26,7 +26,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "COLORFGBG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(sys, "__stderr__", io.TextIOWrapper(io.BytesIO(), "utf-8"))
+    monkeypatch.setattr(sys, "__stdout__", io.TextIOWrapper(io.BytesIO(), "utf-8"))
 
 
 def test_what_is_asked_for() -> None:
@@ -45,7 +45,7 @@ def test_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert appearance("truecolor").depth == "mono"
     monkeypatch.setenv("TERM", "linux")
     assert appearance().table is HALVES
-    monkeypatch.setattr(sys, "__stderr__", io.TextIOWrapper(io.BytesIO(), "latin-1"))
+    monkeypatch.setattr(sys, "__stdout__", io.TextIOWrapper(io.BytesIO(), "latin-1"))
     assert appearance().table is ASCII
 
 
