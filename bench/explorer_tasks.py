@@ -65,7 +65,7 @@ STEPS: Final = r"\[6 Steps\].*(rank by rank|vs median)"
 NO_STEPS: Final = r"(?:The|the) traces have no step markers|[Nn]o step has device work"
 ALONE: Final = r"nothing to compare with|no other rank is recorded"
 NO_WORK: Final = r"No kernel was recorded"
-NO_PARTS: Final = r"fix first: absent: "
+NO_PARTS: Final = r"fix first: (absent|unknown): "
 KERNELS: Final = r"\[\* Ker.*total +calls"
 TASKS: Final = (
     Task("who is late, and why", (("", VERDICT),)),
