@@ -204,6 +204,13 @@ class Gains:
         hit = here & (ratio - 1 > least)
         return np.asarray(hit.reshape(shape))
 
+    def is_always(self, rank: int) -> bool:
+        """Whether a rank exceeds its centre in every step in which it has passes."""
+        job = self.ladder.job
+        here = np.zeros(job.num_steps, np.bool_)
+        here[job.step[job.worker == rank]] = True
+        return bool(self.hits[rank][here].all() and here.sum() > 1)
+
     @cached_property
     def occasional(self) -> list[Suspect]:
         """The ranks with most excess in single steps, set back to their centre in these."""

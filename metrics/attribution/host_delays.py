@@ -24,6 +24,9 @@ LEAST_KEPT: Final = 0.5
 """Calls of a rank keep their late begin where it keeps at least this share of its host delays: the
 replay takes the delay of a call as recorded or leaves it out."""
 
+STEADY: Final = 0.5
+"""Share of the idle time beyond the typical that is there in every step where it is steady."""
+
 
 @dataclass(frozen=True)
 class HostDelays:
@@ -84,6 +87,14 @@ class HostDelays:
         beyond = self.idle_ns * (1 - self.kept)
         found = np.bincount(self.job.table.rank, beyond, minlength=len(self.job.labels))
         return found.astype(np.float64)
+
+    def is_steady(self, rank: int) -> bool:
+        """Whether most of what a rank (index) idles beyond the typical one is in all its steps."""
+        table = self.job.table
+        mine = table.rank == rank
+        beyond = (self.idle_ns * (1 - self.kept))[mine]
+        step = np.bincount(table.step[mine], beyond, minlength=len(table.step_ids))
+        return float(np.median(step)) * len(step) > STEADY * float(step.sum())
 
     def ends(self, ranks: Sequence[int] | None = None) -> F64:
         """Return step times, float64 ns, with the excess of some ranks set back; None: of all."""

@@ -14,6 +14,7 @@ from ccltui.metrics.attribution.host_needs import host_needs
 from ccltui.metrics.attribution.idle_hosts import idle_by_activity, waits_for_copies
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
+from ccltui.metrics.attribution.lines.left_out import lost_records
 from ccltui.metrics.attribution.lines.line_tails import longest_tail
 from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.device.communication_work import unrecorded_copies
@@ -69,6 +70,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         ),
         hides_exchanges=lambda: unrecorded_copies(view.ranks) >= job.num_steps,
         tail=longest_tail(view, job),
+        has_lost=lambda: bool(lost_records(view)),
     )
     return ladder, Rules(ladder, context).verdict()
 

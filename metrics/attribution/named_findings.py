@@ -211,6 +211,8 @@ class Namer:
         gain = first.gain / whole if first else 0.0
         other = found[1].gain / whole if len(found) > 1 else 0.0
         if first and gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
+            if self.gains.is_always(first.ranks[0]):
+                return self._always(first)
             steps = ", ".join(str(step) for step in (first.steps or ())[:8])
             why = (
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
@@ -241,6 +243,21 @@ class Namer:
         return Finding(
             "", "work varies from step to step, and passes do not tell whether by its amount"
         )
+
+    def _always(self, one: Suspect) -> Finding:
+        """Return the finding on a rank that exceeds its like in every step, each by another part.
+
+        Few steps do not tell by how much it is slower, so that it has no centre of its own.
+        """
+        rank, hits = one.ranks[0], self.gains.hits[one.ranks[0]]
+        why = (
+            f"rank {self._labels(one.ranks)[0]} computes {_times(one.factor)} as long as its like "
+            "in all steps that are compared"
+        )
+        saves = self.savings.in_steps(rank, hits)
+        bounds = self.savings.bounds_in_steps(rank, hits)
+        told = Finding("slow_worker", why, replace(one, steps=None), saves, 1, bounds_ns=bounds)
+        return self._unless_copies(self._unless_tokens(told, one.ranks))
 
     def _experts(self) -> str | None:
         """Why uneven experts explain the times of the ranks, None where they do not."""
@@ -302,27 +319,51 @@ class Namer:
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
-            return self._idling(whose, self.savings.hosts(one.ranks), one)
-        whose = f"the devices of {self._idlest(found)} idle"
-        found_cause = self._idling(whose, self.savings.hosts(), None)
+            found_cause = self._idling(whose, self.savings.hosts(one.ranks), one)
+            return self._unless_first_of_all(found_cause, one.ranks[0])
+        idlest = self._idlest(found)
+        whose = f"the devices of {self._several(idlest)} idle"
+        found_cause = self._idling(whose, self.savings.hosts(), None, idlest)
         # Several ranks may idle for several reasons, of which the cause is the largest.
         return replace(found_cause, cap=min(found_cause.cap, 1))
 
-    def _idlest(self, found: Sequence[Suspect]) -> str:
+    def _unless_first_of_all(self, found: Finding, rank: int) -> Finding:
+        """Return the finding on a host, none where the hosts of other stages may be as slow.
+
+        The device of the stage that begins a step waits for its host, those of the others for
+        transfers meanwhile, which hides the same delay of theirs.
+        """
+        targets = self.ladder.targets
+        alone = targets.has_stages and (targets.place == targets.place[rank]).sum() == 1
+        if found.hosts_cause or not alone or not self.ladder.host.is_steady(rank):
+            return found
+        why = (
+            f"{found.why}; it is the only rank of its stage, and the devices of other stages wait "
+            "for transfers meanwhile: whether their hosts are as slow is not told"
+        )
+        return Finding("", why, saves_ns=found.saves_ns)
+
+    def _idlest(self, found: Sequence[Suspect]) -> list[int]:
+        """Return the ranks (indices) whose devices idle longest for their hosts, longest first."""
+        most = max((one.gain for one in found), default=0.0)
+        return [one.ranks[0] for one in found if one.gain >= ALIKE * most > 0]
+
+    def _several(self, idlest: Sequence[int]) -> str:
         """Describe several ranks, and where few idle longest name these."""
-        gains = [one.gain for one in found]
-        ranks = [one.ranks[0] for one in found if one.gain >= ALIKE * max(gains)]
-        if not 0 < len(ranks) <= _MOST_NAMED or len(ranks) == len(self.ladder.job.labels):
+        if not 0 < len(idlest) <= _MOST_NAMED or len(idlest) == len(self.ladder.job.labels):
             return "several ranks"
-        return f"several ranks, most those of {listed(self._labels(ranks))},"
+        return f"several ranks, most those of {listed(self._labels(idlest))},"
 
     def all_hosts(self) -> Finding:
         """Return the finding on host delays that all ranks have alike."""
         return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
 
-    def _idling(self, whose: str, saves_ns: float, one: Suspect | None) -> Finding:
+    def _idling(
+        self, whose: str, saves_ns: float, one: Suspect | None, idlest: Sequence[int] | None = None
+    ) -> Finding:
+        """Return the finding on one suspect, or on several ranks of which some idle longest."""
         ranks = one.ranks if one else None
-        causes = self.context.idle_causes(ranks)
+        causes = self.context.idle_causes(ranks or idlest)
         total = sum((causes or {}).values())
         cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
         waits = self.context.copy_waits(ranks)

@@ -10,11 +10,15 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
-from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.named_findings import Namer
+from ccltui.metrics.attribution.next_records import (
+    MAX_UNKNOWN_TRANSFERS,
+    MAX_UNLINKED,
+    next_records,
+    unknown_transfers,
+)
 from ccltui.metrics.attribution.ranks_apart import longer_alone, ranks_alone, why_apart
 from ccltui.metrics.attribution.signatures import Signatures
-from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.units import in_ms
@@ -34,9 +38,6 @@ CLASSES: Final = (
 """Classes of the candidates."""
 ALSO: Final = 0.15
 RESAMPLINGS: Final = 200
-MAX_UNLINKED: Final = 0.1
-MAX_UNKNOWN_TRANSFERS: Final = 0.01
-_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 MAX_NEGATIVE: Final = 0.3
 """A kind of difference may shorten the step by this share of the loss: faults that overlap do."""
 LEVELS: Final = ("low", "medium", "high")
@@ -224,7 +225,7 @@ class Rules:
                 f"{job.table.unlinked:.0%} of the time in collectives is in calls that are matched "
                 "to none with confidence"
             )
-        unknown = _unknown_transfers(job.table)
+        unknown = unknown_transfers(job.table)
         if unknown > MAX_UNKNOWN_TRANSFERS:
             return (
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
@@ -299,6 +300,8 @@ class Rules:
         if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
         level = LEVELS[min(LEVELS.index(level), self._most_with_steps_left_out)]
+        if self.ladder.job.partly or self.context.has_lost():
+            level = LEVELS[0]  # what is lost, or in the steps left out, may be what was slow
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)
 
@@ -361,37 +364,5 @@ class Rules:
         }
 
     def _next(self, finding: Finding | None) -> list[str]:
-        job, asked = self.ladder.job, []
-        if job.num_steps < 3:
-            asked.append(
-                "more steps: three or more tell what is always slow from what comes and goes"
-            )
-        if not job.marked:
-            asked.append("step markers (profiler.step())")
-        if self.context.missing:
-            asked.append(f"the trace of rank {ranges_text(self.context.missing)}")
-        apart = self.context.names_only and len(job.together) > 1
-        if (
-            apart
-            or job.table.unlinked > MAX_UNLINKED
-            or _unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
-        ):
-            asked.append(
-                "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes"
-            )
-        if finding is None and self.signatures.r_fb is None and not self.context.has_launches:
-            asked.append("launch records (CPU activity): they tell forward from backward passes")
-        if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
-            asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")
-        return asked
-
-
-def _unknown_transfers(table: CallTable) -> float:
-    """Share of the calls that are sends or receives without a known other side.
-
-    A kernel of sends and receives that three ranks or more share is an all-to-all.
-    """
-    sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
-    members = np.append(sizes, 0)[table.instance]
-    unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
-    return float(unknown.mean()) if len(unknown) else 0.0
+        tells = self.signatures.r_fb is not None
+        return next_records(self.ladder.job, self.context, finding, tells_passes=tells)

@@ -20,6 +20,7 @@ from ccltui.metrics.collectives.implied.regular_groups import (
     RESOLUTION_NS,
     regular_groups,
 )
+from ccltui.metrics.collectives.implied.shared_streams import shared_apart
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import USUAL
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
@@ -99,7 +100,7 @@ def implied_groups(
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
     found = _found(queues, _distances(queues, clocks), inputs, world_size)
-    members = [part for one in found for part in _transfers(one)]
+    members = [part for one in shared_apart(found, clocks) for part in _transfers(one)]
     is_single = len(members) == 1 and _is_of_all(members[0], queues, len(taking_part(inputs)))
     if is_single and not also_single:
         return None

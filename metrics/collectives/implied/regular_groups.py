@@ -55,8 +55,8 @@ def regular_groups(
     """
     present = sorted(set(ranks))
     found: list[list[int]] = []
-    for stream in sorted({queue.stream for queue in queues}):
-        mine = [index for index, queue in enumerate(queues) if queue.stream == stream]
+    for one in sorted({(queue.stream, queue.library) for queue in queues}):
+        mine = [i for i, queue in enumerate(queues) if (queue.stream, queue.library) == one]
         mine.sort(key=lambda index: ranks[index])
         if [ranks[index] for index in mine] != present:
             continue
@@ -75,8 +75,9 @@ def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I
     """Return the group of each rank in the division with the largest groups that fits.
 
     None of its ends may be further apart than ``limit``, and ``alike`` times those of the division
-    that fits best. None where ranks of different groups end as close together: the groups are not
-    told apart.
+    that fits best. None where all groups end as close together as ranks of one: they are not told
+    apart. A single group that ends apart from all others tells how wide they are: a slow one often
+    does, while the others advance in step.
     """
     found: list[tuple[float, I64]] = []
     for number in _divisions(ranks, size):
@@ -90,8 +91,9 @@ def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I
     chosen = next((number for apart, number in found if apart <= most), None)
     if chosen is None:
         return None
-    across = distance[chosen[:, np.newaxis] != chosen]
-    return None if (across <= most).any() else chosen
+    together = chosen[:, np.newaxis] == chosen
+    meets = ((distance <= most) & ~together).any(axis=1)
+    return chosen if (np.bincount(chosen, meets)[np.unique(chosen)] == 0).any() else None
 
 
 def _divisions(ranks: I64, size: int) -> Iterator[I64]:

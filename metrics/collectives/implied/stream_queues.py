@@ -23,7 +23,8 @@ _KINDS: Final = 64
 class Queue:
     """Calls of one rank (``owner``, an index of the inputs) on one stream, in order of their ends.
 
-    All are kernels of one library: those of different libraries are never one collective.
+    All are kernels of one ``library`` (an index of `LIBRARIES`): those of different libraries are
+    never one collective.
 
     ``what`` differs for calls that cannot be one collective: by type, and by step where all ranks
     have steps in common.
@@ -31,6 +32,7 @@ class Queue:
 
     owner: int
     stream: int
+    library: int
     rows: I64
     kind: I64
     what: I64
@@ -47,7 +49,7 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
         calls, stream = inputs[owner].calls, streams[inputs[owner].label]
         pairs = stream * len(LIBRARIES) + calls.library
         for pair in distinct_values(pairs[stream >= 0]).tolist():
-            one = pair // len(LIBRARIES)
+            one, library = divmod(pair, len(LIBRARIES))
             rows = np.flatnonzero(pairs == pair)
             if len(rows) < FEWEST:
                 continue
@@ -55,9 +57,23 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
             kind = calls.kind[rows].astype(np.int64)
             what = kind + _KINDS * (calls.step[rows] + 1) if marked else kind
             found.append(
-                Queue(owner, one, rows, kind, what, calls.end_ns[rows], calls.dur_ns[rows])
+                Queue(owner, one, library, rows, kind, what, calls.end_ns[rows], calls.dur_ns[rows])
             )
     return found
+
+
+def places_of(queue: Queue) -> I64 | None:
+    """Return the place of each call in its step, int64 [n]; None where steps are not told.
+
+    A call outside of the steps has a place of its own.
+    """
+    step = queue.what // _KINDS
+    if not step.any():
+        return None
+    edges = np.flatnonzero(np.diff(step, prepend=-1))
+    sizes = np.diff(edges, append=len(step))
+    place = np.arange(len(step)) - np.repeat(edges, sizes)
+    return np.where(step > 0, place, len(step) + np.arange(len(step)))
 
 
 def _share_steps(steps: Sequence[I64]) -> bool:

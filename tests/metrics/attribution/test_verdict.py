@@ -9,7 +9,10 @@ import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
 from planted_jobs import Planted, Run, _draws, planted_job
 
+from ccltui.metrics.attribution.findings import Context
+from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -174,6 +177,43 @@ def test_pauses_of_all_hosts_alone_are_nobodys_fault() -> None:
     assert details["verdict"] == "host"
     assert details["culprit"] is None
     assert "all ranks" in details["why"]
+
+
+def test_the_first_stage_is_not_blamed_for_pauses_that_the_others_hide() -> None:
+    pauses = everywhere(2_000, ranks=4)
+
+    details = verdict_of(Planted(dp=1, pp=4, pauses_us=pauses)).details
+
+    assert details["verdict"] == "inconclusive"
+    assert details["culprit"] is None
+    assert details["why"].endswith("whether their hosts are as slow is not told")
+
+
+def test_a_stage_of_one_rank_is_named_where_its_host_pauses_in_one_step() -> None:
+    details = verdict_of(Planted(dp=1, pp=4, pauses_us={(0, 2): 30_000})).details
+
+    assert (details["verdict"], details["culprit"]["ranks"]) == ("host", ["0"])
+
+
+def test_a_rank_that_is_slow_in_all_of_few_steps_is_no_occasional_worker() -> None:
+    plan = Planted(dp=4, pp=2, micro_batches=2, steps=2, jitter=0.02, slow_ranks={2: 1.1}, seed=0)
+
+    details = verdict_of(plan).details
+
+    assert (details["verdict"], details["confidence"]) == ("slow_worker", "low")
+    assert details["culprit"]["ranks"] == ["2"]
+    assert details["culprit"]["steps"] is None
+    assert details["culprit"]["factor"] == pytest.approx(1.1, abs=0.05)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_that_nobody_is_slow_is_not_sure_where_records_are_lost(lost: bool) -> None:
+    ladder = ladder_of(View(planted_job(Planted(dp=4))))
+
+    found = Rules(ladder, Context(has_lost=lambda: lost)).verdict()
+
+    assert found.finding.verdict == "no_straggler"
+    assert found.confidence == ("low" if lost else "high")
 
 
 def test_the_one_host_that_pauses_longer_than_all_others_is_named() -> None:

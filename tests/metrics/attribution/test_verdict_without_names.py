@@ -221,9 +221,26 @@ def test_no_time_is_saved_where_ranks_that_may_wait_for_each_other_are_not_told(
     tmp_path: Path,
 ) -> None:
     # replayed apart, the sets of ranks would seem to gain nothing
-    view = view_of(random_spec(90118), tmp_path)
+    view = view_of(random_spec(210164), tmp_path)
     verdict, saved = (find(name).run(view) for name in ("verdict", "what_if_no_straggler"))
 
     assert verdict.details["verdict"] == "inconclusive"
     assert (saved.status, saved.reason) == ("unavailable", "unmatched_collectives")
     assert saved.reasons[0].message == verdict.details["why"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind", "ranks", "cost_ms"),
+    [
+        (90118, "slow_worker", ["0"], 9.27),  # one call of the job, two of pairs on one stream
+        (210630, "slow_link", ["2", "3"], 3.74),  # pairs in step, of which one is slow
+        (210694, "slow_link", ["1", "5", "9", "13"], 14.84),  # and calls that wait for these
+    ],
+)
+def test_communicators_of_one_stream_are_told_apart(
+    seed: int, kind: str, ranks: list[str], cost_ms: float, tmp_path: Path
+) -> None:
+    details = find("verdict").run(view_of(random_spec(seed), tmp_path)).details
+
+    assert (details["verdict"], details["culprit"]["ranks"]) == (kind, ranks)
+    assert details["saves_ms"] == pytest.approx(cost_ms, rel=0.05)

@@ -236,3 +236,45 @@ def test_with_missing_ranks_clocks_are_known_but_blame_has_low_confidence(
     seen = arrivals(matches, named, clocks).groups[1]
     assert set(seen.match.confidence.tolist()) == {MEDIUM}
     assert set(seen.confidence.tolist()) == {MEDIUM if world_size == 4 else LOW}
+
+
+def beside_a_slow_pair(*, both_of_all: bool) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Two calls a step of eight ranks on one stream: of the pairs, of which 2 and 3 take 5 ms more.
+
+    The second is of all ranks, which wait for these two, or of the pairs again.
+    """
+    rng = np.random.default_rng(5)
+    inputs, streams = [], {}
+    late = {2: 5000.0, 3: 5000.0}
+    for rank in range(8):
+        rows = []
+        for step in range(6):
+            begin = 20_000.0 * step
+            begin += float(rng.uniform(0, 20))
+            end = begin + 400 + late.get(rank, 0.0) + float(rng.uniform(0, 3))
+            rows.append(Call(20_000.0 * step + 10, end, group=-1, step=step))
+            meets = 20_000.0 * step + (6000 if both_of_all else 600 + late.get(rank, 0.0))
+            rows.append(Call(end + 50, meets + float(rng.uniform(0, 3)), group=-1, step=step))
+        inputs.append(member(rank, rows, host="node-0"))
+        streams[str(rank)] = np.full(len(rows), 20)
+    return inputs, streams
+
+
+PAIRS = {(20, (0, 1)), (20, (2, 3)), (20, (4, 5)), (20, (6, 7))}
+
+
+def test_one_slow_pair_tells_pairs_that_are_in_step_apart() -> None:
+    found = implied_groups(*beside_a_slow_pair(both_of_all=False))
+
+    assert told(found) == PAIRS
+
+
+def test_a_call_that_all_pairs_wait_for_is_of_all_ranks() -> None:
+    inputs, streams = beside_a_slow_pair(both_of_all=True)
+
+    found = implied_groups(inputs, streams)
+
+    assert found is not None
+    assert told(found) == {*PAIRS, (20, tuple(range(8)))}
+    (of_all,) = (number for number, one in enumerate(found.groups) if len(one.ranks) == 8)
+    assert all((found.index[item.label] == of_all).tolist() == [False, True] * 6 for item in inputs)
