@@ -81,9 +81,9 @@ class Marked:
 
 def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Marked:
     """Mark one answer."""
-    faults = [fault for fault in truth.faults if fault.cost_ms >= MATERIAL * truth.step_ms]
-    small = [fault for fault in truth.faults if fault.cost_ms >= PLANTED * truth.step_ms]
-    least = min((fault.cost_ms for fault in faults[:1]), default=0.0)
+    faults = [fault for fault in truth.faults if _lasting_ms(fault) >= MATERIAL * truth.step_ms]
+    small = [fault for fault in truth.faults if _lasting_ms(fault) >= PLANTED * truth.step_ms]
+    least = min((_lasting_ms(fault) for fault in faults[:1]), default=0.0)
     border = least < BORDER * MATERIAL * truth.step_ms
     if name == "verdict":
         mark, class_mark = _verdict_marks(answer, truth, faults, border=border)
@@ -108,6 +108,18 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
         f"{answer.verdict or answer.status} {','.join(answer.ranks)} {answer.cause}"
         f" {answer.confidence} {answer.reason}".strip(),
     )
+
+
+def _lasting_ms(fault: FaultTruth) -> float:
+    """Cost of a fault per step; of a host that pauses in all steps over those behind the first.
+
+    For how long the devices waited before their first work is in no file, and hosts that prefetch
+    pause again without any cost.
+    """
+    later = fault.step_costs_ms[1:]
+    if fault.verdict != "host" or fault.steps is not None or not later:
+        return fault.cost_ms
+    return min(fault.cost_ms, sum(later) / len(later))
 
 
 def _names_innocent(answer: Answer, faults: list[FaultTruth]) -> bool:
@@ -157,7 +169,7 @@ def _verdict_marks(
     fitting = [fault for fault in faults if answer.verdict in (fault.verdict, *fault.also_right)]
     if not fitting:
         return "wrong", "wrong"
-    who = any(_same_culprit(answer, fault) for fault in fitting)
+    who = any(_same_culprit(answer, fault, truth) for fault in fitting)
     return ("right" if who else "wrong"), "right"
 
 
@@ -171,12 +183,14 @@ def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) ->
     return answer.verdict == "host" and everyone and loses
 
 
-def _same_culprit(answer: Answer, fault: FaultTruth) -> bool:
+def _same_culprit(answer: Answer, fault: FaultTruth, truth: PlantedTruth) -> bool:
+    """Whether those who are named are the culprits, of a slow node those that have a file."""
     if fault.verdict in OF_NOBODY or not fault.ranks:
         return True
     if fault.stage is not None and answer.stage == fault.stage:
         return True
-    return set(answer.ranks) == {str(rank) for rank in fault.ranks}
+    here = set(truth.recorded) if fault.verdict == "slow_node" else set(fault.ranks)
+    return set(answer.ranks) == {str(rank) for rank in fault.ranks if rank in here}
 
 
 def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> bool | None:

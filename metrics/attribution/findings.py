@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ class Context:
             collective: ranks may wait for each other there, and idle as if for their hosts.
         tail: work behind the end of a line that no replay has; None without any.
         elements: elements of the all-to-alls of each rank in each step; None without any.
-        has_lost: whether device work is known to be missing in files.
+        lost: labels of ranks whose file is known to lack device work.
     """
 
     materiality: float = DEFAULT_MATERIALITY_PCT / 100
@@ -70,7 +70,7 @@ class Context:
     filtered: Sequence[str] = ()
     hides_exchanges: Callable[[], bool] = lambda: False
     tail: Tail | None = None
-    has_lost: Callable[[], bool] = lambda: False
+    lost: Callable[[], Collection[str]] = tuple
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,11 @@ _ALLOCATES: Final = re.compile(
     r"Malloc|Free|Mem(?:Alloc|Create|Map|Unmap|SetAccess|Address)|Module"
 )
 """Runtime calls that take long without waiting for the device."""
+MAX_LAUNCHING: Final = 0.8
+"""Share of the step without stragglers that hosts need to launch it, from which single kernels are
+expected to wait for their launches: passes differ by that much in how many launches they need."""
+LEAST_SAVED: Final = 0.005
+"""Share of a step below which nothing is saved: passes vary by chance as much."""
 _NEVER: Final = np.iinfo(np.int64).min
 
 
@@ -48,6 +53,19 @@ def host_needs(view: View, job: JobLines) -> F64:
         needs += np.where(begun, 0.0, job.begin_ns[lines])
         found[rank, job.table.step[lines]] = np.where(needs > 0, needs, np.nan)
     return found
+
+
+def hosts_bind(need_ns: F64, was_ns: F64, ideal_ns: F64) -> bool:
+    """Whether hosts need most of the steps that are left where some time of them is saved.
+
+    Args:
+        need_ns: how long the typical host needs for each step, float64 ns.
+        was_ns: the steps.
+        ideal_ns: the same without what is saved.
+    """
+    saved, whole = float(was_ns.sum() - ideal_ns.sum()), float(was_ns.sum())
+    is_most = float(need_ns.sum()) >= MAX_LAUNCHING * float(ideal_ns.sum())
+    return is_most and saved >= LEAST_SAVED * whole
 
 
 def _needs(facts: RankFacts, job: JobLines, lines: I64) -> tuple[F64, Bool]:

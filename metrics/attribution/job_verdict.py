@@ -70,7 +70,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         ),
         hides_exchanges=lambda: unrecorded_copies(view.ranks) >= job.num_steps,
         tail=longest_tail(view, job),
-        has_lost=lambda: bool(lost_records(view)),
+        lost=lambda: lost_records(view),
     )
     return ladder, Rules(ladder, context).verdict()
 

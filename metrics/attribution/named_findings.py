@@ -377,7 +377,11 @@ class Namer:
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
             why = f"{whose} for the host: {cause.replace('_', ' ')}"
             return Finding("host", why, one, saves_ns, hosts_cause=cause)
-        return Finding("host", f"{whose} for the host, cause unknown", one, saves_ns, cap=1)
+        # The time of records that a file lacks looks idle.
+        lost = self.context.lost()
+        seen = [self.ladder.job.labels[rank] for rank in ranks or idlest or ()]
+        cap = 0 if any(label in lost for label in seen) else 1
+        return Finding("host", f"{whose} for the host, cause unknown", one, saves_ns, cap=cap)
 
 
 def _times(factor: float | None) -> str:

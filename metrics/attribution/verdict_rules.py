@@ -9,6 +9,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
+from ccltui.metrics.attribution.host_needs import hosts_bind
 from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
 from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.next_records import (
@@ -256,12 +257,18 @@ class Rules:
         suspect = finding.suspect
         missing = self.context.missing_of(suspect) if suspect else self.context.missing
         inexact = self.ladder.mean_error > MAX_DELAYED_ERROR
-        if missing or inexact or self.context.names_only:
+        unknown = finding.bounds_ns is not None or self._hosts_bind(finding)  # how much is saved
+        if missing or inexact or unknown or self.context.names_only:
             level = min(level, 1)
         level = min(level, self._most_with_steps_left_out)
         if self.ladder.job.table.doubtful > MAX_UNLINKED or self._waits_unlinked():
             level = 0
         return LEVELS[level]
+
+    def _hosts_bind(self, finding: Finding) -> bool:
+        """Whether hosts need most of the step that is left once the finding is mended."""
+        ladder, saves = self.ladder, finding.saves_ns or 0.0
+        return hosts_bind(ladder.typical_need_ns, ladder.delayed, ladder.delayed - saves)
 
     def _waits_unlinked(self) -> bool:
         """Whether much of the loss may be waiting in calls that are matched to none.
@@ -300,7 +307,7 @@ class Rules:
         if self.ladder.job.num_steps >= 3 and level == LEVELS[1] and not capped:
             level = LEVELS[2]
         level = LEVELS[min(LEVELS.index(level), self._most_with_steps_left_out)]
-        if self.ladder.job.partly or self.context.has_lost():
+        if self.ladder.job.partly or self.context.lost():
             level = LEVELS[0]  # what is lost, or in the steps left out, may be what was slow
         evidence = self._evidence()
         return Verdict(Finding("no_straggler", why, None, 0.0), level, None, (), (), evidence)

@@ -63,6 +63,28 @@ def test_a_verdict_is_right_in_class_and_culprit(
     assert (found.mark, found.class_mark) == (mark, class_mark)
 
 
+def test_a_pause_before_the_first_work_is_in_no_file() -> None:
+    pause = replace(SLOW, verdict="host", cause="data_loading", cost_ms=4.0)
+    once, always = (replace(pause, step_costs_ms=(20.0, *[one] * 4)) for one in (0.0, 4.0))
+
+    marks = [
+        marked(SPEC, replace(TRUTH, faults=(fault,)), "verdict", verdict("no_straggler")).mark
+        for fault in (once, always, replace(once, steps=(10,)))
+    ]
+
+    assert marks == ["quiet", "wrong", "wrong"]
+
+
+def test_of_a_slow_node_those_are_named_that_have_a_file() -> None:
+    node = replace(SLOW, verdict="slow_node", ranks=(2, 3), host="node-1")
+    truth = replace(TRUTH, verdict="slow_node", faults=(node,), recorded=(0, 1, 2))
+
+    assert marked(SPEC, truth, "verdict", verdict("slow_node", "2")).mark == "right"
+    assert marked(SPEC, truth, "verdict", verdict("slow_node", "1", "2")).mark == "wrong"
+    whole = replace(truth, recorded=RANKS)
+    assert marked(SPEC, whole, "verdict", verdict("slow_node", "2")).mark == "wrong"
+
+
 def test_the_rank_of_a_decoy_that_costs_time_is_no_wrong_name() -> None:
     spec = replace(SPEC, faults=(Fault("decoy", (1,), 2.0),))
     costly = replace(SLOW, verdict="no_straggler", cause="decoy", ranks=(), cost_ms=4.0)

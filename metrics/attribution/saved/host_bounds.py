@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import LEAST_APART
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
-
-MAX_LAUNCHING: Final = 0.8
-"""Share of the step without stragglers that hosts need to launch it, from which single kernels are
-expected to wait for their launches: passes differ by that much in how many launches they need."""
 
 
 def needs_of_steps(ladder: Ladder | None, steps: I64, was_ns: F64) -> F64:
@@ -38,10 +33,9 @@ def needs_of_steps(ladder: Ladder | None, steps: I64, was_ns: F64) -> F64:
 
 def bounds_of_hosts(need_ns: F64, was_ns: F64, ideal_ns: F64) -> list[float] | None:
     """Return bounds of the time saved, ms, where hosts need most of the ideal, else None."""
-    saved, whole = float(was_ns.sum() - ideal_ns.sum()), float(was_ns.sum())
-    if float(need_ns.sum()) < MAX_LAUNCHING * float(ideal_ns.sum()) or saved < LEAST_APART * whole:
+    if not hosts_bind(need_ns, was_ns, ideal_ns):
         return None
-    return [0.0, milliseconds(saved / len(was_ns))]
+    return [0.0, milliseconds(float(was_ns.mean() - ideal_ns.mean()))]
 
 
 def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:

@@ -210,10 +210,34 @@ def test_a_rank_that_is_slow_in_all_of_few_steps_is_no_occasional_worker() -> No
 def test_that_nobody_is_slow_is_not_sure_where_records_are_lost(lost: bool) -> None:
     ladder = ladder_of(View(planted_job(Planted(dp=4))))
 
-    found = Rules(ladder, Context(has_lost=lambda: lost)).verdict()
+    found = Rules(ladder, Context(lost=lambda: ["1"] if lost else [])).verdict()
 
     assert found.finding.verdict == "no_straggler"
     assert found.confidence == ("low" if lost else "high")
+
+
+@pytest.mark.parametrize(
+    ("lost", "confidence"), [((), "medium"), (("3",), "low"), (("0",), "medium")]
+)
+def test_idle_time_of_a_rank_that_lacks_records_may_be_what_it_lacks(
+    lost: tuple[str, ...], confidence: str
+) -> None:
+    plan, _, _ = FAULTS["pauses of one host"]
+    ladder = ladder_of(View(planted_job(plan)))
+
+    found = Rules(ladder, Context(lost=lambda: lost)).verdict()
+
+    assert (found.finding.verdict, found.confidence) == ("host", confidence)
+
+
+def test_how_much_is_saved_is_part_of_what_is_sure() -> None:
+    plan, _, _ = FAULTS["a slow worker of a pipeline"]
+    ladder = ladder_of(View(planted_job(plan)))
+    assert Rules(ladder, Context()).verdict().confidence == "high"
+
+    ladder.__dict__["typical_need_ns"] = 0.9 * ladder.delayed
+
+    assert Rules(ladder, Context()).verdict().confidence == "medium"
 
 
 def test_the_one_host_that_pauses_longer_than_all_others_is_named() -> None:
