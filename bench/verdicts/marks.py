@@ -82,7 +82,7 @@ class Marked:
 def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Marked:
     """Mark one answer."""
     faults = [fault for fault in truth.faults if _lasting_ms(fault) >= MATERIAL * truth.step_ms]
-    small = [fault for fault in truth.faults if _lasting_ms(fault) >= PLANTED * truth.step_ms]
+    small = [fault for fault in truth.faults if fault.cost_ms >= PLANTED * truth.step_ms]
     least = min((_lasting_ms(fault) for fault in faults[:1]), default=0.0)
     border = least < BORDER * MATERIAL * truth.step_ms
     if name == "verdict":

@@ -28,6 +28,8 @@ SAME_FACTOR: Final = 0.7
 """Slow stages of one host exceed the others by at least this share of what the slowest does."""
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
+HALF: Final = 0.5
+"""Ranks of one stage that idle this share of the time of one of them idle as it does."""
 _MOST_NAMED: Final = 4
 FEW: Final = 0.03
 """Share of the workers that may be slow together and still be named one by one."""
@@ -320,33 +322,40 @@ class Namer:
         if one is not None:
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
             found_cause = self._idling(whose, self.savings.hosts(one.ranks), one)
-            return self._unless_first_of_all(found_cause, one.ranks[0])
-        idlest = self._idlest(found)
+            return self._unless_stage_idles(found_cause, one.ranks[0])
+        idlest = self._idlest()
         whose = f"the devices of {self._several(idlest)} idle"
-        found_cause = self._idling(whose, self.savings.hosts(), None, idlest)
+        found_cause = self._idling(whose, self.savings.hosts(), None, idlest[:_MOST_NAMED])
         # Several ranks may idle for several reasons, of which the cause is the largest.
         return replace(found_cause, cap=min(found_cause.cap, 1))
 
-    def _unless_first_of_all(self, found: Finding, rank: int) -> Finding:
-        """Return the finding on a host, none where the hosts of other stages may be as slow.
+    def _unless_stage_idles(self, found: Finding, rank: int) -> Finding:
+        """Return the finding on a host, none where those of its like may be as slow.
 
         The device of the stage that begins a step waits for its host, those of the others for
         transfers meanwhile, which hides the same delay of theirs.
         """
-        targets = self.ladder.targets
-        alone = targets.has_stages and (targets.place == targets.place[rank]).sum() == 1
-        if found.hosts_cause or not alone or not self.ladder.host.is_steady(rank):
+        targets, host = self.ladder.targets, self.ladder.host
+        if not targets.has_stages:
             return found
-        why = (
-            f"{found.why}; it is the only rank of its stage, and the devices of other stages wait "
-            "for transfers meanwhile: whether their hosts are as slow is not told"
-        )
+        like = np.flatnonzero(targets.place == targets.place[rank])
+        others = host.excess_ns[like[like != rank]]
+        if len(others) and np.median(others) >= HALF * host.excess_ns[rank]:
+            why = f"{found.why}; the other ranks of its stage idle as long"
+        elif not len(others) and found.hosts_cause is None and host.is_steady(rank):
+            why = (
+                f"{found.why}; it is the only rank of its stage, and the devices of other stages "
+                "wait for transfers meanwhile: whether their hosts are as slow is not told"
+            )
+        else:
+            return found
         return Finding("", why, saves_ns=found.saves_ns)
 
-    def _idlest(self, found: Sequence[Suspect]) -> list[int]:
+    def _idlest(self) -> list[int]:
         """Return the ranks (indices) whose devices idle longest for their hosts, longest first."""
-        most = max((one.gain for one in found), default=0.0)
-        return [one.ranks[0] for one in found if one.gain >= ALIKE * most > 0]
+        excess = self.ladder.host.excess_ns
+        least = max(ALIKE * float(excess.max(initial=0)), 1.0)
+        return [rank for rank in np.argsort(-excess).tolist() if excess[rank] >= least]
 
     def _several(self, idlest: Sequence[int]) -> str:
         """Describe several ranks, and where few idle longest name these."""

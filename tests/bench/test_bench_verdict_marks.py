@@ -73,6 +73,8 @@ def test_a_pause_before_the_first_work_is_in_no_file() -> None:
     ]
 
     assert marks == ["quiet", "wrong", "wrong"]
+    named = verdict("host", "2")
+    assert marked(SPEC, replace(TRUTH, faults=(once,)), "verdict", named).mark == "right"
 
 
 def test_of_a_slow_node_those_are_named_that_have_a_file() -> None:

@@ -19,7 +19,7 @@ from ccltui.metrics.attribution.lines.step_lines import StepLines
 from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND, Pairs
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.array_types import F64, I8, I64, Bool
+from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.communicator_groups import CommGroup
@@ -34,13 +34,14 @@ class CallTable:
 
     By line: ``rank`` (index of the input), ``step`` (index into ``step_ids``), ``first_call``. By
     call: ``line``, ``token`` (what it is), ``kind`` and ``direction``, its positions (see
-    `StepLines`), ``start_ns`` from the origin of its line, ``dur_ns``, ``behind`` and ``instance``,
-    -1 for none. By instance: ``transfer_ns`` (shortest duration of its members: the last one to
-    arrive waits for nobody), ``group`` (index, -1 for a transfer), ``pair`` (inputs of a transfer,
-    -1), ``alike``, equal for instances of one operation, size and span, ``bytes`` (-1: unknown) and
-    ``uneven``, the largest share of its data on one member over the mean share, 1 where that is not
-    known. Exchanges whose sizes differ are alike within a factor of about 2. ``doubtful`` is the
-    share of the time in collectives that is matched with low confidence, ``unlinked`` that in none.
+    `StepLines`), ``row`` among all calls of its rank, ``start_ns`` from the origin of its line,
+    ``dur_ns``, ``behind`` and ``instance``, -1 for none. By instance: ``transfer_ns`` (shortest
+    duration of its members: the last one to arrive waits for nobody), ``group`` (index, -1 for a
+    transfer), ``pair`` (inputs of a transfer, -1), ``alike``, equal for instances of one operation,
+    size and span, ``bytes`` (-1: unknown) and ``uneven``, the largest share of its data on one
+    member over the mean share, 1 where that is not known. Exchanges whose sizes differ are alike
+    within a factor of about 2. ``doubtful`` is the share of the time in collectives that is matched
+    with low confidence, ``unlinked`` that in none.
     """
 
     step_ids: I64
@@ -55,6 +56,7 @@ class CallTable:
     resumed: I64
     waited: Bool
     launched: Bool
+    row: I32
     start_ns: I64
     dur_ns: I64
     behind: I64
@@ -132,6 +134,7 @@ def call_table(
         resumed=np.concatenate([one.resumed for one in lines])[order],
         waited=np.concatenate([one.waited for one in lines])[order],
         launched=np.concatenate([one.launched for one in lines])[order],
+        row=np.concatenate([one.row for one in lines])[order].astype(np.int32),
         start_ns=start[order],
         dur_ns=dur,
         behind=behind[order],

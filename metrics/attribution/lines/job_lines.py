@@ -23,6 +23,7 @@ from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import MatchInput
+    from ccltui.metrics.model.rank_facts import RankFacts
     from ccltui.metrics.view.job_view import View
 
 MIN_TOLERANCE_NS: Final = 20_000
@@ -316,7 +317,13 @@ def _assembled(
     found = positions(table, sizes, stages.stage)
     tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
     units, operations = line_operations(
-        lines, table, found, stages.count, tolerance_ns=tolerance, label_of=labels
+        lines,
+        table,
+        found,
+        stages.count,
+        tolerance_ns=tolerance,
+        label_of=labels,
+        lead_of=None if view.facts.is_large else lambda: _leads(inputs, facts, table),
     )
     here = [item.label for item, one in zip(inputs, lines, strict=True) if len(one.steps)]
     has_clock = clocks.comparable(here)
@@ -350,6 +357,23 @@ def _assembled(
         marked=marked,
         tolerance_ns=tolerance,
     )
+
+
+def _leads(
+    inputs: Sequence[MatchInput], facts: Sequence[RankFacts | None], table: CallTable
+) -> I64:
+    """Return how long before its begin each call was launched, int64 ns, -1 where not known."""
+    found = np.full(len(table.line), -1, np.int64)
+    rank = table.rank[table.line]
+    for index, (item, one) in enumerate(zip(inputs, facts, strict=True)):
+        mine = np.flatnonzero(rank == index)
+        if one is None or not len(mine) or item.calls.event_group != "gpu":
+            continue
+        rows = table.row[mine]
+        launched = one.launched_ns.take(item.calls.row[rows])
+        known = launched > np.iinfo(np.int64).min
+        found[mine[known]] = np.maximum(item.calls.start_ns[rows] - launched, 0)[known]
+    return found
 
 
 def _one_step_apart(step: I64, end: I64, length: I64) -> bool:

@@ -93,6 +93,7 @@ def line_operations(
     *,
     tolerance_ns: int,
     label_of: Callable[[int], I8],
+    lead_of: Callable[[], I64] | None = None,
 ) -> tuple[UnitTable, Operations]:
     """Return the units and the operations of all lines.
 
@@ -103,6 +104,7 @@ def line_operations(
         num_stages: number of pipeline stages.
         tolerance_ns: an operation may begin this long before what it depends on has ended.
         label_of: returns the label of each row of ``gpu`` of a rank (an index).
+        lead_of: returns how long before its begin each call was launched, see `own_delays`.
     """
     templates = _templates(ranks, table, found, num_stages, label_of)
     number_of = np.zeros(table.num_lines + 1, np.int64)
@@ -143,7 +145,7 @@ def line_operations(
         compute,
         profile,
         host,
-        own_delays(delay, table, tolerance_ns),
+        own_delays(delay, table, tolerance_ns, lead_of),
         gap,
         begun(own, table),
         early,

@@ -189,6 +189,16 @@ def test_the_first_stage_is_not_blamed_for_pauses_that_the_others_hide() -> None
     assert details["why"].endswith("whether their hosts are as slow is not told")
 
 
+def test_a_rank_of_a_slow_pair_is_not_blamed_for_pauses_of_its_whole_stage() -> None:
+    pauses = {(rank, step): 8_000.0 for rank in (0, 1) for step in range(6)}
+    plan = Planted(dp=2, pp=2, slow_pair=(0, 2), link_factor=10, pauses_us=pauses, prefetch=False)
+
+    details = verdict_of(plan).details
+
+    assert details["culprit"] is None
+    assert details["why"].endswith("the other ranks of its stage idle as long")
+
+
 def test_a_stage_of_one_rank_is_named_where_its_host_pauses_in_one_step() -> None:
     details = verdict_of(Planted(dp=1, pp=4, pauses_us={(0, 2): 30_000})).details
 
