@@ -284,9 +284,9 @@ def _template(
     visible = in_turn[last[in_turn] == 0]
     follows = _waits_before(started, ended, at_post, at_wait, visible)
     made = visible[~is_recv[visible]]  # a send does not wait for the next receive
-    follows = np.where(
-        is_sent[mine], _waits_before(started, ended, at_post, at_wait, made), follows
-    )
+    passed = _waits_before(started, ended, at_post, at_wait, made)
+    final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
+    follows = np.where(is_sent[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
     edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
     at = np.concatenate((at_post, at_wait, edges, [size]))
     kind = np.concatenate(

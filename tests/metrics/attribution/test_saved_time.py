@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, write_planted
+from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Fault, Level
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
@@ -283,3 +283,19 @@ def test_hosts_of_unknown_needs_hold_nobody_up(tmp_path: Path) -> None:
     assert (ladder.host_need_ns == 0).all()
     assert (ladder.need_without_ns([1]) == 0).all()
     assert ladder.typical_need_ns.shape == (ladder.job.num_steps,)
+
+
+def test_a_send_behind_a_reduction_on_its_stream_waits_for_it_in_the_replay(tmp_path: Path) -> None:
+    truth, view = opened(random_spec(240519), tmp_path)
+    result = verdict_on(view)
+
+    assert result.details["culprit"]["ranks"] == ["0"]
+    assert result.details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
+
+
+def test_copies_that_begin_late_for_all_are_the_delay_of_one_host(tmp_path: Path) -> None:
+    truth, view = opened(random_spec(230336), tmp_path)
+    result = verdict_on(view)
+
+    assert result.details["culprit"]["ranks"] == ["1"]
+    assert result.details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
