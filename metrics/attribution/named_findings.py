@@ -29,7 +29,7 @@ SAME_FACTOR: Final = 0.7
 ALIKE: Final = 0.25
 """Ranks with this share of the largest excess count among the slow ones of a host."""
 HALF: Final = 0.5
-"""Ranks of one stage that idle this share of the time of one of them idle as it does."""
+"""Ranks that idle this share of the time of another one idle as it does."""
 _MOST_NAMED: Final = 4
 FEW: Final = 0.03
 """Share of the workers that may be slow together and still be named one by one."""
@@ -354,7 +354,7 @@ class Namer:
     def _idlest(self) -> list[int]:
         """Return the ranks (indices) whose devices idle longest for their hosts, longest first."""
         excess = self.ladder.host.excess_ns
-        least = max(ALIKE * float(excess.max(initial=0)), 1.0)
+        least = max(HALF * float(excess.max(initial=0)), 1.0)
         return [rank for rank in np.argsort(-excess).tolist() if excess[rank] >= least]
 
     def _several(self, idlest: Sequence[int]) -> str:
