@@ -26,7 +26,7 @@ os.environ["CCLTUI_CACHE_DIR"] = {folder!r} + "/cache"
 sys.argv = ["ccltui", "run", "--driver", {driver!r}, *{more!r}]
 from ccltui import __main__
 from ccltui.tui import app
-def broken(self, *_):
+def broken(self, *_, **__):
     raise RuntimeError("on purpose\\x1b[31m")
 app.Explorer.{method} = broken
 sys.exit(__main__.main())
@@ -70,6 +70,48 @@ def test_a_crash_under_a_key_is_one_line(tmp_path: Path, driver: str) -> None:
         f"please report it with {crash}"
     )
     assert "on purpose" not in crash.read_text()
+
+
+@pytest.mark.parametrize("driver", ["slim", "plain"])
+def test_no_byte_ends_it(tmp_path: Path, driver: str) -> None:
+    (tmp_path / "run").mkdir()
+    with running(["-m", "ccltui", str(tmp_path / "run"), "--driver", driver], 80, 24) as program:
+        program.wait_for("No trace")
+        for odd in (
+            b"\xff",
+            b"caf\xe9",
+            b"\x1b[M \xff\xfe",
+            b"\x1b[99999999999;1u",
+            b"\x1b[55296;1u",
+        ):
+            os.write(program.descriptor, odd)
+            program.drain(0.2)
+            assert not program.has_ended(), odd
+        os.write(program.descriptor, b"/\xff\xe9\x1b[27u?")
+        program.drain(0.2)
+        os.write(program.descriptor, b"qqq")
+        after = end_of(program)
+
+        assert program.exit_code() in (0, 1)  # nothing was there to open
+    assert after.strip() == ""
+
+
+@pytest.mark.parametrize("driver", ["slim", "plain"])
+@pytest.mark.parametrize("broken_in", ["TerminalInput.messages", "read_terminal"])
+def test_a_crash_of_a_thread_too(tmp_path: Path, driver: str, broken_in: str) -> None:
+    arguments = broken(tmp_path, "on_key", driver)
+    module = "driver" if broken_in == "read_terminal" else "terminal_input"
+    patch = f"from ccltui.tui.terminal import driver, terminal_input\n{module}.{broken_in} = broken"
+    arguments[1] = arguments[1].replace("app.Explorer.on_key = broken", patch)
+    with running(arguments, 80, 24) as program:
+        if broken_in != "read_terminal":
+            program.wait_for("No trace")
+            os.write(program.descriptor, b"j")
+        after = end_of(program)
+
+        assert program.exit_code() == 1
+    assert "internal error: RuntimeError: on purpose" in after
+    assert "Traceback" not in after
 
 
 def test_a_crash_at_the_start_too(tmp_path: Path) -> None:

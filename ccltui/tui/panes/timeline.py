@@ -84,6 +84,8 @@ def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
     lane = scene.findings.lanes.get(scene.state.selection.rank or "")
     if found is None or found.answer is None or lane is None:
         return
+    if planes.width <= max(gutter(scene), 1):  # no room for the chart, nor for the labels' column
+        return
     site, row, tops = (
         found.answer,
         rows[_selected(scene)],

@@ -1,4 +1,7 @@
-"""All uses of private names of Textual; checked against 8.2."""
+"""Uses of private names of Textual; checked against 8.2.
+
+Besides these, `driver` and `terminal_input` replace methods of its driver and its parser.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,11 @@ class ErrorKeepingApp(App[int], inherit_bindings=False):
             self._exception_event.set()
         self._return_code = 1
         self._close_messages_no_wait()
+
+
+def end_with(app: App[Any], error: Exception) -> None:
+    """End an application at an error of another thread, as at one of its own."""
+    app.call_later(app._handle_exception, error)
 
 
 def terminal_size(driver: LinuxDriver) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -27,6 +27,7 @@ from textual.message import Message
 from ccltui.tui.terminal import compat
 from ccltui.tui.terminal.screen_cells import Shift
 from ccltui.tui.terminal.screen_model import ScreenModel
+from ccltui.tui.terminal.terminal_input import read_terminal
 
 _STDOUT: Final = 1
 _FAREWELL: Final = (
@@ -74,33 +75,40 @@ def abilities() -> Abilities:
 class _TerminalOutput:
     """Standard output; what is written after the terminal has closed is discarded.
 
-    The error would end Textual's thread with a traceback; `compat.leave_at_hangup` ends the
-    program.
+    An error would end Textual's thread, and the next frames would wait for it without end:
+    `compat.leave_at_hangup` ends the program where the terminal has closed, ``failed`` else.
     """
+
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
+        self._failed = failed
 
     def fileno(self) -> int:
         """Return the descriptor of the terminal."""
         return _STDOUT
 
     def write(self, text: str) -> int:
-        """Write to the terminal."""
-        with _closed_terminal_ignored():
-            sys.__stdout__.write(text)  # type: ignore[union-attr]  # has_terminal() saw it
+        """Write to the terminal; a question mark where its encoding lacks a character."""
+        with self._errors_reported():
+            output = sys.__stdout__
+            assert output is not None  # has_terminal() saw it
+            try:
+                output.write(text)
+            except UnicodeEncodeError:
+                output.write(text.encode(output.encoding, "replace").decode(output.encoding))
         return len(text)
 
     def flush(self) -> None:
         """Send what is written."""
-        with _closed_terminal_ignored():
-            sys.__stdout__.flush()  # type: ignore[union-attr]
+        with self._errors_reported():
+            sys.__stdout__.flush()  # type: ignore[union-attr]  # as above
 
-
-@contextlib.contextmanager
-def _closed_terminal_ignored() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
+    @contextlib.contextmanager
+    def _errors_reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            if not isinstance(error, OSError) or error.errno != errno.EIO:
+                self._failed(error)
 
 
 class PlainDriver(LinuxDriver):
@@ -111,7 +119,20 @@ class PlainDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._file: Any = _TerminalOutput()
+        self._file: Any = _TerminalOutput(self._fail)
+
+    def run_input_thread(self) -> None:
+        """Post what the user types until the application ends."""
+        ended, post = self.exit_event, self.process_message
+        try:
+            read_terminal(self.fileno, ended, post, debug=self._debug)
+        except OSError:  # the terminal is gone
+            self._app.call_later(self._app.exit, 128 + signal.SIGHUP)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        compat.end_with(self._app, error)
 
 
 class SlimDriver(PlainDriver):
