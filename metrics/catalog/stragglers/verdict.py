@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
-from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
-from ccltui.metrics.attribution.lines.pass_units import WHOLE
-from ccltui.metrics.attribution.ranks_apart import alone_reasons
-from ccltui.metrics.attribution.saved.host_bounds import bounds_of_hosts, why_host_bound
-from ccltui.metrics.attribution.savings import HIDDEN_WAITS
-from ccltui.metrics.collectives.replay.replay_order import DeadlockError
+from ccltui.metrics.attribution.verdict_details import verdict_details
 from ccltui.metrics.metric import metric
-from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.collective_selection import describe_group, require_ranks
+from ccltui.metrics.result import Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.attribution.findings import Finding
-    from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
 
 
@@ -67,90 +56,15 @@ if TYPE_CHECKING:
 )
 def verdict(view: View) -> Result:
     """Replay the job with one kind of difference after another, and name the largest."""
-    require_ranks(view)
-    try:
-        ladder, found = verdict_of(view)
-    except DeadlockError as error:
-        raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
-    job = ladder.job
-    details = details_of(ladder, found)
-    for one in (details["culprit"], *(item["culprit"] for item in details["also"])):
-        if one is not None and one["group"] is not None:
-            one["group"] = describe_group(view, one["group"])["group"]
-    details["num_ranks"] = len(job.labels) - len(job.out)
-    details["num_steps"] = job.num_steps
-    details["steps_left_out"] = list(job.partly)
+    found = verdict_details(view)
     return answer(
         verdict,
         view,
-        details,
+        found.details,
         source="kernel",
-        basis=_basis(ladder),
-        reasons=[
-            Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
-            for label, why in job.out.items()
-        ]
-        + alone_reasons(ladder)
-        + steps_left_out(job)
-        + _not_told(found.finding)
-        + _held_by_hosts(ladder, found.finding, details)
-        + _withheld(view, ladder, details),
+        basis=found.basis,
+        reasons=found.reasons,
     )
-
-
-def _not_told(finding: Finding) -> list[Reason]:
-    """Return why the time saved has bounds alone."""
-    if finding.bounds_ns is None:
-        return []
-    least, most = (milliseconds(one) for one in finding.bounds_ns)
-    why = finding.why if finding.verdict == "host" else finding.bounds_why or HIDDEN_WAITS
-    return [
-        Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
-    ]
-
-
-def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) -> list[Reason]:
-    """Bound the time saved where hosts bind as soon as nobody is slow, and return why."""
-    if details["saves_ms"] is None or not finding.saves_ns:
-        return []
-    without = ladder.delayed - finding.saves_ns
-    bounds = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
-    details["saves_bounds_ms"] = bounds
-    return why_host_bound(bounds)
-
-
-def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reason]:
-    """Bound the time saved where records are lost, and return why.
-
-    It is withheld where the culprit lacks records, or collectives lack members: what they waited
-    for is not known then.
-    """
-    lost = lost_records(view)
-    if not lost:
-        return []
-    least, most = details["saves_ms"], milliseconds(ladder.most_saved_ns)
-    if least is not None or details["saves_bounds_ms"] is not None:
-        details["saves_bounds_ms"] = [0.0, max(most, least or 0.0)]
-    culprits = (details["culprit"] or {}).get("ranks", ())
-    if not culprits or lost.keys() & set(culprits) or ladder.job.table.unlinked:
-        for one in (details, *details["also"]):
-            one["saves_ms"] = None
-        details["saves_pct"] = None
-    return lost_reasons(lost)
-
-
-def _basis(ladder: Ladder) -> dict[str, str]:
-    job = ladder.job
-    passes = "transfers" if job.stages.count > 1 else "launching thread or kernel names"
-    types = set(job.units.type.tolist())
-    if WHOLE in types:
-        passes = "none: all compute of a step of a rank is one"
-    return {
-        "passes": passes,
-        "step": job.step_basis,
-        "clock": "common" if job.has_clock else "none: lengths of steps are medians over ranks",
-        "transfer": "shortest duration over the members",
-    }
 
 
 metric_cal = verdict.document_of

@@ -1,0 +1,192 @@
+"""A finding: one cause of lost time, with place, cost, confidence, evidence and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct, structs
+
+Level = Literal["high", "medium", "low", "unknown"]
+
+LEVELS: Final[Sequence[Level]] = ("unknown", "low", "medium", "high")
+"""Confidence in ascending order."""
+
+Kind = Literal[
+    # one rank, group or stage, proved by replays or arrivals
+    "waiting_for_rank",
+    "slow_worker",
+    "occasional_worker",
+    "slow_node",
+    "heavy_stage",
+    "uneven_microbatches",
+    "uneven_experts",
+    "slow_link",
+    "random",
+    # parts of the time of devices
+    "pipeline_bubble",
+    "exposed_communication",
+    "data_loading",
+    "host_allocation",
+    "host_synchronisation",
+    "checkpoint",
+    "garbage_collection",
+    "logging",
+    "host_bound",
+    "launch_latency",
+    "stream_dependency",
+    "kernel_gaps",
+    "idle_unknown",
+    "copies",
+    "compute_bound",
+    "slow_steps",
+    # jobs without devices
+    "cpu_bound",
+    "collective_wait",
+    "uneven_ranks",
+    # recordings that are no timeline of a job
+    "kernel_totals",
+    "range_totals",
+    "transfer_spread",
+    "counts",
+    "run_log",
+    "choice",
+    "hang",
+    "nothing",
+]
+
+
+class Sure(Struct, frozen=True):
+    """How sure a finding is of what happens, who causes it, and what mending it saves.
+
+    Doubt about one of the three does not lower another. ``unknown`` where nothing is stated.
+    """
+
+    what: Level = "high"
+    who: Level = "unknown"
+    how_much: Level = "unknown"
+
+
+class Where(Struct, frozen=True):
+    """The place of a finding; what is not known is empty or None.
+
+    Attributes:
+        ranks: labels of the ranks that cause it.
+        host: name of their host.
+        group: process group or parallel dimension.
+        stage: pipeline stage.
+        steps: step ids, where only some are concerned.
+        kernel: name of a kernel or operator.
+        range: name of a range of the user.
+        thread: name of a thread of the host.
+    """
+
+    ranks: tuple[str, ...] = ()
+    host: str | None = None
+    group: str | None = None
+    stage: int | None = None
+    steps: tuple[int, ...] = ()
+    kernel: str | None = None
+    range: str | None = None
+    thread: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, every member present: lists are empty and texts null where unknown."""
+        found = structs.asdict(self)
+        return {key: list(one) if isinstance(one, tuple) else one for key, one in found.items()}
+
+
+class Evidence(Struct, frozen=True):
+    """Where a number of a finding comes from: the metric, its key, the number and its unit."""
+
+    metric: str
+    key: str
+    value: float | None = None
+    unit: str = ""
+
+
+class Finding(Struct, frozen=True):
+    """One cause of lost time.
+
+    Attributes:
+        kind: class of the cause.
+        text: one sentence: what happens, where, what it costs.
+        more: a second sentence, "" where nothing is to be added: who, why, how sure.
+        where: the place.
+        share: share of rank time, 0 to 1, mean over ranks; None where the recording has no times.
+        cost_ms: lost time a step, or of the whole window without steps.
+        saves_ms: what a step becomes shorter by when it is mended; None with ``saves_why``.
+        saves_bounds_ms: least and most of it, where it is not known more closely.
+        saves_why: why ``saves_ms`` is None.
+        sure: confidence.
+        evidence: sources of the numbers.
+        place: the largest instance, as the explorer opens it; None without one.
+        do: what to do.
+    """
+
+    kind: Kind
+    text: str
+    more: str = ""
+    where: Where = Where()
+    share: float | None = None
+    cost_ms: float | None = None
+    saves_ms: float | None = None
+    saves_bounds_ms: tuple[float, float] | None = None
+    saves_why: str = ""
+    sure: Sure = Sure()
+    evidence: tuple[Evidence, ...] = ()
+    place: Mapping[str, Any] | None = None
+    do: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        bounds = self.saves_bounds_ms
+        return {
+            "class": self.kind,
+            "text": self.text,
+            "more": self.more,
+            "where": self.where.to_dict(),
+            "cost_ms": self.cost_ms,
+            "share": self.share,
+            "saves_ms": self.saves_ms,
+            "saves_bounds_ms": None if bounds is None else list(bounds),
+            "saves_why": self.saves_why or None,
+            "sure": structs.asdict(self.sure),
+            "evidence": [structs.asdict(one) for one in self.evidence],
+            "place": self.place,
+            "do": self.do,
+        }
+
+
+class Answer(Struct, frozen=True):
+    """All findings on a recording, the headline first.
+
+    Attributes:
+        recording: kind of recording: ``ranks``, ``one_rank``, ``cpu_ranks``, ``filtered``,
+            ``totals``, ``execution_traces``, ``logs``, ``no_work``.
+        findings: at least one.
+        unknown: what is not known, each with what would tell it, one sentence each.
+        period: what costs are of: ``step`` or ``window``.
+        period_ms: its length, mean over ranks; None where there is none.
+    """
+
+    recording: str
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...] = ()
+    period: str = "window"
+    period_ms: float | None = None
+
+    @property
+    def headline(self) -> str:
+        """What is said first."""
+        return self.findings[0].text
+
+
+def lowest(*levels: Level) -> Level:
+    """Return the lowest of levels."""
+    return min(levels, key=LEVELS.index)
+
+
+def highest(*levels: Level) -> Level:
+    """Return the highest of levels."""
+    return max(levels, key=LEVELS.index)
