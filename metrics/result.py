@@ -38,6 +38,7 @@ Code = Literal[
     "no_gpu_metrics",
     "truncated_trace",
     "damaged_trace",
+    "uncorrelated_work",  # device work without a launch record, which no step surely launched
     "partly_read",  # the explorer shows the beginnings of files that are still being read
     "rank_conflict",
     "world_size_conflict",  # files state different world sizes, as those of different jobs do

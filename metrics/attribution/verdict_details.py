@@ -61,7 +61,8 @@ def _verdict_details(view: View) -> VerdictDetails:
         Reason("missing_ranks", f"rank {label} is not compared: {why}", rank=label)
         for label, why in job.out.items()
     ]
-    reasons += alone_reasons(ladder) + steps_left_out(job) + _not_told(found.finding)
+    reasons += alone_reasons(ladder) + steps_left_out(job) + guessed_steps(view)
+    reasons += _not_told(found.finding)
     reasons += _held_by_hosts(ladder, found.finding, details) + _withheld(view, ladder, details)
     return VerdictDetails(details, _basis(ladder), tuple(reasons))
 

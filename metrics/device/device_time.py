@@ -10,6 +10,7 @@ from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import guessed_steps
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -33,13 +34,14 @@ def device_ranks(view: View) -> list[RankView]:
     return ranks
 
 
-def without_device(view: View) -> list[Reason]:
-    """Return a reason for each rank whose kernels were not recorded."""
-    return [
+def device_reasons(view: View) -> list[Reason]:
+    """Return why numbers of device time are partial: ranks without kernels, steps only guessed."""
+    without_kernels = [
         Reason("no_gpu_events", _without_kernels(rank), rank=rank.label)
         for rank in view.ranks
         if not rank.facts.has_kernels
     ]
+    return [*without_kernels, *guessed_steps(view)]
 
 
 def _without_kernels(rank: RankView) -> str:

@@ -87,6 +87,11 @@ class RankFacts:
         return work
 
     @cached_property
+    def num_guessed(self) -> int:
+        """Number of rows of ``gpu`` whose step is a guess (`StepWork.num_guessed`)."""
+        return self.work.num_guessed
+
+    @cached_property
     def launch_row(self) -> I32:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is recorded."""
         return launch_rows(self.trace)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.id_lookup import first_rows
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.metrics.model.work_without_launch import likely_places, marker_places
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.formats import format_of_trace
@@ -163,9 +164,10 @@ class StepWork(Struct, frozen=True):
     Attributes:
         steps: the steps.
         index: index into ``steps`` of each row, OUTSIDE where it belongs to none.
-        uncorrelated: mask of the rows without a launch record, which are assigned by their start.
+        uncorrelated: mask of the rows without a launch record.
         start_ns: first start of the work of each step.
         end_ns: last end of the work of each step, equal to the start where it has none.
+        num_guessed: number of rows whose step neither their stream nor a marker determines.
     """
 
     steps: tuple[Step, ...]
@@ -173,6 +175,7 @@ class StepWork(Struct, frozen=True):
     uncorrelated: Bool
     start_ns: I64
     end_ns: I64
+    num_guessed: int = 0
 
     @property
     def ids(self) -> I64:
@@ -186,9 +189,8 @@ def step_of_work(
 ) -> StepWork:
     """Assign the device work of a rank to its steps.
 
-    Work with a launch record belongs to the step whose marker covers the launch. Other work is
-    assigned by its start: the device part of a step begins with the first work that the step is
-    known to have launched (with the marker, for the first step), and ends where the next begins.
+    Work with a launch record belongs to the step whose marker covers the launch; the step of other
+    work follows from the launched work around it and from its start (`likely_places`).
 
     Args:
         trace: the columns of the rank.
@@ -204,11 +206,41 @@ def step_of_work(
         index = np.full(len(gpu), OUTSIDE, np.int32)
         return StepWork((), index, uncorrelated, nothing, nothing)
     index = covering(steps, launched).astype(np.int32)
-    start, end = _extents(gpu, index, len(steps))
+    guessed = np.zeros(0, np.bool_)
     if uncorrelated.any():
-        index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
-        start, end = _extents(gpu, index, len(steps))
-    return StepWork(steps, index, uncorrelated, start, end)
+        is_host_marked = format_of_trace(trace).step_marks != "xla"  # there devices mark steps
+        index[uncorrelated], guessed = _without_launch(
+            gpu, steps, launched, uncorrelated, may_be_late=is_host_marked
+        )
+    start, end = _extents(gpu, index, len(steps))
+    return StepWork(steps, index, uncorrelated, start, end, int(guessed.sum()))
+
+
+def _without_launch(
+    gpu: Events,
+    steps: tuple[Step, ...],
+    launched: I64,
+    uncorrelated: Bool,
+    *,
+    may_be_late: bool,
+) -> tuple[I64, Bool]:
+    """Return the step index of each event without a launch record, and which are guessed.
+
+    Work after a marker that nothing assigns counts in the step of that marker if devices ``may be
+    late``: they often end a step after the host, and hosts launch little between steps. After the
+    last marker it counts for as long as a step takes.
+    """
+    starts = np.array([step.start_ns for step in steps], np.int64)
+    ends = np.array([step.end_ns for step in steps], np.int64)
+    launched_at = marker_places(starts, ends, launched)
+    started_at = marker_places(starts, ends, gpu.start_ns)
+    likely = likely_places(gpu.track, launched_at, started_at, uncorrelated, 2 * len(steps))
+    index = np.where(likely.place % 2 == 1, likely.place // 2, OUTSIDE)
+    guessed = likely.guessed & may_be_late
+    index = np.where(guessed, (likely.place - 1) // 2, index)
+    longest = max(int(np.diff(starts).max(initial=0)), steps[-1].dur_ns)
+    too_late = gpu.start_ns[uncorrelated] >= steps[-1].end_ns + longest
+    return np.where(too_late & guessed, OUTSIDE, index), guessed
 
 
 def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
@@ -254,15 +286,3 @@ def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:
     empty = first > last
     first[empty] = last[empty] = 0
     return first, last
-
-
-def _by_start(steps: tuple[Step, ...], first: I64, last: I64, start_ns: I64) -> I64:
-    marker_start = np.array([step.start_ns for step in steps], np.int64)
-    marker_end = np.array([step.end_ns for step in steps], np.int64)
-    has_work = last > first
-    begin = np.where(has_work, first, marker_start)
-    begin[0] = min(int(begin[0]), int(marker_start[0]))
-    begin = np.maximum.accumulate(begin)
-    end = np.where(has_work, np.maximum(marker_end, last), marker_end)
-    at = np.searchsorted(begin, start_ns, side="right") - 1
-    return np.where((at >= 0) & (start_ns < end[at]), at, OUTSIDE)

@@ -74,6 +74,21 @@ def _sample_text(read: int, total: int, unread: Sequence[int]) -> str:
     )
 
 
+def guessed_steps(view: View) -> list[Reason]:
+    """Return a reason for device work of which it is a guess to which step it belongs."""
+    ranks = [rank for rank in view.ranks if rank.by_steps and rank.facts.num_guessed]
+    if not ranks:
+        return []
+    number = sum(rank.facts.num_guessed for rank in ranks)
+    total = sum(len(rank.trace.group("gpu")) for rank in ranks)
+    text = (
+        f"{number} of {total} device events of rank {some_of([rank.label for rank in ranks])} have "
+        "no launch record and begin where the step that launched them cannot be told: each counts "
+        "in the likeliest step, if any"
+    )
+    return [Reason("uncorrelated_work", text)]
+
+
 def _world_sizes(view: View) -> list[Reason]:
     """Reason for ranks whose files state different world sizes, as those of different jobs do."""
     paths: dict[int, list[str]] = {}

@@ -14,6 +14,7 @@ from ccltui.metrics.view.data_quality import (
     damage,
     duplicates_of,
     failures,
+    guessed_steps,
     missing_ranks,
     some_of,
 )
@@ -51,7 +52,8 @@ def answer(
             ranks, truncated files) are added; without any the status is ok.
         warnings: added before those that apply to every metric of the job.
     """
-    every = (*reasons, *common_reasons(view))
+    selected = guessed_steps(view) if source == "kernel" and view.options.steps else []
+    every = tuple(dict.fromkeys([*reasons, *selected, *common_reasons(view)]))
     return Result(
         metric=metric.name,
         unit=metric.unit,

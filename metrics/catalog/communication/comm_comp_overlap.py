@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.result import Result
@@ -147,7 +147,7 @@ def comm_comp_overlap(view: View) -> Result:
         details,
         source="kernel",
         basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

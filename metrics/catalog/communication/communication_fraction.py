@@ -8,8 +8,8 @@ from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.communication_work import communication_work
 from ccltui.metrics.device.device_time import (
     device_ranks,
+    device_reasons,
     require_communication_on_device,
-    without_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
@@ -69,7 +69,7 @@ def communication_fraction(view: View) -> Result:
             "copies_between_devices are not counted",
             "sums": "of_kernel_time adds durations: streams that run at once count twice",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

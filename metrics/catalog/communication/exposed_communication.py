@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
+    device_reasons,
     require_communication_on_device,
-    without_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -68,7 +68,7 @@ def exposed_communication(view: View) -> Result:
             "bound": "an upper bound: a part of it is waiting for other ranks",
             "aggregate": "mean over ranks; ratios from sums",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

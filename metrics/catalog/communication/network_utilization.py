@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
@@ -84,7 +84,7 @@ def network_utilization(view: View) -> Result:
             "bytes": "what a rank sends by the cost of a ring; a receive sends nothing",
             "time": "the measured time, whether data moves or not",
         },
-        reasons=[*_unsized(sized, countable), *without_device(view)],
+        reasons=[*_unsized(sized, countable), *device_reasons(view)],
         warnings=warnings,
     )
 

@@ -15,8 +15,8 @@ from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.device.device_time import (
     device_ranks,
+    device_reasons,
     require_communication_on_device,
-    without_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -140,7 +140,7 @@ def _collected(view: View) -> _Collected:
         require_communication_on_device(ranks)
         found.exposed, found.per_rank = exposed_of(view, ranks)
         found.device = ranks
-        found.reasons += without_device(view)
+        found.reasons += device_reasons(view)
     except Refusal as refusal:
         found.no_exposed = str(refusal)
         found.reasons += refusal.reasons

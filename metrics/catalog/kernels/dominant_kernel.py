@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import bare_name, category_of
@@ -87,7 +87,7 @@ def dominant_kernel(view: View) -> Result:
             "share": "of the summed durations of all kernels, copies aside",
             "name": "without template arguments and parameters",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

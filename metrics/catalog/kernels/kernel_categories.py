@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import CATEGORIES, OTHER, bare_name, category_of
@@ -93,7 +93,7 @@ def kernel_categories(view: View) -> Result:
             "share": "of the summed durations of all kernels and copies",
             "rules": "the first pattern that hits a kernel's name; what none hits is other",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

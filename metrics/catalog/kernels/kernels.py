@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.pivot_groups import CLASSES, by_name, category
 from ccltui.metrics.device.pivot_rows import COLUMNS_BASIS, table, total_ns
 from ccltui.metrics.device.product_rates import product_rates
@@ -70,7 +70,7 @@ def kernels(view: View) -> Result:
             "share": "of the summed durations of all kernels and copies",
             "name": "without template arguments and parameters; the example has the most time",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

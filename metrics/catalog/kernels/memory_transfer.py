@@ -15,6 +15,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import MEM, distinct, per_name
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import guessed_steps
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def memory_transfer(view: View) -> Result:
             "aggregate": "times are means over ranks; bytes, and times by kind, are sums",
             "selection": "a copy counts where it starts",
         },
+        reasons=guessed_steps(view),
     )
 
 

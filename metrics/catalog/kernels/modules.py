@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.launch_origin import has_ranges
 from ccltui.metrics.device.pivot_groups import by_path
 from ccltui.metrics.device.pivot_rows import (
@@ -60,7 +60,7 @@ def modules(view: View) -> Result:
             "first, without step markers; null outside of any: also the backward pass, which "
             "autograd runs on a thread without modules",
         },
-        reasons=[*missing, *without_device(view)],
+        reasons=[*missing, *device_reasons(view)],
     )
 
 

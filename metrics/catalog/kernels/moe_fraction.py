@@ -12,7 +12,7 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.dimensions import DIMS, MODES
@@ -97,7 +97,7 @@ def moe_fraction(view: View) -> Result:
             "method": "heuristic: names of kernels, and of operators around their launch",
             "share": "of the summed durations of all kernels",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
         warnings=["heuristic: read matched_names before believing the share"],
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.pivot_groups import by_operator
 from ccltui.metrics.device.pivot_rows import (
     COLUMNS_BASIS,
@@ -74,7 +74,7 @@ def operators(view: View) -> Result:
             "with recorded shapes that one; null where none is known",
             **RATES_BASIS,
         },
-        reasons=[*missing, *without_device(view)],
+        reasons=[*missing, *device_reasons(view)],
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.result import Reason, Result
@@ -112,7 +112,7 @@ def sm(view: View) -> Result:
             "time, of each device; then over devices",
             "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",
         },
-        reasons=[*_missing(details), *without_device(view)],
+        reasons=[*_missing(details), *device_reasons(view)],
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
+    device_reasons,
     require_communication_on_device,
-    without_device,
 )
 from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
 from ccltui.metrics.metric import metric
@@ -84,7 +84,7 @@ def fix_first(view: View) -> Result:
             "the one that delayed it",
             "aggregate": "ms are means over ranks, shares come from sums",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import mean, milliseconds, over_ranks, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
@@ -57,7 +57,7 @@ def rank_imbalance(view: View) -> Result:
         details,
         source="kernel",
         basis={"work": "union of computing kernels: collectives and copies are left out"},
-        reasons=without_device(view),
+        reasons=device_reasons(view),
         warnings=_uneven_windows(ranks),
     )
 

@@ -35,6 +35,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.data_quality import guessed_steps
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
@@ -164,7 +165,7 @@ def _by_passes(
     details["saved_bounds_ms"], why = doubts(
         ladder.host_need_ns, was, even, contradicting, "passes"
     )
-    reasons += [*why, *steps_left_out(job)]
+    reasons += [*why, *steps_left_out(job), *guessed_steps(view)]
     reasons += withheld(view, ladder, details, host_bound=_is_bound(why))
     return answer(
         what_if_no_straggler,
@@ -305,7 +306,7 @@ def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
     except Refusal as refusal:
         return list(refusal.reasons)
     match = match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    reasons = match_reasons(view, match)
+    reasons = [*match_reasons(view, match), *guessed_steps(view)]
     share = what_if.unlinked_share
     if share > MAX_UNLINKED:
         text = (

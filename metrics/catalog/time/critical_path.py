@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.path_walk import PARTS, WORK, Pieces, Walk, Windows
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.kernel_names import bare_name
@@ -89,7 +89,7 @@ def critical_path(view: View) -> Result:
             "its host held it up",
             "times": "means over steps",
         },
-        reasons=[*_reasons(view, walk), *without_device(view)],
+        reasons=[*_reasons(view, walk), *device_reasons(view)],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -91,7 +91,7 @@ def gpu_busy(view: View) -> Result:
             "aggregate": "sum over ranks of busy time, over that of windows",
             "useful": "computation and copies: a collective may only wait for other ranks",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.idle_gaps import require_launches
 from ccltui.metrics.device.idle_split import BETWEEN_KERNELS_NS, CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.metric import metric
@@ -60,7 +60,7 @@ def idle_causes(view: View) -> Result:
             "order": "of what the host did at once, the first of " + ", ".join(HOST_CAUSES[:-1]),
             "between_kernels": f"up to {BETWEEN_KERNELS_NS // 1000} us, launched in time",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -60,7 +60,7 @@ def idle_ratio(view: View) -> Result:
         details,
         source="kernel",
         basis={"aggregate": "sum over ranks of idle time, over that of windows"},
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

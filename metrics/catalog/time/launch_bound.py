@@ -8,7 +8,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
-from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -77,7 +77,7 @@ def launch_bound(view: View) -> Result:
             "late": "the launch of what ends the gap began after the gap did",
             "launch_delay": "start on the device minus start of the launch, at least 0",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -15,6 +15,7 @@ from ccltui.metrics.model.call_families import runs_on_gloo
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import run_conflicts
+from ccltui.metrics.view.data_quality import guessed_steps
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.pipeline import (
     StageTime,
@@ -85,7 +86,7 @@ def pipeline_bubble(view: View) -> Result:
         raise refuse("window_empty", "no device work in the steps or the window")
     bubble = sum(part.bubble for part in parts)
     method, reasons = _method(ranks, parts, degree)
-    reasons += [*disagreeing, *run_conflicts(view, PIPELINE)]
+    reasons += [*disagreeing, *run_conflicts(view, PIPELINE), *guessed_steps(view)]
     if assume and any(_is_assumed(view, rank) for rank in ranks):
         warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
     details = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
+    device_reasons,
     require_communication_on_device,
-    without_device,
 )
 from ccltui.metrics.device.step_division import COMPUTE, KINDS, Part, divisions_of, in_order
 from ccltui.metrics.metric import metric
@@ -75,7 +75,7 @@ def step_composition(view: View) -> Result:
             "aggregate": "ms are means over ranks, shares come from sums",
             "step": "step_ms is the measured time of a rank divided by its steps",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -8,11 +8,11 @@ from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     PARTS,
     device_ranks,
+    device_reasons,
     mean_row,
     split_row,
     split_time,
     total_of,
-    without_device,
 )
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -69,7 +69,7 @@ def temporal_breakdown(view: View) -> Result:
             "aggregate": "times are means over ranks, shares come from sums",
             "copies": "beside a kernel they count with the kernel",
         },
-        reasons=without_device(view),
+        reasons=device_reasons(view),
     )
 
 

@@ -22,6 +22,10 @@ def work_of(trace: RankTrace) -> list[int]:
     return [int(i) for i in step_of_work(trace, steps_of(trace)[0]).ids]
 
 
+def num_guessed(trace: RankTrace) -> int:
+    return step_of_work(trace, steps_of(trace)[0]).num_guessed
+
+
 def test_markers_become_steps_in_order_of_start() -> None:
     trace = rank_trace(annotations=[step(8, 100, 50), step(7, 0, 90)])
 
@@ -132,8 +136,8 @@ def test_windows_reach_from_first_start_to_last_end_of_a_steps_work() -> None:
 
 
 def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
-    # The device runs behind: step 1's work begins at 150, so what runs before that and after
-    # the first marker is work of step 1 as far as anyone can tell.
+    # The device runs behind: step 1's work begins at 150, and what the stream runs before that is
+    # of step 1, as launches of the recording begin with it.
     trace = rank_trace(
         annotations=[step(1, 0, 100), step(2, 100, 100)],
         runtime=[launch(11, 10), launch(12, 110)],
@@ -179,10 +183,96 @@ def test_work_launched_before_the_recording_is_what_each_stream_ran_first() -> N
 def test_without_any_launch_record_the_markers_decide() -> None:
     trace = rank_trace(
         annotations=[step(1, 0, 100), step(2, 100, 100)],
-        gpu=[kernel("a", 50, 100), kernel("b", 120, 10), kernel("c", 250, 10)],
+        gpu=[kernel("a", 50, 100), kernel("b", 120, 10), kernel("c", 900, 10)],
     )
 
     assert work_of(trace) == [1, 2, OUTSIDE]
+    assert num_guessed(trace) == 1
+
+
+def test_work_at_the_head_of_a_step_is_of_the_marker_that_holds_it() -> None:
+    # Matrix products lack launch records, all-reduces on another stream have them.
+    trace = rank_trace(
+        annotations=[step(n, 100 * n, 99) for n in (1, 2, 3)],
+        runtime=[launch(n, 100 * n + 1) for n in (1, 2, 3)],
+        gpu=[
+            event
+            for n in (1, 2, 3)
+            for event in (
+                kernel("gemm", 100 * n + 2, 30),
+                kernel("ncclDevKernel_AllReduce", 100 * n + 31, 20, stream=20, correlation=n),
+                kernel("gemm", 100 * n + 44, 20),
+            )
+        ],
+    )
+
+    assert work_of(trace) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert num_guessed(trace) == 0
+
+
+def test_work_between_launched_work_of_one_step_is_of_this_step() -> None:
+    # A kernel of Triton has no record, and the device is a step behind.
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        runtime=[launch(11, 10), launch(12, 20), launch(13, 110)],
+        gpu=[
+            kernel("a", 120, 10, correlation=11),
+            kernel("triton", 140, 10),
+            kernel("b", 160, 10, correlation=12),
+            kernel("c", 230, 10, correlation=13),
+        ],
+    )
+
+    assert work_of(trace) == [1, 1, 1, 2]
+    assert num_guessed(trace) == 0
+
+
+def test_a_late_device_moves_work_back_by_as_many_steps() -> None:
+    # All-reduces begin one marker after their launch, so do the products around them.
+    trace = rank_trace(
+        annotations=[step(n, 100 * n, 100) for n in (1, 2, 3)],
+        runtime=[launch(n, 100 * n + 1) for n in (1, 2, 3)],
+        gpu=[
+            event
+            for n in (1, 2, 3)
+            for event in (
+                kernel("gemm", 100 * n + 102, 30),
+                kernel("ncclDevKernel_AllReduce", 100 * n + 131, 20, stream=20, correlation=n),
+                kernel("gemm", 100 * n + 144, 20),
+            )
+        ],
+    )
+
+    assert work_of(trace) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert num_guessed(trace) > 0  # nothing but the delay of the all-reduces tells it
+
+
+def test_work_after_a_short_marker_is_a_guess() -> None:
+    # The host needs 20 us for a step, the device 60.
+    trace = rank_trace(
+        annotations=[step(n, 100 * n, 20) for n in (1, 2)],
+        gpu=[kernel("gemm", 100 * n + after, 25) for n in (1, 2) for after in (5, 35)],
+    )
+
+    assert work_of(trace) == [1, 1, 2, 2]
+    assert num_guessed(trace) == 2
+
+
+def test_work_launched_outside_of_steps_keeps_what_is_between_it_outside() -> None:
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 300, 100)],
+        runtime=[launch(11, 10), launch(12, 210), launch(13, 230), launch(14, 310)],
+        gpu=[
+            kernel("a", 20, 10, correlation=11),
+            kernel("evaluation", 215, 10, correlation=12),
+            kernel("triton", 226, 10),
+            kernel("evaluation", 240, 10, correlation=13),
+            kernel("b", 320, 10, correlation=14),
+        ],
+    )
+
+    assert work_of(trace) == [1, OUTSIDE, OUTSIDE, OUTSIDE, 2]
+    assert num_guessed(trace) == 0
 
 
 def test_an_absent_correlation_is_no_launch() -> None:
