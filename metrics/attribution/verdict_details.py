@@ -17,6 +17,7 @@ from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
+from ccltui.metrics.view.data_quality import guessed_steps
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.findings import Finding
