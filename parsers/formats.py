@@ -14,6 +14,7 @@ from ccltui.parsers.cluster import (
     IB_STATUS,
     NCCL_LOG,
     NCCL_TESTS,
+    NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
 )
 from ccltui.parsers.errors import TraceError, contained
@@ -61,6 +62,7 @@ FORMATS: tuple[Format, ...] = (
     NCCL_TOPOLOGY,
     IB_STATUS,
     NCCL_TESTS,
+    NCCL_TESTS_JSON,
     GPU_TOPOLOGY,
     TRAINING_LOG,
     NCCL_LOG,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.doctor.trace_checks import Finding
-from ccltui.parsers.cluster import CLUSTER_BENCHMARK, NCCL_LOG, NCCL_TESTS
+from ccltui.parsers.cluster import CLUSTER_BENCHMARK, NCCL_LOG, NCCL_TESTS, NCCL_TESTS_JSON
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
@@ -23,6 +23,7 @@ SHOWN_BY: Final[dict[str, str]] = {
     CLUSTER_BENCHMARK.kind: "ccltui DIR (the Cluster pane, 8), --metric cluster_outliers, "
     "--metric cluster_plausibility, ccltui diff A B",
     NCCL_TESTS.kind: "--metric nccl_tests_busbw",
+    NCCL_TESTS_JSON.kind: "--metric nccl_tests_busbw",
     NCCL_LOG.kind: "--metric nccl_transport",
     TRAINING_METRICS.kind: _RUNS,
     STEP_LOG.kind: _RUNS,

@@ -15,6 +15,7 @@ from ccltui.parsers.cluster import (
     IB_STATUS,
     NCCL_LOG,
     NCCL_TESTS,
+    NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
 )
 from ccltui.parsers.discovery.run_directories import CLUSTER_FORMATS, format_meant
@@ -84,12 +85,13 @@ def read_cluster(discovery: Discovery) -> ClusterFiles:
 
 @lru_cache(maxsize=8)
 def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
-    # imported here, as most directories need none of these six readers
+    # imported here, as most directories need none of these readers
     from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark  # noqa: PLC0415
     from ccltui.parsers.cluster.gpu_topology import read_gpu_topology  # noqa: PLC0415
     from ccltui.parsers.cluster.ib_status import read_ib_status  # noqa: PLC0415
     from ccltui.parsers.cluster.nccl_log import read_nccl_log  # noqa: PLC0415
     from ccltui.parsers.cluster.nccl_tests import read_nccl_tests  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_tests_json import read_nccl_tests_json  # noqa: PLC0415
     from ccltui.parsers.cluster.nccl_topology import read_nccl_topology  # noqa: PLC0415
 
     def benchmark(path: Path, *, shown: str) -> ClusterBenchmark:
@@ -101,7 +103,10 @@ def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
         benchmarks=tuple(
             one for _, one in _all(_of(files, CLUSTER_BENCHMARK), benchmark, problems)
         ),
-        tests=_flat(_all(_of(files, NCCL_TESTS), read_nccl_tests, problems)),
+        tests=(
+            *_flat(_all(_of(files, NCCL_TESTS), read_nccl_tests, problems)),
+            *_flat(_all(_of(files, NCCL_TESTS_JSON), read_nccl_tests_json, problems)),
+        ),
         logs=tuple(_all(logs[:MOST_LOGS], read_nccl_log, problems)),
         topologies=tuple(_all(_of(files, NCCL_TOPOLOGY), read_nccl_topology, problems)),
         matrices=tuple(_all(_of(files, GPU_TOPOLOGY), read_gpu_topology, problems)),

@@ -49,6 +49,7 @@ def cluster_answer(
     files: ClusterFiles,
     basis: Mapping[str, str],
     warnings: Sequence[str] = (),
+    reasons: Sequence[Reason] = (),
 ) -> Result:
     """Return the result of a metric of machines."""
     return side_answer(
@@ -58,4 +59,5 @@ def cluster_answer(
         files=list(dict.fromkeys(paths)),
         basis=basis,
         warnings=(*warnings, *files.problems),
+        reasons=reasons,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
-from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row
+from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row, unread_parts
 from ccltui.metrics.cluster.outliers import peers_of
 from ccltui.metrics.cluster.plausibility import Implausible, implausible
 from ccltui.metrics.model.peaks import find_device
@@ -97,13 +97,14 @@ def _tests(files: ClusterFiles) -> Iterator[ClusterRow]:
         wrong, problem = row["num_wrong"], test.problem
         best = row["at_bytes"]
         message = "" if best is None else f"{row['num_sizes']} sizes, the best at {best:,} bytes"
+        unread = "; ".join(reason.message for reason in unread_parts(path, test))
         yield ClusterRow(
             section="nccl-tests",
             what=f"{row['collective']}, {row['num_ranks'] or '?'} ranks",
             value=row["max_busbw_GBps"],
             unit="" if best is None else "GB/s",
-            mark="impossible" if wrong else "problem" if problem else "",
-            message=f"{wrong} wrong values" if wrong else problem or message,
+            mark="impossible" if wrong else "problem" if problem or unread else "",
+            message=f"{wrong} wrong values" if wrong else problem or unread or message,
         )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ccltui.metrics.result import Reason
+
 if TYPE_CHECKING:
+    from ccltui.metrics.result import Code
     from ccltui.parsers.cluster.nccl_tests import NcclTest
 
 
@@ -26,5 +29,24 @@ def nccl_test_row(path: str, test: NcclTest) -> dict[str, Any]:
         "num_wrong": int(checked.sum()) if len(checked) else None,
         "nccl_version": test.nccl_version,
         "devices": list(test.device_names),
+        "writer": test.writer,
         "file": path,
     }
+
+
+def unread_parts(path: str, test: NcclTest) -> tuple[Reason, ...]:
+    """Return why the rows of a test are not all that it measured, or not surely of one test."""
+    return tuple(
+        Reason(_PARTIAL[note.code], f"{path}: {note.message}")
+        for note in test.notes
+        if note.code in _PARTIAL
+    )
+
+
+_PARTIAL: Final[dict[str, Code]] = {
+    "bad_row": "damaged_trace",
+    "mixed_tests": "rank_conflict",
+    "unfinished_test": "incomplete_run",
+    "cut_file": "truncated_trace",
+    "long_text": "truncated_trace",
+}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.format import Format, Match, Priority, Rule
-from ccltui.parsers.format_rules import text_search, text_start, text_stem
+from ccltui.parsers.format_rules import json_keys, text_search, text_start, text_stem
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -50,6 +50,15 @@ NCCL_TESTS: Final = Format(
     sniff=(text_search(_NCCL_TESTS, words=("nccl-tests version", "count")),),
     has_own_metrics=True,
     read_by_line=True,
+)
+NCCL_TESTS_JSON: Final = Format(
+    kind="nccl_tests_json",
+    description="JSON of nccl-tests (-J)",
+    sniff=(
+        json_keys("nccl_version", "config", "args"),
+        json_keys("nccl_version", "results", "average_bus_bandwidth"),
+    ),
+    has_own_metrics=True,
 )
 GPU_TOPOLOGY: Final = Format(
     kind="gpu_topology",

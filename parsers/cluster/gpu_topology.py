@@ -11,7 +11,6 @@ from typing import Final
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
-from ccltui.parsers.text.file_sample import ANSI
 
 LINKS: Final = ("X", "SYS", "NODE", "PHB", "PXB", "PIX")
 """Kinds of connection besides NV#, the worst first."""
@@ -53,8 +52,8 @@ class GpuTopology:
 
 def read_gpu_topology(path: Path, *, shown: str) -> GpuTopology:
     """The matrix. Raises TraceError for a file that cannot be read or holds none."""
-    text = read_bounded(path, shown=shown, head_bytes=_BYTES, tail_bytes=0).head
-    lines = ANSI.sub("", text).split("\n")
+    text = read_bounded(path, shown=shown, head_bytes=_BYTES, tail_bytes=0).plain_head
+    lines = text.split("\n")
     for number, line in enumerate(lines):
         columns = _columns(line)
         if columns:
@@ -84,5 +83,5 @@ def _matrix(columns: Sequence[str], lines: Sequence[str], text: str) -> GpuTopol
             for column, cell in zip(columns, row, strict=False)
             if _LINK.fullmatch(cell)
         }
-    aliases = {match[1]: printable(match[2][:40]) for match in _ALIAS.finditer(ANSI.sub("", text))}
+    aliases = {match[1]: printable(match[2][:40]) for match in _ALIAS.finditer(text)}
     return GpuTopology(tuple(map(printable, columns)), links, aliases)

@@ -39,7 +39,7 @@ class IbPort:
 
 def read_ib_status(path: Path, *, shown: str) -> tuple[IbPort, ...]:
     """Every port. Raises TraceError for a file that cannot be read or names no card."""
-    text = read_bounded(path, shown=shown, head_bytes=_BYTES, tail_bytes=0).head
+    text = read_bounded(path, shown=shown, head_bytes=_BYTES, tail_bytes=0).plain_head
     cards = list(_CARD.finditer(text))
     if not cards:
         raise TraceError("names no card: this is no output of ibstat", path=shown, line=1)

@@ -14,6 +14,7 @@ from ccltui.parsers.cluster import (
     IB_STATUS,
     NCCL_LOG,
     NCCL_TESTS,
+    NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
 )
 from ccltui.parsers.format import UNKNOWN, Format
@@ -31,7 +32,15 @@ ANCHORS: Final = frozenset({TRAINING_METRICS, STEP_LOG, LAUNCHER_METADATA, RUN_C
 """A folder that holds a file of one of these is a run."""
 
 CLUSTER_FORMATS: Final = frozenset(
-    {CLUSTER_BENCHMARK, NCCL_TESTS, NCCL_LOG, NCCL_TOPOLOGY, GPU_TOPOLOGY, IB_STATUS}
+    {
+        CLUSTER_BENCHMARK,
+        NCCL_TESTS,
+        NCCL_TESTS_JSON,
+        NCCL_LOG,
+        NCCL_TOPOLOGY,
+        GPU_TOPOLOGY,
+        IB_STATUS,
+    }
 )
 """Files about machines, in any folder."""
 

@@ -135,7 +135,7 @@ def json_report(sample: FileSample) -> Match | None:
 
 def printed_report(sample: FileSample) -> Match | None:
     """Match output of `nsys stats` or `nsys recipe` by banners and header lines."""
-    text = sample.readable
+    text = sample.plain
     if text is None:
         return None
     known = text.startswith(RECIPES) or any(
@@ -147,7 +147,7 @@ def printed_report(sample: FileSample) -> Match | None:
 
 def printed_trace(sample: FileSample) -> Match | None:
     """Match a printed ``cuda_gpu_trace`` with the device of each row."""
-    text = sample.readable
+    text = sample.plain
     if text is None or not all(word in text for word in _TRACE_WORDS):
         return None
     # The first line of a command that nsys piped into may follow the banner on its line.

@@ -44,7 +44,7 @@ def read_step_log(path: Path, *, shown: str) -> StepLog:
     """
     text = read_bounded(path, shown=shown)
     reading = _Reading()
-    for part in text.parts:
+    for part in text.plain_parts:
         reading.take(part)
     return reading.log((*text.notes, *reading.notes(cut=not text.end.endswith("\n"))))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,8 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.text.compression import TextChunks, detect
 from ccltui.parsers.text.file_heads import open_regular
+from ccltui.parsers.text.file_sample import ANSI
+from ccltui.parsers.text.line_prefixes import Prefixes
 
 HEAD_BYTES: Final = 16_000_000
 TAIL_BYTES: Final = 48_000_000
@@ -18,7 +22,7 @@ MAX_UNPACKED_BYTES: Final = 1 << 30
 """A compressed text is unpacked up to here: its end cannot be reached otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundedText:
     """``head`` is whole lines from the start, ``tail`` whole lines up to the end.
 
@@ -34,6 +38,27 @@ class BoundedText:
     def parts(self) -> tuple[str, ...]:
         """Head and tail, without an empty one."""
         return tuple(part for part in (self.head, self.tail) if part)
+
+    @cached_property
+    def prefixes(self) -> Prefixes:
+        """What a launcher put before the lines."""
+        return Prefixes(self.head)
+
+    @property
+    def plain_parts(self) -> tuple[str, ...]:
+        """Head and tail without terminal escapes and without the prefixes of their lines."""
+        parts = (ANSI.sub("", part) if "\x1b" in part else part for part in self.parts)
+        return tuple(self.prefixes.plain(part) for part in parts)
+
+    @property
+    def plain_head(self) -> str:
+        """The head, as `plain_parts` has it."""
+        return next(iter(self.plain_parts), "")
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Every line without terminal escapes, as its prefixes and the rest."""
+        for part in self.parts:
+            yield from self.prefixes.lines(ANSI.sub("", part) if "\x1b" in part else part)
 
     @property
     def end(self) -> str:

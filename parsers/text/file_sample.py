@@ -10,10 +10,21 @@ from typing import Final
 
 from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.json_shape import Shape, object_shape, skip_blank
+from ccltui.parsers.text.line_prefixes import plain_text
 
 ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
+_SCALAR: Final = rb"(?:-?[\d.]++(?:[eE][-+]?\d++)?|true|false|null)"
+_JSON_START: Final = re.compile(
+    rb"\{\s*+(?:[\"}]|\Z)|\[\s*+(?:[{\[\"\]]|" + _SCALAR + rb"\s*+(?:[,\]]|\Z)|\Z)"
+)
+"""A log begins with "[2026-01-01 …", "[rank0]: …", "[INFO]" or with a dictionary of Python."""
+_LIST_OF_SCALARS: Final = re.compile(
+    rb"\[\s*+(?:" + _SCALAR + rb"(?:\s*+,\s*+" + _SCALAR + rb")*+)?\s*+\]"
+)
+_AFTER_LIST: Final = 64
+"""Bytes in which a tag of mpirun, "[1,0]<stdout>: …", goes on, and a JSON document does not."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # escapes and form feeds occur in logs
 
 # Values that are long in a trace: the keys before them decide the format.
@@ -103,9 +114,14 @@ class FileSample:
 
     @cached_property
     def looks_like_json(self) -> bool:
-        """Whether the first byte of text opens an object or a list."""
+        """Whether the text opens an object or a list; not so "[rank0]: …" and "{'loss': …}"."""
         start = skip_blank(self.data)
-        return self.data[start : start + 1] in (b"{", b"[")
+        if self.data[start : start + 1] not in (b"{", b"["):
+            return False
+        closed = _LIST_OF_SCALARS.match(self.data, start)
+        if closed is not None:
+            return not self.data[closed.end() : closed.end() + _AFTER_LIST].strip()
+        return _JSON_START.match(self.data, start) is not None
 
     @cached_property
     def json(self) -> JsonHead | None:
@@ -129,10 +145,16 @@ class FileSample:
 
     @cached_property
     def prose(self) -> str | None:
-        """Text other than YAML without terminal escapes, None where there is none."""
-        if self.readable is None or self.is_named_yaml:
+        """The plain text of a file that is no YAML, None where there is none."""
+        return None if self.is_named_yaml else self.plain
+
+    @cached_property
+    def plain(self) -> str | None:
+        """The readable text without terminal escapes and without prefixes of its lines."""
+        if self.readable is None:
             return None
-        return ANSI.sub("", self.readable) if "\x1b" in self.readable else self.readable
+        text = ANSI.sub("", self.readable) if "\x1b" in self.readable else self.readable
+        return text if self.looks_like_json else plain_text(text)
 
 
 def useless_text(text: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row
+from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row, unread_parts
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 def nccl_tests_busbw(view: View) -> Result:
     """Largest bus bandwidth of every test; the value is that of the first all-reduce."""
     files = cluster_of(view, "tests", "output of nccl-tests")
-    rows = [nccl_test_row(path, test) for path, test in files.tests if len(test)]
+    named = [(path, test) for path, test in files.tests if len(test)]
+    rows = [nccl_test_row(path, test) for path, test in named]
     if not rows:
         problems = [test.problem for _, test in files.tests if test.problem]
         raise refuse("no_side_file", f"no test got to a row: {'; '.join(problems) or 'all empty'}")
     leading = next((row for row in rows if row["collective"] == "all_reduce"), rows[0])
+    leads = next(test for (path, test), row in zip(named, rows, strict=True) if row is leading)
     wrong = [row for row in rows if row["num_wrong"]]
     details: dict[str, Any] = {
         "max_busbw_GBps": leading["max_busbw_GBps"],
@@ -45,6 +47,12 @@ def nccl_tests_busbw(view: View) -> Result:
         "tests": rows,
     }
     warnings = [f"{row['file']}: {row['num_wrong']} wrong values: do not trust it" for row in wrong]
+    warnings += [
+        reason.message
+        for path, test in named
+        if test is not leads
+        for reason in unread_parts(path, test)
+    ]
     warnings += [f"{path}: {test.problem}" for path, test in files.tests if test.problem]
     return cluster_answer(
         nccl_tests_busbw,
@@ -54,6 +62,7 @@ def nccl_tests_busbw(view: View) -> Result:
         files=files,
         basis={"value": f"{leading['collective']}, better of out-of-place and in-place"},
         warnings=warnings,
+        reasons=unread_parts(leading["file"], leads),
     )
 
 

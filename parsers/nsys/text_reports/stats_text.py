@@ -19,6 +19,7 @@ from ccltui.parsers.nsys.text_reports.recipes import text_of_parquet, with_units
 from ccltui.parsers.nsys.text_reports.sections import SectionReader
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.line_prefixes import plain_text
 
 _LIMIT_MB: Final = 256
 
@@ -68,7 +69,7 @@ def parse_stats_text(
 ) -> StatsText:
     """Parse every report in a text. Raises TraceError with line and column."""
     try:
-        reader = SectionReader(_lines(with_units(text)), path, unit)
+        reader = SectionReader(_lines(with_units(plain_text(text))), path, unit)
         return StatsText(path, reader.sections(), (*notes, *reader.notes))
     except TraceError as error:
         raise TraceError(
