@@ -33,6 +33,8 @@ RUNGS: Final = ("stage", "worker", "step", "microbatch", "communication", "host"
 MAX_EARLY: Final = 0.01
 """Share of operations that may begin before what they depend on, from which the dependencies are
 wrong."""
+MAX_UNCOUNTED: Final = 0.01
+"""Share of the steps of pipeline stages whose passes may not be as many as their transfers."""
 MAX_DELAYED_ERROR: Final = 0.01
 """Share of a step by which the replay with host delays may miss it, mean over steps; up to
 `MAX_ERROR` the verdict is at most medium, beyond it there is none."""
@@ -179,6 +181,21 @@ class Ladder:
     def early_share(self) -> float:
         """Share of operations that began before what they depend on had ended."""
         return self.job.operations.early / max(self.job.operations.checked, 1)
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether two ranks run one program, or there are stages to compare."""
+        places = self.targets.place[np.unique(self.job.table.rank)]
+        return self.job.stages.count > 1 or int(np.bincount(places).max()) > 1
+
+    def unequal_passes(self) -> str | None:
+        """Return why it is not known which work is whose pass, None where it is."""
+        share = self.job.uncounted
+        if share <= MAX_UNCOUNTED:
+            return None
+        return (
+            f"in {share:.0%} of the steps of stages more or fewer passes than transfers are found"
+        )
 
     def invalid(self) -> str | None:
         """Return why the ladder does not describe the job, None where it does."""

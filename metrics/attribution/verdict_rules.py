@@ -235,8 +235,7 @@ class Rules:
         apart = why_apart(job, names_only=self.context.names_only)
         if apart is not None:
             return apart
-        places = ladder.targets.place[np.unique(job.table.rank)]
-        if job.stages.count < 2 and np.bincount(places).max() < 2:
+        if not ladder.compares:
             return "no two ranks run the same program, and there is no pipeline"
         return ladder.invalid()
 
@@ -262,6 +261,8 @@ class Rules:
             level = min(level, 1)
         level = min(level, self._most_with_steps_left_out)
         if self.ladder.job.table.doubtful > MAX_UNLINKED or self._waits_unlinked():
+            level = 0
+        if self.ladder.unequal_passes() is not None:
             level = 0
         return LEVELS[level]
 

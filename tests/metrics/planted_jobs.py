@@ -59,6 +59,7 @@ class Planted:
     named: bool = False  # kernels are called fwd and bwd
     clocks_us: Mapping[int, float] = field(default_factory=dict)
     lost_peers: bool = False
+    rounded_to_us: float = 0.0  # starts are whole multiples of it, durations are exact
 
     @property
     def world(self) -> int:
@@ -147,7 +148,7 @@ class Run:
                 [self._now[rank], *(part.end_us for part in self._streams[rank].values())]
             )
             self.marks[rank].append((begun[rank], self._now[rank]))
-            self._now[rank] += 20.0
+            self._now[rank] += 20.0 + 2 * plan.rounded_to_us
 
     def _run(self, rank: int, op: Op) -> bool:
         kind, what, detail = op
@@ -305,6 +306,11 @@ def planted_job(plan: Planted, run: Run | None = None) -> Job:
     return job(*(_trace(plan, run, rank) for rank in range(plan.world)))
 
 
+def _rounded(plan: Planted, us: float) -> float:
+    unit = plan.rounded_to_us
+    return round(us / unit) * unit if unit else us
+
+
 def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
     groups = _groups(plan, rank)
     events = []
@@ -314,7 +320,8 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
         name = {"fwd": "layer_fwd", "bwd": "layer_bwd"}.get(what, what) if plan.named else "gemm"
         if what == "adam":
             name = "multi_tensor_apply_adam"
-        events.append(kernel(name, begin, length, COMPUTE, correlation=number))
+        start = _rounded(plan, begin)
+        events.append(kernel(name, start, length, COMPUTE, correlation=number))
         if plan.host_rows:
             thread = 2 if what == "bwd" else 1
             launches.append(
@@ -336,7 +343,7 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
         events.append(
             Event(
                 name,
-                part.start_us,
+                _rounded(plan, part.start_us),
                 part.end_us - part.start_us,
                 part.stream,
                 coll,
@@ -344,7 +351,7 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
             )
         )
     marks = [
-        step(number, begin - 10, end - begin + 12.0)
+        step(number, begin - 10 - plan.rounded_to_us, end - begin + 12.0 + plan.rounded_to_us)
         for number, (begin, end) in enumerate(run.marks[rank])
     ]
     return rank_trace(

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.lines.call_table import CallTable, call_table
+from ccltui.metrics.attribution.lines.call_table import (
+    CallTable,
+    call_table,
+    is_receive,
+    is_send,
+)
 from ccltui.metrics.attribution.lines.chunk_transfers import told_by_passes
 from ccltui.metrics.attribution.lines.implied_steps import implied_steps
 from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
 from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
+from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
-from ccltui.metrics.attribution.lines.stage_order import Stages, stages_of
+from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD, Stages, stages_of
 from ccltui.metrics.attribution.lines.step_lines import StepLines, kernel_starts, step_lines
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.unavailable import refuse
@@ -28,6 +34,11 @@ if TYPE_CHECKING:
 
 MIN_TOLERANCE_NS: Final = 20_000
 """Two ranks, or a call and a kernel, may be recorded apart by this much."""
+
+RESIDUALS: Final = 3
+"""So many residuals of the clocks a call without a launch record and a kernel may be apart: one
+residual is exceeded by one in twenty, and a position that is wrong on one line is taken for all
+lines of a program."""
 
 UNMARKED: Final = "not marked"
 """How the basis begins where steps are none of the profiler's."""
@@ -128,6 +139,29 @@ class JobLines:
         found = np.full(len(self.units), -1)
         found[unit[held]] = held
         return found
+
+    @cached_property
+    def uncounted(self) -> float:
+        """Share of the lines of pipeline stages with more or fewer passes than transfers.
+
+        A pass of a direction is fed by a receive or ends with a send, on most stages both.
+        """
+        table = self.table
+        staged = np.flatnonzero(self.stages.stage[table.rank] >= 0)
+        if self.stages.count < 2 or not len(staged):
+            return 0.0
+        wrong = np.zeros(table.num_lines, np.bool_)
+        for towards, kind in ((FORWARD, FORWARD_PASS), (BACKWARD, BACKWARD_PASS)):
+            ours = table.direction == towards
+            sent, received = (
+                np.bincount(table.line[ours & side], minlength=table.num_lines)
+                for side in (is_send(table), is_receive(table))
+            )
+            passes = np.bincount(
+                self.units.line[self.units.type == kind], minlength=table.num_lines
+            )
+            wrong |= passes != np.maximum(sent, received)
+        return float(wrong[staged].mean())
 
     @cached_property
     def worker(self) -> I64:
@@ -245,6 +279,16 @@ def _job_lines(view: View) -> JobLines:
     return replace(job, partly=tuple(sorted(partly))) if partly else job
 
 
+def _tolerance_ns(view: View) -> int:
+    """How far apart two ranks, or a call and a kernel, may be recorded."""
+    return max(MIN_TOLERANCE_NS, view.clocks.residual_p95_ns or 0)
+
+
+def _rounding_ns(view: View) -> int:
+    """How far apart a call without a launch record and a kernel may be recorded."""
+    return max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
+
+
 def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
     """Ranks that recorded too little to hold a step, where others mark theirs, and why.
 
@@ -276,7 +320,7 @@ def _lines(
             continue
         facts = view.facts.ranks[item.label]
         mine = None if ends is None else ends[item.label]
-        found.append(step_lines(facts, item.calls, chosen, mine))
+        found.append(step_lines(facts, item.calls, chosen, mine, _rounding_ns(view)))
         if view.facts.is_large:
             facts.forget_launches()
     return found
@@ -315,13 +359,14 @@ def _assembled(
     table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
-    tolerance = max(MIN_TOLERANCE_NS, clocks.residual_p95_ns or 0)
+    tolerance = _tolerance_ns(view)
     units, operations = line_operations(
         lines,
         table,
         found,
         stages.count,
         tolerance_ns=tolerance,
+        rounding_ns=_rounding_ns(view),
         label_of=labels,
         lead_of=None if view.facts.is_large else lambda: _leads(inputs, facts, table),
     )

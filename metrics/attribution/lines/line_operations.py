@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
+
+CALL_SHARE: Final = 0.125
+"""Share of a call before whose end another one without a launch record may begin, and still come
+after it: the times of some sources are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,25 @@ class _Template(NamedTuple):
     is_usual: bool = True  # False: of a line with another number of kernels
 
 
+class _Times(NamedTuple):
+    """Start and end of the calls of lines, [lines, calls], with what may be wrong with them.
+
+    A call may begin ``slack`` before the end of one that it waits for, and only ROUNDING_NS where
+    its own launch is recorded (``launched``, by call).
+    """
+
+    started: I64
+    ended: I64
+    slack: I64
+    launched: Bool
+
+    @classmethod
+    def of(cls, table: CallTable, every: I64, rounding_ns: int) -> _Times:
+        started, length = table.start_ns[every], table.dur_ns[every]
+        slack = np.clip(CALL_SHARE * length, ROUNDING_NS, max(rounding_ns, ROUNDING_NS))
+        return cls(started, started + length, slack, np.asarray(table.launched[every].any(axis=0)))
+
+
 def line_operations(
     ranks: Sequence[StepLines],
     table: CallTable,
@@ -92,6 +115,7 @@ def line_operations(
     num_stages: int,
     *,
     tolerance_ns: int,
+    rounding_ns: int,
     label_of: Callable[[int], I8],
     lead_of: Callable[[], I64] | None = None,
 ) -> tuple[UnitTable, Operations]:
@@ -103,10 +127,11 @@ def line_operations(
         found: the positions of the calls.
         num_stages: number of pipeline stages.
         tolerance_ns: an operation may begin this long before what it depends on has ended.
+        rounding_ns: the same where no launch is recorded, and the times tell the order.
         label_of: returns the label of each row of ``gpu`` of a rank (an index).
         lead_of: returns how long before its begin each call was launched, see `own_delays`.
     """
-    templates = _templates(ranks, table, found, num_stages, label_of)
+    templates = _templates(ranks, table, found, num_stages, label_of, rounding_ns=rounding_ns)
     number_of = np.zeros(table.num_lines + 1, np.int64)
     units_of = np.zeros(table.num_lines + 1, np.int64)
     for one in templates:
@@ -136,7 +161,8 @@ def line_operations(
             units[row + 1, numbers] = np.array(values)
         units[0, numbers] = one.program
     line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
-    host, delay, gap, early, checked = host_times(own, table, (first, kind, at, call), tolerance_ns)
+    apart = tolerance_ns if table.launched.any() else rounding_ns
+    host, delay, gap, early, checked = host_times(own, table, (first, kind, at, call), apart)
     operations = Operations(
         first,
         kind,
@@ -160,6 +186,8 @@ def _templates(
     found: Positions,
     num_stages: int,
     label_of: Callable[[int], I8],
+    *,
+    rounding_ns: int,
 ) -> list[_Template]:
     sizes = np.concatenate([one.stop - one.first for one in ranks])
     places = np.concatenate([np.arange(len(one.steps)) for one in ranks])
@@ -205,7 +233,9 @@ def _templates(
             )
         else:
             units = labelled_units(labels_of(line))
-        usual = _template(lines, table, found, (size, units, number), sends)
+        usual = _template(
+            lines, table, found, (size, units, number), sends, rounding_ns=rounding_ns
+        )
         templates.append(usual)
         for other in program.lines[~program.same].tolist():
             both = (line, size), (other, int(sizes[other]))
@@ -259,6 +289,8 @@ def _template(
     found: Positions,
     program: tuple[int, Sequence[Unit], int],
     is_sent: Bool,
+    *,
+    rounding_ns: int,
 ) -> _Template:
     """Order the operations of lines that have the positions of the first of them.
 
@@ -277,14 +309,15 @@ def _template(
     at_post = np.minimum(np.clip(found.posted[mine], 0, size), at_wait)
     last = np.where(never, 2, found.hidden[mine]).astype(np.int64)
     is_recv = table.kind[mine] == RECV
-    level = _followed(started, ended, at_wait, last == 0)
+    times = _Times.of(table, every, rounding_ns)
+    level = _followed(times, at_wait, last == 0)
     in_turn = np.lexsort((ended.mean(axis=0), is_recv, level, last, at_wait))
     turn = np.empty(count, np.int64)
     turn[in_turn] = np.arange(count) - np.searchsorted(at_wait[in_turn], at_wait[in_turn])
     visible = in_turn[last[in_turn] == 0]
-    follows = _waits_before(started, ended, at_post, at_wait, visible)
+    follows = _waits_before(times, at_post, at_wait, visible)
     made = visible[~is_recv[visible]]  # a send does not wait for the next receive
-    passed = _waits_before(started, ended, at_post, at_wait, made)
+    passed = _waits_before(times, at_post, at_wait, made)
     final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
     follows = np.where(is_sent[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
     edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
@@ -310,7 +343,7 @@ def _template(
     return _Template(lines, at, kind[order], call[order], unit, units, number)
 
 
-def _followed(started: I64, ended: I64, at_wait: I64, visible: Bool) -> I64:
+def _followed(times: _Times, at_wait: I64, visible: Bool) -> I64:
     """Number of the waits at its position whose calls each call began after, on every line."""
     found = np.zeros(len(at_wait), np.int64)
     order = np.flatnonzero(visible)[np.argsort(at_wait[visible], kind="stable")]
@@ -321,24 +354,25 @@ def _followed(started: I64, ended: I64, at_wait: I64, visible: Bool) -> I64:
     stop = np.repeat(begin + size, size)
     turn = 0
     while len(left):  # the n-th wait of all positions at once
-        found[order[left]] += _after(started, ended, order[left], order[place[left] + turn])
+        found[order[left]] += _after(times, order[left], order[place[left] + turn])
         turn += 1
         left = left[place[left] + turn < stop[left]]
     return found
 
 
-def _after(started: I64, ended: I64, calls: I64, waits: I64) -> Bool:
+def _after(times: _Times, calls: I64, waits: I64) -> Bool:
     """Whether each call began after the end of a wait on every line."""
     found = np.ones(len(calls), np.bool_)
-    for start, end in zip(started, ended, strict=True):
-        found &= start[calls] >= end[waits] - ROUNDING_NS
+    for start, end, slack in zip(times.started, times.ended, times.slack, strict=True):
+        allowed = np.where(times.launched[calls], ROUNDING_NS, slack[waits])
+        found &= start[calls] >= end[waits] - allowed
     return found
 
 
-def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64) -> I64:
+def _waits_before(times: _Times, at_post: I64, at_wait: I64, waits: I64) -> I64:
     """Number of the waits at its position that each call began after, on every line.
 
-    ``started`` and ``ended`` are [lines, calls], ``waits`` calls in the order of their waits.
+    ``waits`` are calls in the order of their waits.
     """
     found = np.zeros(len(at_post), np.int64)
     places = at_wait[waits]
@@ -347,7 +381,7 @@ def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I
     left = np.flatnonzero(high > low)
     while len(left):  # the next wait of all calls at once
         wait = waits[low[left] + found[left]]
-        left = left[(wait != left) & _after(started, ended, left, wait)]
+        left = left[(wait != left) & _after(times, left, wait)]
         found[left] += 1
         left = left[low[left] + found[left] < high[left]]
     return found

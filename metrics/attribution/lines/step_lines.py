@@ -38,6 +38,13 @@ kernel behind it was launched afterwards: the host waited."""
 ROUNDING_NS: Final = 2_000
 """Ends of events are sums of a start and a duration, each rounded, to whole microseconds in old
 files."""
+KERNEL_SHARE: Final = 0.01
+"""Share of a kernel by which a call without a launch record may begin before its end, or end after
+its begin, and still lie behind it, or before it: times of some sources are rounded more coarsely
+than those of a profiler. A larger share mistakes calls that run beside a kernel for its neighbours
+(an eighth loses heavy stages)."""
+IDLE_OVERLAPS: Final = 2
+"""So many times as long as a kernel overlaps a call that it waited for, the device idled before."""
 QUEUED_NS: Final = 20_000
 """A call that begins this soon after the end of the one before it on its stream was queued."""
 CHAINED_NS: Final = 5_000
@@ -57,7 +64,7 @@ class StepLines:
     ``steps``, ``first``, ``stop`` (kernels of each line), ``origin_ns`` (end of the step before, of
     the first its own start) and ``end_ns`` are by line. The other arrays are by call: its row in
     the rank's `Calls`, its ``line``, its positions on it, whether the device ``waited`` for it and
-    whether its launch tells its position (``launched``), its start, duration and the call before
+    whether its launch is recorded (``launched``), its start, duration and the call before
     it on its stream, or at whose end it began (-1 for none in the same step).
     """
 
@@ -95,6 +102,7 @@ def step_lines(
     calls: Calls,
     chosen: Collection[int] | None,
     ends: I64 | None = None,
+    rounding_ns: int = 0,
 ) -> StepLines:
     """Return the lines of a rank.
 
@@ -103,6 +111,8 @@ def step_lines(
         calls: its collectives.
         chosen: ids of the marked steps; None gives one line of everything with step id -1.
         ends: rows of the calls that end the steps where none are marked: the lines lie between.
+        rounding_ns: a call without a launch record and a kernel may be recorded apart by this
+            much.
     """
     rows = _line_rows(facts)
     gpu = facts.trace.group("gpu")
@@ -125,6 +135,14 @@ def step_lines(
     after = np.searchsorted(reach, call_start + ROUNDING_NS, side="right")
     resumed = np.searchsorted(start, call_end - ROUNDING_NS, side="left")
     is_send = calls.kind[kept] == SEND
+    launched = _has_launch(facts, calls)[kept]
+    unlaunched = np.flatnonzero(~launched)
+    if rounding_ns > ROUNDING_NS and len(unlaunched):
+        times = call_start[unlaunched], call_end[unlaunched]
+        places = after[unlaunched], resumed[unlaunched]
+        after[unlaunched], resumed[unlaunched] = _nearest_edges(
+            (start, end, gap_ns), times, places, rounding_ns
+        )
     waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
@@ -132,9 +150,8 @@ def step_lines(
     behind = _chained(behind, line, call_start, call_end, _is_transfer(calls)[kept])
     kept_by = call_end[behind]
     queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
-    launched = np.zeros(len(kept), np.bool_)
     if len(queued):
-        launches, launched[queued] = _launched_before(facts, calls, rows, kept[queued])
+        launches = _launched_before(facts, calls, rows, kept[queued])
         after[queued] = np.minimum(after[queued], launches)
     return StepLines(
         start_ns=start,
@@ -157,6 +174,40 @@ def step_lines(
         call_dur_ns=call_end - call_start,
         behind=behind,
     )
+
+
+def _has_launch(facts: RankFacts, calls: Calls) -> Bool:
+    """Mask of the calls of which the launch is recorded."""
+    if calls.event_group != "gpu":
+        return np.zeros(len(calls), np.bool_)
+    return np.asarray(~facts.work.uncorrelated.take(calls.row))
+
+
+def _nearest_edges(
+    kernels: tuple[I64, I64, I64],
+    times: tuple[I64, I64],
+    places: tuple[I64, I64],
+    rounding_ns: int,
+) -> tuple[I64, I64]:
+    """Move the positions of calls over kernels that they overlap by an error of the times alone.
+
+    A kernel that began before the end of a call waited for it only if the device idled before: a
+    call that was posted ahead may end beside any kernel.
+    """
+    (start, end, gap_ns), (call_start, call_end), (after, resumed) = kernels, times, places
+    count = len(start)
+    if not count:
+        return after, resumed
+    most = np.minimum(rounding_ns, KERNEL_SHARE * (end - start))
+    running = np.minimum(after, count - 1)
+    ends_here = (after < count) & (end[running] - call_start <= most[running])
+    ends_here &= start[running] < call_start
+    begun = np.maximum(resumed - 1, 0)
+    overlap = call_end - start[begun]
+    begins_here = (resumed > 0) & (overlap <= most[begun]) & (end[begun] > call_end)
+    idled = gap_ns[begun + 1] - gap_ns[begun] >= IDLE_OVERLAPS * overlap
+    begins_here &= idled | (begun == 0)  # nothing is recorded before the first kernel
+    return after + ends_here, resumed - begins_here
 
 
 def kernel_starts(facts: RankFacts) -> I64:
@@ -266,16 +317,15 @@ def _launched(facts: RankFacts, rows: I64) -> I64:
     return launch_times(facts.trace, launch_rows(facts.trace, rows))
 
 
-def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tuple[I64, Bool]:
-    """Number of kernels launched before each call, the most that it can depend on, and if known."""
+def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> I64:
+    """Number of kernels launched before each call, the most that it can depend on."""
     launched = facts.launched_ns
     own = (
         launched.take(calls.row[kept]) if calls.event_group == "gpu" else np.full(len(kept), _NEVER)
     )
     latest = np.maximum.accumulate(launched.take(rows))
     found = np.searchsorted(latest, own, side="left")
-    known = own != _NEVER
-    return np.where(known, found, len(rows)), known
+    return np.where(own != _NEVER, found, len(rows))
 
 
 def _extents(

@@ -60,6 +60,13 @@ _TYPICAL: Final = (
 )
 
 
+_EQUALISED: Final = (
+    "every pass takes the mean of its type over workers, stages, micro-batches and steps, every "
+    "transfer the median of its like"
+)
+_REPAIRED: Final = "every pass takes the mean over stages of the typical worker of the stage"
+
+
 @metric(
     unit="ratio",
     definition=(
@@ -99,6 +106,25 @@ def what_if_no_straggler(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     _require_devices(view, source)
+    try:
+        return _slowdown(view, warnings)
+    except Refusal as refusal:
+        attributed, notes = _attributed(view)
+        if attributed["equalised_slowdown"] is None or not ladder_of(view).compares:
+            raise
+        # What the slowdown within one program cannot tell does not refute that over all passes.
+        return answer(
+            what_if_no_straggler,
+            view,
+            dict.fromkeys(what_if_no_straggler.keys) | attributed,
+            source="kernel",
+            basis={"equalised": _EQUALISED, "repaired": _REPAIRED},
+            reasons=refusal.reasons,
+            warnings=[*warnings, *notes],
+        )
+
+
+def _slowdown(view: View, warnings: Sequence[str]) -> Result:
     unknown = _unknown_steps(view)
     try:
         ladder = _valid_ladder(view)
@@ -254,9 +280,8 @@ def _answered(
         basis={
             "step": "from the last end of device work of the step before, over ranks; the first of "
             "several steps is left out, an only one counts from the first device work",
-            "equalised": "every pass takes the mean of its type over workers, stages, "
-            "micro-batches and steps, every transfer the median of its like",
-            "repaired": "every pass takes the mean over stages of the typical worker of the stage",
+            "equalised": _EQUALISED,
+            "repaired": _REPAIRED,
             "ideal": f"between two calls every rank takes {_TYPICAL}",
             "replay": "collectives end as long after the last arrival as they did",
             "not_replayed": "the host: a step takes at least the time that its launches take",
@@ -279,6 +304,7 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
     try:
         ladder = ladder_of(view)
         invalid = ladder.invalid() if ladder.job.marked else "steps are not marked"
+        invalid = invalid or ladder.unequal_passes()
         if invalid is not None:
             return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]
         found = Slowdown(ladder).details()
