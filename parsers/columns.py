@@ -305,6 +305,9 @@ RankSource = Literal[
     "MPI",
     "rank map",
     "file name",
+    "process label",  # of a file with several ranks: what it calls their processes
+    "process groups",  # of a file with several ranks: the only rank in all groups that it uses
+    "order of processes",  # a guess, of such a file
     "order of devices",  # a guess
     "none",
 ]

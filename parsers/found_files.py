@@ -15,6 +15,8 @@ from ccltui.parsers.formats import format_of
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.compression import Compression
 
+LEFT_OUT: Final = "left out: other files hold its ranks"
+"""Said of a file that several ranks were merged into, beside the files of these ranks."""
 _MAX_LOOKED_INTO: Final = 32
 """Captures whose files are read in search of one with kernels: a directory of small ones."""
 _FILES_LOOKED_INTO: Final = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -19,6 +20,7 @@ from ccltui.parsers.format import Source
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
 from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
+from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
@@ -48,6 +50,7 @@ class Job:
     profile_mode: ProfileMode = "auto"  # as requested; that used is the capture's source
     run_sources: tuple[RunSource, ...] = ()
     unread_ranks: tuple[int, ...] = ()  # have a file, which a sample of ranks leaves out
+    merged: MergedRanks = field(default_factory=MergedRanks)
 
     @property
     def world_size(self) -> int | None:
@@ -63,6 +66,19 @@ class Job:
         """
         present = {trace.rank for trace in self.ranks}
         return MissingRanks(self.world_size or 0, present, self.unread_ranks)
+
+    @property
+    def read_paths(self) -> frozenset[str]:
+        """Files that were read to their end; those whose ranks are left out are among them."""
+        read = (*self.ranks, *self.merged.traces)
+        return frozenset(trace.source.path for trace in read if trace.read_share == 1)
+
+    def ranks_in(self, path: str) -> tuple[int, ...] | None:
+        """Return the ranks taken from a file that holds several, None for other files."""
+        if not any(trace.source.path == path for trace in self.merged.traces):
+            return None
+        found = {trace.rank for trace in self.ranks if trace.source.path == path}
+        return tuple(sorted(rank for rank in found if rank is not None))
 
     @property
     def conflicting_ranks(self) -> tuple[int, ...]:
@@ -85,7 +101,10 @@ class Job:
         found = (*self.discovery.notes, *self.capture.notes)
         if self.ranks:
             found = tuple(note for note in found if note.code != "rank_conflict")
-        return (*found, *self._source_notes(), *self._conflict_notes())
+        if self.merged.traces:
+            found = tuple(note for note in found if note.code != "rank_unknown")
+        merged = self.merged.notes()
+        return (*found, *self._source_notes(), *self._conflict_notes(), *merged)
 
     def _source_notes(self) -> tuple[Note, ...]:
         """Return a note on which profiler is used, where two recorded."""
@@ -110,12 +129,22 @@ class Job:
     def with_rank(self, trace: RankTrace) -> Job:
         """Return this job with one more loaded trace; ranks are ordered and labelled anew."""
         named = identified(trace, self.capture)
+        if self.merged.traces or is_merged(named):
+            return self._with_merged(named)
         inserted = with_new_rank(self.ranks, named)
         if inserted is not None:
             return dataclasses.replace(self, ranks=inserted)
         place = (trace.source.path, trace.source.part)
         others = tuple(t for t in self.ranks if (t.source.path, t.source.part) != place)
         return dataclasses.replace(self, ranks=ordered_ranks((*others, named)))
+
+    def _with_merged(self, named: RankTrace) -> Job:
+        """Return this job with one more trace, where a file holds several ranks."""
+        new = place_in(named)
+        wholes = [one for one in self.ranks if not is_merged(one) and place_in(one) != new]
+        wholes += [] if is_merged(named) else [named]
+        merged, kept = self.merged.taken_in(wholes, named)
+        return dataclasses.replace(self, ranks=ordered_ranks((*wholes, *kept)), merged=merged)
 
     def with_failure(self, failure: Failed) -> Job:
         """Return this job with one more failed file; its preview is removed."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from ccltui.parsers.found_files import Capture
+from ccltui.parsers.merged_files import is_merged
 
 
 def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
@@ -58,6 +59,8 @@ def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
 
     A guess, so that collectives can be matched; it is withdrawn when another file is loaded.
     """
+    if any(is_merged(trace) for trace in traces):
+        return traces  # `MergedRanks` decides about those
     alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
     unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
     guessed = []

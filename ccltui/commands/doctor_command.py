@@ -12,6 +12,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.found_files import LEFT_OUT
 from ccltui.parsers.names import listed
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
@@ -183,7 +184,7 @@ def _side_findings(job: Job) -> tuple[Finding, ...]:
 
 
 def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
-    files = [_file_cells(found) for found in loaded.job.discovery.files]
+    files = [_file_cells(found, loaded.job) for found in loaded.job.discovery.files]
     align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
     blocks = [table(FILE_HEADER, files, align=align)]
     if len(loaded.job.discovery.captures) > 1:
@@ -201,16 +202,28 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     return text_bytes(lines[1:])
 
 
-def _file_cells(found: FoundFile) -> tuple[str, ...]:
+def _file_cells(found: FoundFile, job: Job) -> tuple[str, ...]:
+    from ccltui.parsers.missing_ranks import ranges_text  # noqa: PLC0415  (as in _note_rows)
+
+    rank, source = _rank_and_source(found, job)
     return (
         found.path,
         found.kind,
-        "" if found.rank is None else str(found.rank),
-        "" if found.rank is None else found.rank_source,
+        ranges_text(rank) if isinstance(rank, tuple) else "" if rank is None else str(rank),
+        source,
         found.capture,
         bytes_text(found.size_bytes),
-        _problem(found),
+        _problem(found, job),
     )
+
+
+def _rank_and_source(found: FoundFile, job: Job) -> tuple[int | tuple[int, ...] | None, str]:
+    """Return the rank of a file, the ranks of one that holds several, and where they are from."""
+    several = job.ranks_in(found.path)
+    if several is None:
+        return found.rank, "" if found.rank is None else found.rank_source
+    sources = {trace.rank_source for trace in job.ranks if trace.source.path == found.path}
+    return several, listed(sorted(sources - {"none"}))
 
 
 def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
@@ -226,8 +239,13 @@ def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
     ]
 
 
-def _problem(found: FoundFile) -> str:
+def _is_left_out(found: FoundFile, job: Job) -> bool:
+    return job.merged.is_left_out(found.path)
+
+
+def _problem(found: FoundFile, job: Job) -> str:
     parts = [f"repeats {found.duplicate_of}"] if found.duplicate_of else []
+    parts += [LEFT_OUT] if _is_left_out(found, job) else []
     return "; ".join(parts + ([found.problem] if found.problem else []))
 
 
@@ -267,12 +285,12 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         {
             "path": found.path,
             "kind": found.kind,
-            "rank": found.rank,
-            "rank_source": found.rank_source,
+            "rank": found.rank if job.ranks_in(found.path) is None else None,
+            "rank_source": _rank_and_source(found, job)[1] or found.rank_source,
             "capture": found.capture,
             "size_bytes": found.size_bytes,
             "duplicate_of": found.duplicate_of,
-            "problem": found.problem,
+            "problem": found.problem or (LEFT_OUT if _is_left_out(found, job) else None),
         }
         for found in job.discovery.files
     ]

@@ -142,7 +142,7 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)
         with contextlib.closing(_MeterObserver(watched=watched)) as observer:
             loaded = load(job, settings, observer=observer, cancelled=stopped)
-    done = {trace.source.path for trace in loaded.ranks} | {one.path for one in loaded.failures}
+    done = loaded.read_paths | {one.path for one in loaded.failures}
     complete = all(found.path in done for found in loaded.capture.files)
     return LoadedJob(loaded, complete)
 

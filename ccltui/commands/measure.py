@@ -304,5 +304,5 @@ def _stopped(result: Result, loaded: LoadedJob) -> Result:
 
 def _stopped_text(loaded: LoadedJob) -> str:
     labels = listed([trace.label for trace in loaded.job.ranks]) or "none"
-    files = f"{len(loaded.job.ranks)} of {len(loaded.job.capture.files)} files"
+    files = f"{len(loaded.job.read_paths)} of {len(loaded.job.capture.files)} files"
     return f"stopped after {files}; loaded ranks: {labels}"

@@ -20,6 +20,7 @@ from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
+from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
 from ccltui.parsers.kineto.scanner import accelerator
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed, printable
@@ -28,6 +29,7 @@ from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
+_NOTHING_READ: Final = "no file could be read"
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -70,6 +72,8 @@ def ranks(job: Job) -> Finding:
 
 def rank_identity(job: Job) -> Finding:
     """Check the sources of the ranks of files."""
+    if not job.ranks:
+        return Finding("rank identity", "unknown", _NOTHING_READ)
     nameless = [trace.source.path for trace in job.ranks if trace.rank is None]
     by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
     if nameless:
@@ -89,7 +93,9 @@ def files_read(job: Job) -> Finding:
     if job.failures:
         first = job.failures[0].error
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
-        return Finding("files", "problem", f"{message}; {cut}" if cut else message, _COPY_AGAIN)
+        says_what_to_do = first.endswith((ONE_FILE_A_RANK, OPEN_THE_FILES))
+        fix = "" if says_what_to_do else _COPY_AGAIN
+        return Finding("files", "problem", f"{message}; {cut}" if cut else message, fix)
     if cut:
         return Finding("files", "warning", cut, _COPY_AGAIN)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
@@ -121,6 +127,8 @@ _COPY_AGAIN: Final = (
 def gpu_events(job: Job) -> Finding:
     """Check whether the device was traced, and whether the job used one."""
     without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
+    if not job.ranks:
+        return Finding("GPU events", "unknown", _NOTHING_READ)
     if not without:
         total = sum(len(trace.group("gpu")) for trace in job.ranks)
         return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
@@ -168,6 +176,8 @@ def execution_traces(job: Job) -> Finding:
 
 def step_markers(job: Job) -> Finding:
     """Check that every rank has steps, and the same ones."""
+    if not job.ranks:
+        return Finding("step markers", "unknown", _NOTHING_READ)
     steps = {trace.label: steps_of(trace) for trace in job.ranks}
     without = [label for label, (found, _) in steps.items() if not found]
     if without:

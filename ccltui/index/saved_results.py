@@ -62,8 +62,7 @@ class SavedResults:
             return None
         if job.failures or job.unread_ranks or not job.ranks:
             return None
-        read = {trace.source.path for trace in job.ranks if trace.read_share == 1}
-        if any(found.path not in read for found in job.capture.files):
+        if any(found.path not in job.read_paths for found in job.capture.files):
             return None
         try:
             name = _name_of(job, Store(store))

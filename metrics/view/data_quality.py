@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.result import Code, Reason
+from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
@@ -222,7 +223,7 @@ def _occurrences(notes: Sequence[Note]) -> str:
 
 
 def _guessed_ranks(view: View) -> list[str]:
-    guessed = [r.trace for r in view.ranks if r.trace.rank_source == "order of devices"]
+    guessed = [r.trace for r in view.ranks if r.trace.rank_source in GUESSES]
     if not guessed:
         return _nameless_ranks(view)
     labels = some_of([trace.label for trace in guessed])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
-PARSER_VERSION: Final = 9
+PARSER_VERSION: Final = 10
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 
@@ -74,9 +74,9 @@ def _read_kineto(
     progress: Report | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sequence[RankTrace]:
-    from ccltui.parsers.kineto.kineto_reader import read_kineto  # noqa: PLC0415
+    from ccltui.parsers.kineto.kineto_reader import read_ranks  # noqa: PLC0415
 
-    return (read_kineto(path, shown=shown, progress=progress, cancelled=cancelled),)
+    return read_ranks(path, shown=shown, progress=progress, cancelled=cancelled)
 
 
 def _read_xla(

@@ -1,28 +1,51 @@
-"""Read one trace file into the columns of a rank, with bounded memory.
+"""Read one trace file into the columns of its ranks, with bounded memory.
 
 Damage inside the file becomes notes, not exceptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccltui.parsers.columns import MISSING, Device, RankTrace, SourceFile
+import msgspec
+import numpy as np
+
+from ccltui.parsers.columns import MISSING, Device, Note, RankSource, RankTrace, SourceFile
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.kineto.event_list import Batch
 from ccltui.parsers.kineto.json_text.lenient_json import lenient_json
-from ccltui.parsers.kineto.rank_builder import Builder
+from ccltui.parsers.kineto.json_text.text_buffer import TextBuffer
+from ccltui.parsers.kineto.part_ranks import with_checked_ranks
+from ccltui.parsers.kineto.rank_builder import Builder, Columns
+from ccltui.parsers.kineto.ranks_in_file import (
+    ONE_FILE_A_RANK,
+    NotSeparableError,
+    RankPart,
+    has_several_devices,
+    ranks_hosts,
+    ranks_in,
+)
 from ccltui.parsers.kineto.read_notes import NoteLog
+from ccltui.parsers.kineto.split_ranks import split_ranks, with_devices_joined
+from ccltui.parsers.kineto.tables.kernel_join import join_kernels
 from ccltui.parsers.kineto.tables.process_groups import MAX_RANKS, groups_of_config
 from ccltui.parsers.kineto.trace_document import Document, Member
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.heap_trim import keep_freed
 from ccltui.parsers.text.compression import TextChunks
 
 CHUNK_BYTES = 1 << 20
+SEVERAL_DEVICES = "several_devices"
+"""Code of the note on one process that used several devices."""
 _REUSED_BYTES = 3 << 20  # a chunk and the buffers derived from it
 _MAX_BASE_NS = 1 << 62
+_HEAD_BYTES = 1 << 16
+_FIRST_KEY = b'"schemaVersion"'
 # Missing ranks of a world are listed one by one: a corrupt number must not fill the memory.
 _MAX_RANK = MAX_RANKS
 
@@ -35,7 +58,7 @@ def read_kineto(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> RankTrace:
-    """Read the Chrome-trace JSON in ``path`` into columns.
+    """Read the Chrome-trace JSON in ``path`` into columns, all of it as one rank.
 
     Truncated or corrupt content becomes a note; the events read before it are returned.
 
@@ -53,22 +76,130 @@ def read_kineto(
         TraceError: The file cannot be read or holds no list of events.
         CancelledError: ``cancelled`` returned True.
     """
-    keep_freed(_REUSED_BYTES)
-    chunks = TextChunks(path, chunk_bytes, progress=progress)
-    pieces = _until_cancelled(chunks, cancelled, path)
+    chunks, pieces = _opened(path, chunk_bytes, progress, cancelled)
     return read_pieces(pieces, chunks, path, shown=shown)
+
+
+def read_ranks(
+    path: Path,
+    *,
+    shown: str | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    progress: Callable[[int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> tuple[RankTrace, ...]:
+    """Read ``path`` as :func:`read_kineto` does, into one trace for each rank.
+
+    Raises:
+        TraceError: As there; and where events of several ranks cannot be told apart.
+        CancelledError: ``cancelled`` returned True.
+    """
+    chunks, pieces = _opened(path, chunk_bytes, progress, cancelled)
+    read = _read(pieces, chunks, path, shown)
+    if read.rest is not None:
+        several = _further_documents(read, chunks, path, shown)
+        if several:
+            return several
+    if (read.is_damaged or read.truncated) and _begins_twice(path):
+        raise TraceError(_SEVERAL_WRITERS, path=shown or path)
+    try:
+        parts = ranks_in(read.columns, is_damaged=read.is_damaged)
+    except NotSeparableError as error:
+        raise TraceError(str(error), path=shown or path) from None
+    if not parts:
+        return (_whole(read),)
+    read = dataclasses.replace(read, notes=(*read.notes, *_unowned(read.columns, parts)))
+    divided = split_ranks(read.columns, parts)
+    return with_checked_ranks(
+        [_rank_of_part(read, parts, number, columns) for number, columns in enumerate(divided)]
+    )
+
+
+def _further_documents(
+    read: _Read, chunks: TextChunks, path: Path, shown: str | None
+) -> tuple[RankTrace, ...]:
+    """Return the ranks of whole documents one after the other; () where these are not ranks.
+
+    Processes that append to one file, and `cat`, leave such files.
+    """
+    reads = [read]
+    while (rest := reads[-1].rest) is not None and len(reads) < _MOST_DOCUMENTS:
+        try:
+            reads.append(_read(rest, chunks, path, shown))
+        except TraceError:
+            break  # no events
+    ranks = [_integer(one.information.get("rank"), _MAX_RANK) for one in reads]
+    unknown = not any(rank is not None for rank in ranks)
+    owners = [ranks_hosts(one.columns) for one in reads] if unknown else ranks
+    if len(reads) < 2 or not all(owners if unknown else [rank is not None for rank in ranks]):
+        return ()
+    if len(set(owners)) < len(reads):
+        return ()
+    found = []
+    for number, one in enumerate(reads):
+        source = msgspec.structs.replace(
+            one.source, part=number, parts=len(reads), part_name=f"document {number + 1}"
+        )
+        last = number == len(reads) - 1
+        notes = tuple(n for n in one.notes if last or n.code != "trailing_data")
+        trace = _whole(dataclasses.replace(one, source=source, notes=notes))
+        if unknown:
+            trace = dataclasses.replace(trace, rank=number, rank_source="order of processes")
+        found.append(trace)
+    return with_checked_ranks(found)
+
+
+_MOST_DOCUMENTS = 4096
 
 
 def read_pieces(
     pieces: Iterable[bytes], chunks: TextChunks, path: Path, *, shown: str | None = None
 ) -> RankTrace:
     """Read columns, as :func:`read_kineto`, from text that the caller took from ``chunks``."""
+    return _whole(_read(pieces, chunks, path, shown))
+
+
+def _opened(
+    path: Path,
+    chunk_bytes: int,
+    progress: Callable[[int], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> tuple[TextChunks, Iterator[bytes]]:
+    keep_freed(_REUSED_BYTES)
+    chunks = TextChunks(path, chunk_bytes, progress=progress)
+    return chunks, _until_cancelled(chunks, cancelled, path)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What a file holds: columns of all of its rows, what it states, what was damaged."""
+
+    source: SourceFile
+    columns: Columns
+    information: dict[str, Any]
+    members: dict[str, Any]
+    base_ns: int
+    devices: tuple[Device, ...]
+    counts: dict[str, int]
+    notes: tuple[Note, ...]
+    truncated: bool
+    rest: TextBuffer | None
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(note.code in _DAMAGE for note in self.notes)
+
+
+def _read(
+    pieces: Iterable[bytes] | TextBuffer, chunks: TextChunks, path: Path, shown: str | None
+) -> _Read:
     note_log = NoteLog()
     builder = Builder(note_log)
     members: dict[str, Any] = {}
     try:
         status = path.stat()
-        document = Document(iter(pieces), note_log, builder.scanner)
+        text = pieces if isinstance(pieces, TextBuffer) else iter(pieces)
+        document = Document(text, note_log, builder.scanner)
         for part in document:
             if isinstance(part, Batch):
                 builder.add(part)
@@ -77,7 +208,7 @@ def read_pieces(
     except OSError as error:
         raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
     if not document.found_events:
-        raise TraceError(_no_events(note_log, chunks), path=shown or path)
+        raise TraceError(_no_events(note_log, chunks, path), path=shown or path)
     source = SourceFile(
         path=shown or str(path),
         real_path=str(path.resolve()),
@@ -87,48 +218,126 @@ def read_pieces(
         compression=chunks.compression,
     )
     truncated = document.truncated or any(note.code in _CUTS for note in chunks.notes)
-    return _assemble(source, builder, members, note_log, chunks, truncated=truncated)
-
-
-_CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
-
-
-def _assemble(
-    source: SourceFile,
-    builder: Builder,
-    members: dict[str, Any],
-    note_log: NoteLog,
-    chunks: TextChunks,
-    *,
-    truncated: bool,
-) -> RankTrace:
-    """Build the trace from what is known only at the end of the file: base time, groups, joins."""
     information = _mapping(members.get("distributedInfo"))
     base_ns = _base(members.get("baseTimeNanoseconds"), note_log)
     devices = _devices(members)
     columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")), devices)
-    rank = _integer(information.get("rank"), _MAX_RANK)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
-    notes = [*chunks.notes, *note_log.notes]
+    notes = tuple(
+        note.__class__(note.code, note.message + kept, note.offset, note.count)
+        if note.code in _CUTS
+        else note
+        for note in (*chunks.notes, *note_log.notes)
+    )
+    return _Read(
+        source,
+        columns,
+        information,
+        members,
+        base_ns,
+        devices,
+        builder.counts(),
+        notes,
+        truncated,
+        document.rest,
+    )
+
+
+_CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
+_DAMAGE = frozenset({"malformed_event", "not_an_event", "corrupt_document"})
+"""Notes of text that another process may have written over; a file that is cut has none."""
+
+
+def _whole(read: _Read) -> RankTrace:
+    """Return all rows of a file as one rank."""
+    columns = with_devices_joined(read.columns)
+    join_kernels(columns.events, columns.collective_args, columns.strings)
+    rank = _integer(read.information.get("rank"), _MAX_RANK)
+    numbers = has_several_devices(read.columns)
+    notes = read.notes
+    if numbers:
+        notes = (*notes, Note(SEVERAL_DEVICES, _several_devices(numbers)))
+    source: RankSource = "none" if rank is None else "distributedInfo"
+    trace = _trace(read, columns, read.source)
+    return dataclasses.replace(trace, rank=rank, rank_source=source, notes=notes)
+
+
+def _several_devices(numbers: Sequence[int]) -> str:
+    names = listed([str(number) for number in numbers])
+    return (
+        f"one process used devices {names}: it is one rank, busy while any of them is, and times "
+        "of kernels add up over them"
+    )
+
+
+def _unowned(columns: Columns, parts: Sequence[RankPart]) -> tuple[Note, ...]:
+    """Return a note on operators and calls of processes that are no rank; () without any."""
+    owned = {pid for part in parts for pid in part.hosts}
+    lost: Counter[str] = Counter()
+    for group in ("cpu_ops", "runtime", "annotations"):
+        events = columns.events.get(group)
+        if events is None:
+            continue
+        for track, number in enumerate(np.bincount(events.track).tolist()):
+            if number and columns.tracks[track].pid not in owned:
+                lost[columns.tracks[track].pid] += number
+    if not lost:
+        return ()
+    names = listed([printable(pid) for pid in lost])
+    message = f"events of processes that are no rank ({names}) are left out"
+    return (Note("no_rank", message, count=lost.total()),)
+
+
+def _rank_of_part(
+    read: _Read, parts: Sequence[RankPart], number: int, columns: Columns
+) -> RankTrace:
+    """Return one of several ranks in a file."""
+    part = parts[number]
+    join_kernels(columns.events, columns.collective_args, columns.strings)
+    source = msgspec.structs.replace(
+        read.source, part=number, parts=len(parts), part_name=part.name
+    )
+    used = {device for _, device in part.devices}
+    devices = tuple(device for device in read.devices if device.index in used)
+    return dataclasses.replace(
+        _trace(read, columns, source),
+        rank=part.rank,
+        rank_source=part.rank_source,
+        devices=tuple({device.index: device for device in devices}.values()),
+        counts=_counts(columns),
+    )
+
+
+def _counts(columns: Columns) -> dict[str, int]:
+    """Return the number of complete events by "X:category" of one of several ranks."""
+    counts: Counter[str] = Counter()
+    for events in columns.events.values():
+        ids, numbers = np.unique(events.category, return_counts=True)
+        for category, number in zip(ids.tolist(), numbers.tolist(), strict=True):
+            counts[f"X:{columns.strings[category] if category >= 0 else ''}"] += number
+    return dict(counts)
+
+
+def _trace(read: _Read, columns: Columns, source: SourceFile) -> RankTrace:
+    """Return columns with what the file states about all of its ranks."""
     return RankTrace(
         source=source,
-        rank=rank,
-        rank_source="none" if rank is None else "distributedInfo",
-        **columns._asdict(),
-        devices=devices,
-        world_size=_integer(information.get("world_size"), _MAX_RANK),
-        backend=_word(information.get("backend")),
-        nccl_version=_word(information.get("nccl_version")),
-        host=_word(members.get("host_name")),
-        base_ns=base_ns,
-        counts=builder.counts(),
-        notes=tuple(
-            note.__class__(note.code, note.message + kept, note.offset, note.count)
-            if note.code in _CUTS
-            else note
-            for note in notes
-        ),
-        truncated=truncated,
+        rank=None,
+        rank_source="none",
+        strings=columns.strings,
+        events=columns.events,
+        collective_args=columns.collective_args,
+        tracks=columns.tracks,
+        process_groups=columns.process_groups,
+        devices=read.devices,
+        world_size=_integer(read.information.get("world_size"), _MAX_RANK),
+        backend=_word(read.information.get("backend")),
+        nccl_version=_word(read.information.get("nccl_version")),
+        host=_word(read.members.get("host_name")),
+        base_ns=read.base_ns,
+        counts=read.counts,
+        notes=read.notes,
+        truncated=read.truncated,
     )
 
 
@@ -149,11 +358,23 @@ def _member_value(member: Member, note_log: NoteLog) -> Any:
         return None
 
 
-def _no_events(note_log: NoteLog, chunks: TextChunks) -> str:
+def _no_events(note_log: NoteLog, chunks: TextChunks, path: Path) -> str:
     if chunks.text_bytes == 0 and not chunks.notes:
         return "the file is empty"
+    if _begins_twice(path):
+        return _SEVERAL_WRITERS
     reasons = [note.message for note in (*chunks.notes, *note_log.notes)]
     return "no list of trace events found" + (f" ({reasons[0]})" if reasons else "")
+
+
+def _begins_twice(path: Path) -> bool:
+    """Whether the first key of a trace is more than once in the head of a file."""
+    return next(iter(TextChunks(path, _HEAD_BYTES)), b"").count(_FIRST_KEY) > 1
+
+
+_SEVERAL_WRITERS = (
+    f"several ranks wrote into this file, which begins more than once: {ONE_FILE_A_RANK}"
+)
 
 
 def _base(value: object, note_log: NoteLog) -> int:

@@ -23,7 +23,6 @@ from ccltui.parsers.kineto.read_notes import NoteLog
 from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
 from ccltui.parsers.kineto.tables.call_inputs import input_kind
 from ccltui.parsers.kineto.tables.event_rows import EventRows, GroupColumns, Part
-from ccltui.parsers.kineto.tables.kernel_join import join_kernels
 
 _GROUP_OF_CATEGORY: dict[str, Group] = {
     "kernel": "gpu",
@@ -68,13 +67,20 @@ def group_of(category: Scalar) -> Group:
 
 
 class Columns(NamedTuple):
-    """Columns of a rank; see :class:`ccltui.parsers.columns.RankTrace`."""
+    """Columns of a file; see :class:`ccltui.parsers.columns.RankTrace`.
+
+    ``processes`` are the pids of the rows of each track, ``labels`` the names of processes ("" as
+    the second key) and threads. Kernels are not yet joined to the calls that launched them: that
+    is done in the rows of one rank.
+    """
 
     events: dict[Group, Events]
     strings: Strings
     tracks: tuple[Track, ...]
     collective_args: CollectiveArgs
     process_groups: tuple[ProcessGroup, ...]
+    processes: tuple[str, ...]
+    labels: dict[tuple[str, str], str]
 
 
 class Builder:
@@ -244,7 +250,7 @@ class Builder:
             texts += columns.texts()
         strings, text_ids = self._rows.strings.finish(texts)
         del texts  # its views would keep the columns in memory
-        tracks, track_ids = self._rows.finish_tracks(self._labels)
+        tracks, processes, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
         renumbered |= dict.fromkeys(("shapes", "input_types", "input_values"), text_ids)
         launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
@@ -253,8 +259,7 @@ class Builder:
             for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
         }
         args, groups = self._rows.collectives.finish(events, text_ids, table)
-        join_kernels(events, args, strings)
-        return Columns(events, strings, tracks, args, groups)
+        return Columns(events, strings, tracks, args, groups, processes, self._labels)
 
 
 _DROPPED = {

@@ -37,14 +37,16 @@ class Document:
     """Pull parser over text chunks: an iterator of :class:`Batch` and :class:`Member`.
 
     Attributes:
+        rest: The text after the document, where another one may begin; None without any.
         truncated: Whether the text ended, or was corrupt, before the end of the document.
         found_events: Whether the document has a list of events.
     """
 
     def __init__(
-        self, chunks: Iterator[bytes], note_log: NoteLog, scanner: Scanner | None = None
+        self, text: Iterator[bytes] | TextBuffer, note_log: NoteLog, scanner: Scanner | None = None
     ) -> None:
-        self._buffer = TextBuffer(chunks)
+        self._buffer = text if isinstance(text, TextBuffer) else TextBuffer(text)
+        self.rest: TextBuffer | None = None
         self._note_log = note_log
         self._scanner = scanner
         self.truncated = False
@@ -64,7 +66,8 @@ class Document:
                 "not_json", "the text is not a JSON object or list", self._buffer.offset
             )
             return
-        if not self.truncated and self._buffer.peek():
+        if not self.truncated and (mark := self._buffer.peek()):
+            self.rest = self._buffer if mark in (b"{", b"[") else None
             self._note_log.add(
                 "trailing_data",
                 "text after the end of the document is ignored",

@@ -149,4 +149,6 @@ def _print_problems(loaded: LoadedJob, loading: LoadOptions) -> None:
     for failure in loaded.job.failures:
         print_message(failure.error)
     if not loaded.complete:
-        print_message(f"stopped: {len(loaded.job.ranks)} of {len(loaded.job.capture.files)} files")
+        print_message(
+            f"stopped: {len(loaded.job.read_paths)} of {len(loaded.job.capture.files)} files"
+        )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
+from ccltui.parsers.found_files import LEFT_OUT
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ def file_rows(scene: Scene) -> list[FileRow]:
         share = begun.get(found.path)
         if share is not None:
             state, ink = f"! {share:.1%} is shown; {state}", Ink.WARNING
+        ranks = job.ranks_in(found.path)
         rank = "" if found.rank is None else str(found.rank)
+        rank = rank if ranks is None else ranges_text(ranks)
         size = numbers.decimal_size(found.size_bytes)
         kind = found.kind.replace("_", " ")
         target = found.capture if _is_of_other(found, job) else None
@@ -80,6 +84,8 @@ def _state(
     found: FoundFile, state: FileState | None, notes: dict[str, list[str]], job: Job
 ) -> tuple[str, Ink]:
     """Return the loading state of a file, or the reason why it is not read."""
+    if state is not None and job.merged.is_left_out(found.path):
+        return LEFT_OUT, Ink.DIM
     if state is not None:
         return _loading_state(state, notes.get(found.path, []))
     if found.duplicate_of is not None:

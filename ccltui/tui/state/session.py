@@ -67,8 +67,11 @@ class Session:
     @property
     def ranks_expected(self) -> int:
         """Number of ranks once everything is loaded."""
-        read = self.job.ranks if self.job else ()
-        parts = {trace.source.path: trace.source.parts for trace in read}
+        if self.job is None:
+            return len(self.files)
+        parts = {trace.source.path: trace.source.parts for trace in self.job.ranks}
+        merged = {path: self.job.ranks_in(path) for path in self.job.merged.paths}
+        parts |= {path: len(ranks or ()) for path, ranks in merged.items()}
         return sum(parts.get(path, 1) for path in self.files)
 
     @property

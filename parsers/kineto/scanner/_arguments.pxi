@@ -173,14 +173,14 @@ cdef class _Arguments:
             self.all_labels_new = True
         if self.all_labels_new or event.label == NULL:
             return True
+        memset(&none, 0, sizeof(Field))
         if event.name == self.label_process:
-            memset(&none, 0, sizeof(Field))
             event.tid = none
         mixed[0] = <uint64_t>event.pid.value
         mixed[1] = <uint64_t>event.tid.value
         mixed[2] = event.tid.kind
         hash = hash_of(<Bytes>mixed, 24)
-        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid, none)
         if (slot.id != 0 and slot.length == event.label_length
                 and memcmp(slot.text, event.label, event.label_length) == 0):
             return False
@@ -189,14 +189,16 @@ cdef class _Arguments:
 
     cdef int _store_label(self, uint64_t hash, Event *event) except -1 with gil:
         cdef Slot *slot
+        cdef Field none
         cdef Py_ssize_t length = event.label_length
         cdef unsigned char *copy
+        memset(&none, 0, sizeof(Field))
         self.last_labels.grow()
         copy = <unsigned char *>malloc(length if length else 1)
         if copy == NULL:
             raise MemoryError
         memcpy(copy, event.label, length)
-        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid, none)
         if slot.id == 0:
             self.last_labels.used += 1
         free(<void *>slot.text)

@@ -67,26 +67,32 @@ cdef class _Ids:
         self.label_texts.append(decoded)
         return self.labels.add(hash, text, length, len(self.label_texts) - 1)
 
-    cdef int32_t track(self, bint stream, Field pid, Field tid) except -2 nogil:
-        cdef uint64_t mixed[3]
+    cdef int32_t track(self, bint stream, Field pid, Field tid, Field process) except -2 nogil:
+        """Return the id of a track; ``process`` is the pid of a stream's rows, if not the device."""
+        cdef uint64_t mixed[4]
         cdef Slot *slot
         mixed[0] = <uint64_t>pid.value
         mixed[1] = <uint64_t>tid.value
-        mixed[2] = <uint64_t>(stream + 2 * pid.kind + 8 * tid.kind)
-        cdef uint64_t hash = hash_of(<Bytes>mixed, 24)
-        slot = self.track_table.find_track(hash, stream, pid, tid)
+        mixed[2] = <uint64_t>(stream + 2 * pid.kind + 8 * tid.kind + 32 * process.kind)
+        mixed[3] = <uint64_t>process.value
+        cdef uint64_t hash = hash_of(<Bytes>mixed, 32)
+        slot = self.track_table.find_track(hash, stream, pid, tid, process)
         if slot.id != 0:
             return slot.id - 1
-        return self._new_track(hash, stream, pid, tid)
+        return self._new_track(hash, stream, pid, tid, process)
 
-    cdef int32_t _new_track(self, uint64_t hash, bint stream, Field pid, Field tid) except -2 with gil:
+    cdef int32_t _new_track(
+        self, uint64_t hash, bint stream, Field pid, Field tid, Field process
+    ) except -2 with gil:
         cdef Slot *slot
-        key = ("stream" if stream else "thread", self._field(pid), self._field(tid))
+        kind = "stream" if stream else "thread"
+        key = (kind, self._field(pid), self._field(tid), self._field(process))
         id = self.tracks.setdefault(key, len(self.tracks))
         self.track_table.grow()
-        slot = self.track_table.find_track(hash, stream, pid, tid)
+        slot = self.track_table.find_track(hash, stream, pid, tid, process)
         slot.hash, slot.kind, slot.pid, slot.tid = hash, stream, pid.value, tid.value
         slot.pid_kind, slot.tid_kind, slot.id = pid.kind, tid.kind, id + 1
+        slot.process, slot.process_kind = process.value, process.kind
         self.track_table.used += 1
         return id
 

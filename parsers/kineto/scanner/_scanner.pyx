@@ -231,18 +231,22 @@ cdef class Scanner:
         cdef Py_ssize_t at = rows.used
         cdef Field pid = event.pid
         cdef Field tid = event.tid
+        cdef Field process
+        process.kind, process.value = 0, 0
         if at == rows.room:
             _grow(rows)
         if group <= 2:
             if event.device.kind != 0:
                 pid = event.device
+                if pid.kind != event.pid.kind or pid.value != event.pid.value:
+                    process = event.pid
             if event.stream.kind != 0:
                 tid = event.stream
         rows.start[at] = event.start
         rows.duration[at] = event.duration
         rows.name[at] = event.name
         rows.category[at] = event.category
-        rows.track[at] = self.ids.track(group <= 2, pid, tid)
+        rows.track[at] = self.ids.track(group <= 2, pid, tid, process)
         rows.args[at] = event.described
         rows.extra[at] = event.extra
         rows.types[at] = event.types

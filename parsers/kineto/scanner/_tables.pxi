@@ -10,8 +10,10 @@ cdef struct Slot:
     int8_t kind       # of a track: stream or thread; of strings: 0
     int8_t pid_kind
     int8_t tid_kind
+    int8_t process_kind
     int64_t pid
     int64_t tid
+    int64_t process
 
 
 cdef extern from *:
@@ -77,7 +79,9 @@ cdef class _Table:
                 return slot
             place = (place + 1) & <uint64_t>(self.room - 1)
 
-    cdef inline Slot *find_track(self, uint64_t hash, int8_t kind, Field pid, Field tid) noexcept nogil:
+    cdef inline Slot *find_track(
+        self, uint64_t hash, int8_t kind, Field pid, Field tid, Field process
+    ) noexcept nogil:
         cdef uint64_t place = hash & <uint64_t>(self.room - 1)
         cdef Slot *slot
         while True:
@@ -86,7 +90,8 @@ cdef class _Table:
                 return slot
             if (slot.hash == hash and slot.kind == kind and slot.pid_kind == pid.kind
                     and slot.tid_kind == tid.kind and slot.pid == pid.value
-                    and slot.tid == tid.value):
+                    and slot.tid == tid.value and slot.process_kind == process.kind
+                    and slot.process == process.value):
                 return slot
             place = (place + 1) & <uint64_t>(self.room - 1)
 

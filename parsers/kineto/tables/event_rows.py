@@ -26,7 +26,12 @@ _INPUTS = ("shapes", "input_types", "input_values")
 _EXTRA: dict[Group, tuple[str, ...]] = {"gpu": ("launch",), "cpu_ops": _INPUTS}
 """Columns of a single group: ids of launches, texts of the inputs of matrix products."""
 
-TrackKey = tuple[str, Scalar, Scalar]
+TrackKey = tuple[str, Scalar, Scalar, Scalar]
+"""Kind, device or process, stream or thread; the pid of a stream's rows where it is not the device.
+
+PyTorch writes the number of the device as the pid of its rows. Programs that merge the files of
+ranks rename pids, and then only the pid tells the devices of two ranks apart.
+"""
 
 
 class Part(NamedTuple):
@@ -199,19 +204,31 @@ class EventRows:
         tracks = self.tracks
         keys: list[TrackKey] = []
         if group not in STREAM_GROUPS:
-            keys = [("thread", _track_part(event.pid), _track_part(event.tid)) for event in events]
+            keys = [
+                ("thread", _track_part(event.pid), _track_part(event.tid), None) for event in events
+            ]
         else:
             for event in events:
                 args = event.args
-                device = event.pid if args is None or args.device is None else args.device
+                process = device = _track_part(event.pid)
+                if args is not None and args.device is not None:
+                    device = _track_part(args.device)
                 stream = event.tid if args is None or args.stream is None else args.stream
-                keys.append(("stream", _track_part(device), _track_part(stream)))
+                own = None if process == device else process
+                keys.append(("stream", device, _track_part(stream), own))
         return [tracks.setdefault(key, len(tracks)) for key in keys]
 
-    def finish_tracks(self, labels: dict[tuple[str, str], str]) -> tuple[tuple[Track, ...], I32]:
-        """Return the tracks in a fixed order, and the new id of each old one."""
+    def finish_tracks(
+        self, labels: dict[tuple[str, str], str]
+    ) -> tuple[tuple[Track, ...], tuple[str, ...], I32]:
+        """Return the tracks in a fixed order, the pid of the rows of each, and their new ids.
+
+        A device that several processes write of has its tracks once for each process.
+        """
         keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
-        return tuple(_track(*key, labels) for key in keys), renumbered
+        tracks = tuple(_track(kind, pid, tid, labels) for kind, pid, tid, _ in keys)
+        processes = tuple(str(pid if own is None else own) for _, pid, _, own in keys)
+        return tracks, processes, renumbered
 
 
 def _shifted(start: I64, base_ns: int) -> I64:
@@ -244,8 +261,9 @@ def _label(pid: str, tid: str, labels: dict[tuple[str, str], str]) -> str:
 
 
 def _track_order(track: TrackKey) -> tuple[str, ...]:
-    kind, pid, tid = track
-    return kind, str(pid).rjust(12), str(tid).rjust(12), type(pid).__name__, type(tid).__name__
+    kind, pid, tid, own = track
+    texts = (str(pid).rjust(12), str(tid).rjust(12), type(pid).__name__, type(tid).__name__)
+    return (kind, *texts, str(own).rjust(12), type(own).__name__)
 
 
 def _array(values: Iterable[int] | None, dtype: type, count: int) -> npt.NDArray[Any]:
