@@ -29,6 +29,8 @@ from ccltui.parsers.kineto.scanner._lexer cimport (
     plain_nanoseconds, skip_space, small_integer, string_end, value_end,
 )
 
+VERSION = 2  # as in accelerator.py; raised with whatever the two sides exchange
+
 cdef enum:
     GROUPS = 8
     CATEGORIES = 255

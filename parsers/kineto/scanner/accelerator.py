@@ -15,6 +15,10 @@ from ccltui.parsers.kineto.scanner.text_ids import StringPool
 from ccltui.parsers.system.acceleration import wanted
 
 
+_VERSION = 2
+"""That of ``_scanner.pyx``: one compiled from older source passes other keys of tracks."""
+
+
 class Scanner(Protocol):
     """Interface of the compiled scanner; see ``_scanner.pyx``."""
 
@@ -45,12 +49,12 @@ class Scanner(Protocol):
 
 
 def compiled() -> bool:
-    """Return whether the scanner was built."""
+    """Return whether the scanner was built, from the source as it is now."""
     try:
-        import ccltui.parsers.kineto.scanner._scanner  # noqa: F401, PLC0415
+        from ccltui.parsers.kineto.scanner import _scanner  # noqa: PLC0415
     except ImportError:
         return False
-    return True
+    return getattr(_scanner, "VERSION", 1) == _VERSION
 
 
 def new_scanner(
