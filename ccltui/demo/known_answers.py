@@ -98,7 +98,8 @@ def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
     if spec.layout == "old2021":
         markers = {}
     steps = [_step_of(activity, markers) for activity in activities]
-    windows = _windows(activities, steps)
+    work = _work_of_steps(activities, steps)
+    windows = _windows(work)
     spent = together(
         {
             "window": windows,
@@ -115,6 +116,7 @@ def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
         host=seen.topology.host_name(rank),
         stage=seen.topology.places[rank].pp,
         windows=tuple(windows),
+        work=tuple(work),
         comm_ns=total(spent, inside | {"comm"}),
         comp_ns=total(spent, inside | {"comp"}),
         mem_ns=total(spent, inside | {"mem"}),
@@ -129,7 +131,7 @@ def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
         step_ns={step: item.end_ns - item.start_ns for step, item in markers.items()},
         calls_by_step=dict(Counter(step for _, step in calls if step is not None)),
         calls_by_type=dict(Counter(_visible_type(spec, item) for item, _ in calls)),
-        bubble=_bubble(seen, rank, windows, found),
+        bubble=_bubble(seen, rank, work, found),
     )
 
 
@@ -149,7 +151,13 @@ def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:
     return None
 
 
-def _windows(activities: tuple[Activity, ...], steps: list[int | None]) -> list[Interval]:
+def _windows(work: list[Interval]) -> list[Interval]:
+    """Time of each step from its first start to that of the next, of the last to the last end."""
+    begins = [start_ns for start_ns, _ in work]
+    return list(zip(begins, [*begins[1:], max(end_ns for _, end_ns in work)], strict=True))
+
+
+def _work_of_steps(activities: tuple[Activity, ...], steps: list[int | None]) -> list[Interval]:
     """First start to last end of the work of each step; of all work where no step is known."""
     known = [step for step in steps if step is not None]
     if not known:

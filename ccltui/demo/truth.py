@@ -35,14 +35,16 @@ class BubbleTruth:
 class RankTruth:
     """One rank on its own clock; intervals are merged and clipped to the windows of its steps.
 
-    A window is the device work that was launched inside a step's marker, from its first start
-    to its last end. Keys of mappings are step numbers as in ``ProfilerStep#N``, or type names.
+    A window is the time of a step on the device: from the first work that was launched inside its
+    marker to that of the next step; of the last step to the last end. Keys of mappings are step
+    numbers as in ``ProfilerStep#N``, or type names.
     """
 
     rank: int
     host: str
     stage: int
     windows: tuple[tuple[int, int], ...]
+    work: tuple[tuple[int, int], ...]  # of each step, from first start to last end
     comm_ns: int
     comp_ns: int
     mem_ns: int

@@ -48,9 +48,13 @@ class Ink(IntEnum):
 
 IDLE_INKS: Final = {
     "data_loading": Ink.INPUT,
-    "synchronisation": Ink.BLOCKED,
+    "checkpoint": Ink.HOST,
+    "garbage_collection": Ink.HOST,
+    "compilation": Ink.HOST,
     "allocation": Ink.BLOCKED,
+    "synchronisation": Ink.BLOCKED,
     "operators": Ink.HOST,
+    "between_markers": Ink.HOST,
     "host_other": Ink.HOST,
     "launch_latency": Ink.DELAY,
     "between_kernels": Ink.DELAY,

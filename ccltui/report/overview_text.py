@@ -22,14 +22,17 @@ _SPAN_TOLERANCE: Final = 0.1
 """Difference between markers and device work of a step above which both are stated."""
 _IDLE: Final = {
     "data_loading": "data loading",
-    "synchronisation": "synchronisation",
+    "checkpoint": "checkpoint",
+    "garbage_collection": "garbage collection",
+    "compilation": "compilation",
     "allocation": "allocation",
+    "synchronisation": "synchronisation",
     "operators": "host operators",
+    "between_markers": "host between steps",
     "host_other": "host, not recorded",
     "launch_latency": "launch latency",
     "between_kernels": "between kernels",
     "dependency": "dependency",
-    "between_steps": "between steps",
     "unknown": "cause unknown",
 }
 

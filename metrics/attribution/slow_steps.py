@@ -29,7 +29,7 @@ from ccltui.metrics.collectives.reports.step_roots import (
     beyond_usual,
     reliable_step_roots,
 )
-from ccltui.metrics.device.step_parts import PARTS, StepParts, step_parts
+from ccltui.metrics.device.step_parts import PARTS, StepParts, from_end, step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.metrics.view.match_quality import confidence_limit
@@ -47,15 +47,12 @@ _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equall
 MOST_LISTED: Final = 5
 LEAST_SHARE: Final = 0.25
 """Share of the excess from which on the part that grew most is named."""
-BETWEEN: Final = "between steps"
-"""Part of a step's time: from the last device work of the step before to its own first."""
 _NAMES: Final = {
     "compute": "more computation",
     "exposed": "more exposed communication",
     "overlapped": "more computation beside communication",
     "copy": "more copies",
     "idle": "more idle time",
-    BETWEEN: "more idle time before its first kernel",
 }
 
 
@@ -114,7 +111,7 @@ def slow_steps(view: View) -> list[SlowStep]:
 def _slow_steps(view: View) -> list[SlowStep]:
     if view.options.group is not None:  # steps are slow with all that is in them
         return slow_steps(view.with_options(group=None))
-    parts = step_parts(view)
+    parts = step_parts(view, from_end)
     times = parts.time_ns.tolist()
     if len(times) < MIN_STEPS:
         return []
@@ -180,16 +177,13 @@ def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
 def _changes(parts: StepParts, row: int, base: int) -> dict[str, I64]:
     """Return the change of each part against another step on each rank, int64 ns [r].
 
-    0 on a rank that lacks one of the steps, and of the time between steps where it is not known.
+    0 on a rank that lacks one of the steps.
     """
     there = (parts.start_ns[row] >= 0) & (parts.start_ns[base] >= 0)
-    found = {
+    return {
         name: np.where(there, part[row] - part[base], 0)
         for name, part in zip(PARTS, parts.parts_ns, strict=True)
     }
-    known = there & (parts.period_ns[row] >= 0) & (parts.period_ns[base] >= 0)
-    between = parts.period_ns - parts.length_ns
-    return {**found, BETWEEN: np.where(known, between[row] - between[base], 0)}
 
 
 def _own_growth(changes: dict[str, I64]) -> I64:
@@ -220,7 +214,7 @@ def _grown_on(
     own = {name: ns for name, ns in changes.items() if name != "exposed"}
     part = max(own, key=lambda name: own[name])
     text = f"{duration(own[part])} {_NAMES[part]}"
-    host = _host_in(view, label, step, base) if part in ("idle", BETWEEN) else ""
+    host = _host_in(view, label, step, base) if part == "idle" else ""
     return (host, f"{text}, while the host {HOST_WORDS[host]}") if host else (part, text)
 
 
@@ -230,9 +224,6 @@ def _grown(
     """Part that grew most against another step, in words, how sure, and the rank to look at."""
     own, other = parts.mean_ns(row), parts.mean_ns(base)
     changes = dict(zip(PARTS, (a - b for a, b in zip(own, other, strict=True)), strict=True))
-    between = parts.between_ns(row), parts.between_ns(base)
-    if between[0] is not None and between[1] is not None:
-        changes[BETWEEN] = between[0] - between[1]
     part = max(changes, key=lambda name: changes[name])
     share = changes[part] / max(over_ns, 1)
     rank = parts.labels[int(parts.length_ns[row].argmax())]
@@ -244,7 +235,7 @@ def _grown(
         return part, f"{text}; nothing tells which rank was late", CONFIDENCES[0], rank
     sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
     host = ""
-    if part in ("idle", BETWEEN):
+    if part == "idle":
         host = _host_in(view, rank, parts.steps[row], parts.steps[base])
         text += f", while the host {HOST_WORDS[host]}" if host else ""
         sure = sure if host else min(sure, 1)
@@ -271,15 +262,8 @@ def _host_in(view: View, label: str, step: int, base: int) -> str:
 
 def _idle(rank: RankView, step: int) -> Intervals:
     """Idle time of a device from the end of the step before to the end of a step."""
-    work = rank.facts.work
-    ids = [one.id for one in work.steps]
-    if step not in ids:
-        return Intervals.empty()
-    at = ids.index(step)
-    begin = int(work.start_ns[at])
-    if at and ids[at - 1] == step - 1 and work.end_ns[at - 1]:
-        begin = min(begin, int(work.end_ns[at - 1]))
-    return rank.facts.device_work.gaps(begin, int(work.end_ns[at]))
+    found = [(start, end) for one, start, end in from_end(rank) if one == step]
+    return rank.facts.device_work.gaps(*found[0]) if found else Intervals.empty()
 
 
 def slow_step_rows(view: View) -> list[dict[str, Any]]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 MOST_TESTED: Final = 300
 """Rows of a table of work with an interval: the longest; each further one would widen all."""
-REMAINDER: Final[Part] = ("remainder", "between_steps")
-"""Step time outside of the device parts of steps: between the last work of one and the next."""
+REMAINDER: Final[Part] = ("remainder", "other_steps")
+"""Step time, of the steps of all ranks, less the parts, of all steps of each rank."""
 
 
 @dataclass(frozen=True, slots=True)

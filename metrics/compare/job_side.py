@@ -35,7 +35,7 @@ from ccltui.metrics.workload.job_steps import step_times
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.array_types import F64, I64
+    from ccltui.parsers.array_types import F64
 
 _T = TypeVar("_T")
 
@@ -155,7 +155,8 @@ def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[s
     total = {kind: np.zeros(len(ids)) for kind in (COMPUTE, "exposed", "copies", "idle")}
     step_ns = np.zeros(len(ids))
     for rank in ranks:
-        begin, end = _periods(rank, ids)
+        windows = {step: (start, stop) for step, start, stop in rank.step_windows}
+        begin, end = np.array([windows[step] for step in ids], np.int64).T
         exposed = rank.comm - (rank.comp | rank.mem)
         idle = end - begin
         step_ns += idle
@@ -167,23 +168,6 @@ def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[s
         total["idle"] += idle
     scale = len(ranks) * 1e6
     return step_ns / scale, {kind: values / scale for kind, values in total.items()}
-
-
-def _periods(rank: RankView, ids: Sequence[int]) -> tuple[I64, I64]:
-    """Begin and end of each step on a rank's device, int64 ns [steps], without overlap.
-
-    A step begins where the one before it ended, so that time between steps belongs to the later
-    one; the first, and one whose predecessor is not measured, with its own first work.
-    """
-    windows = {step: (start, end) for step, start, end in rank.step_windows}
-    begin, end = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
-    for row, step in enumerate(ids):
-        start, stop = windows[step]
-        before = int(end[row - 1]) if row else start
-        follows = row > 0 and ids[row - 1] == step - 1
-        begin[row] = before if follows else max(start, before)
-        end[row] = max(stop, int(begin[row]))
-    return begin, end
 
 
 def _operators(ranks: Sequence[RankView], ids: Sequence[int]) -> dict[WorkKey, Work]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.collectives.causes.host_work import RULES, HostWork
 from ccltui.metrics.device.idle_gaps import Gaps, gaps_in, idle_gaps
-from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import Bool
-from ccltui.parsers.columns import Group
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
@@ -17,17 +15,11 @@ if TYPE_CHECKING:
 BETWEEN_KERNELS_NS: Final = 10_000
 """Longest gap, before work that was launched in time, that counts as changeover of the device."""
 
-_HOST: Final[tuple[tuple[str, Group, re.Pattern[str]], ...]] = (
-    ("data_loading", "annotations", re.compile(r"DataLoader|data_?load|next_batch|load_batch")),
-    ("synchronisation", "runtime", re.compile(r"Synchronize|EventQuery|StreamWaitValue")),
-    ("allocation", "runtime", re.compile(r"(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|MemCreate)")),
-)
-"""Host activities by name, event group and pattern; the first that applies is the cause."""
-
 CAUSES: Final = (
-    *(name for name, _, _ in _HOST),
-    "operators",  # inside an operator of the framework
-    "host_other",  # the host was late, in nothing that was recorded
+    *(rule.cause for rule in RULES),  # what the host does by the names of events; first come first
+    "operators",  # inside any other operator of the framework
+    "between_markers",  # outside of the markers of steps, in nothing that was recorded
+    "host_other",  # the host was late, inside a step in nothing that was recorded
     "launch_latency",  # from the launch to the start on the device
     "between_kernels",
     "dependency",  # launched in time and yet not started: another stream, or an event
@@ -76,24 +68,17 @@ def idle_times(rank: RankView, gaps: Gaps, windows: Intervals) -> dict[str, Inte
     found["between_kernels"] = _some(idle, short)
     found["dependency"] = _some(idle, in_time & ~short)
     found["unknown"] = _some(idle, ~gaps.known)
-    for cause, group, pattern in _HOST:
-        part = _ranges(rank, group, pattern)
-        found[cause], rest = rest & part, rest - part
+    if len(rest):
+        for cause, part in HostWork.of(rank.facts).activities.items():
+            found[cause], rest = rest & part, rest - part
     if len(rest):
         part = rank.facts.in_operators
         found["operators"], rest = rest & part, rest - part
     found["host_other"] = rest
+    if len(rest) and rank.by_steps:
+        found["host_other"] = rest & rank.facts.in_markers
+        found["between_markers"] = rest - rank.facts.in_markers
     return found
-
-
-def host_cause(group: Group, name: str) -> str | None:
-    """Return the cause that an event of the host stands for by its name, None for no special one.
-
-    Args:
-        group: Group of events that the event is from.
-        name: Name of the event.
-    """
-    return next((one for one, of, pattern in _HOST if of == group and pattern.search(name)), None)
 
 
 def _some(idle: Intervals, chosen: Bool) -> Intervals:
@@ -106,12 +91,3 @@ def _before_launch(gaps: Gaps) -> Intervals:
     late = gaps.host_late
     until = gaps.launched_ns[late].clip(max=gaps.end_ns[late])
     return union(gaps.start_ns[late], until)
-
-
-def _ranges(rank: RankView, group: Group, pattern: re.Pattern[str]) -> Intervals:
-    events = rank.trace.group(group)
-    named = [i for i in distinct(events.name) if pattern.search(rank.trace.text(i))]
-    if not named:
-        return Intervals.empty()
-    rows = any_name(rank.trace.strings, events.name, named)
-    return union(events.start_ns[rows], events.end_ns[rows])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,10 +29,6 @@ class StepParts:
         start_ns: [s, r] starts since the origin on the job's clock, -1 where a rank lacks a step.
         length_ns: [s, r] lengths, 0 where a rank lacks a step.
         parts_ns: [5, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
-        period_ns: [s, r] from the end of the device work of the step before to that of this one, -1
-            where that step is not recorded, a window cuts this one or a group is selected. Beside
-            ``length_ns`` it has the idle time between steps, which is negative where the work of
-            two steps overlaps.
     """
 
     labels: tuple[str, ...]
@@ -40,7 +36,6 @@ class StepParts:
     start_ns: I64
     length_ns: I64
     parts_ns: I64
-    period_ns: I64
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -69,32 +64,19 @@ class StepParts:
 
     @property
     def time_ns(self) -> I64:
-        """Time of each step, int64 [s]: median over ranks of the periods, else the length."""
-        found = self.longest_ns.copy()
-        for row, periods in enumerate(self.period_ns):
-            known = np.sort(periods[periods >= 0])
+        """Time of each step, int64 [s]: lower median of the lengths on the ranks that have it."""
+        found = np.zeros(len(self), np.int64)
+        for row, lengths in enumerate(self.length_ns):
+            known = np.sort(lengths[self.start_ns[row] >= 0])
             if len(known):
                 found[row] = known[(len(known) - 1) // 2]
         return found
 
     @property
     def middle(self) -> int | None:
-        """Row of the step whose time is the lower median; None without steps.
-
-        Of those whose time since the step before is known, if there are any: all that differs
-        between two steps can be told of them.
-        """
-        known = np.asarray((self.period_ns >= 0).any(axis=1))
+        """Row of the step whose time is the lower median; None without steps."""
         order = np.argsort(-self.time_ns, kind="stable")
-        order = order[known[order]] if known.any() else order
         return int(order[len(order) // 2]) if len(order) else None
-
-    def between_ns(self, row: int) -> int | None:
-        """Return the time between a step and the one before, mean over ranks; None if unknown."""
-        known = self.period_ns[row] >= 0
-        if not known.any():
-            return None
-        return int((self.period_ns[row] - self.length_ns[row])[known].mean())
 
     def mean_shares(self, row: int) -> list[float]:
         """Return the parts of one step as shares of its mean length; zeros where no rank has it."""
@@ -107,10 +89,36 @@ class StepParts:
         return [int(total) // there for total in self.parts_ns[:, row].sum(axis=1)]
 
 
-def step_parts(view: View) -> StepParts:
+Windows = Sequence[tuple[int, int, int]]
+"""Step id, start and end in ns of the steps of a rank; disjoint."""
+
+
+def from_begin(rank: RankView) -> Windows:
+    """Return the steps of a rank from first work to first work, as they are measured."""
+    return rank.step_windows
+
+
+def from_end(rank: RankView) -> Windows:
+    """Return the steps of a rank from the end of the work of the step before to that of their own.
+
+    Idle time between two steps is here in the step whose work comes late, which is the one whose
+    marker contains what the host did, where hosts do not run ahead.
+    """
+    ends = {step: end for step, _, end in rank.work_windows}
+    rows: list[tuple[int, int, int]] = []
+    reached = None
+    for step, start, stop in rank.step_windows:
+        begin = start if reached is None or reached[0] != start else reached[1]
+        end = max(ends[step], begin)
+        rows.append((step, begin, end))
+        reached = stop, end
+    return rows
+
+
+def step_parts(view: View, windows: Callable[[RankView], Windows] = from_begin) -> StepParts:
     """Return the parts of the selected steps of all selected ranks with kernels.
 
-    Definitions are those of the metric `temporal_breakdown`, inside the device part of each step.
+    Definitions are those of the metric `temporal_breakdown`, inside the time of each step.
     Where the view selects a group, time in collectives of other groups is in no part and not in
     ``length_ns``.
     """
@@ -119,15 +127,12 @@ def step_parts(view: View) -> StepParts:
     shape = len(steps), len(ranks)
     start = np.full(shape, -1, np.int64)
     parts = np.zeros((len(PARTS), *shape), np.int64)
-    period = np.full(shape, -1, np.int64)
     place = {step: row for row, step in enumerate(steps)}
     for column, rank in enumerate(ranks):
-        rows = [place[step] for step, _, _ in rank.step_windows]
-        begins = np.array([begin for _, begin, _ in rank.step_windows], np.int64)
+        ids, begins, ends = np.array(windows(rank), np.int64).reshape(-1, 3).T
+        rows = [place[step] for step in ids.tolist()]
         start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
-        parts[:, rows, column] = _parts(rank)
-        if view.options.group is None:  # else ``length_ns`` is not the time of the step
-            period[rows, column] = periods(rank)
+        parts[:, rows, column] = _parts(rank, begins, ends)
         if view.facts.is_large:  # the intervals of all ranks do not fit into memory
             rank.forget_intervals()
     return StepParts(
@@ -136,37 +141,13 @@ def step_parts(view: View) -> StepParts:
         start_ns=start,
         length_ns=parts.sum(axis=0),
         parts_ns=parts,
-        period_ns=period,
     )
 
 
-def periods(rank: RankView) -> list[int]:
-    """Return the time from the end of the step before to the end of each measured step, ns.
-
-    -1 where the step before is not recorded, has no device work, or a window cuts the step.
-    """
-    work = rank.facts.work
-    ends = {
-        step.id: (start, end)
-        for step, start, end in zip(
-            work.steps, work.start_ns.tolist(), work.end_ns.tolist(), strict=True
-        )
-        if end > start
-    }
-    found = []
-    for step, start, end in rank.step_windows:
-        before = ends.get(step - 1)
-        whole = ends.get(step) == (start, end)
-        found.append(end - before[1] if before is not None and whole else -1)
-    return found
-
-
-def _parts(rank: RankView) -> I64:
+def _parts(rank: RankView, starts: I64, ends: I64) -> I64:
     """Parts of the steps of one rank, int64 ns [5, steps]."""
     comm, comp, mem = rank.comm, rank.comp, rank.mem
     overlap, kernels = comm & comp, comm | comp
-    starts = np.array([start for _, start, _ in rank.step_windows], np.int64)
-    ends = np.array([end for _, _, end in rank.step_windows], np.int64)
     in_comm, in_comp, both, copies, busy = (
         part.before(ends) - part.before(starts)
         for part in (comm, comp, overlap, mem - kernels, rank.occupied)

@@ -21,6 +21,7 @@ from ccltui.metrics.model.classify import (
 from ccltui.metrics.model.rank_steps import (
     Step,
     StepWork,
+    device_spans,
     launch_rows,
     launch_times,
     step_of_work,
@@ -92,6 +93,11 @@ class RankFacts:
         return self.work.num_guessed
 
     @cached_property
+    def step_spans(self) -> tuple[I64, I64]:
+        """Begin and end of each step on the device, from first work to first work, int64 ns."""
+        return device_spans(self.trace, self.classes <= COMP, self.work)
+
+    @cached_property
     def launch_row(self) -> I32:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is recorded."""
         return launch_rows(self.trace)
@@ -147,6 +153,12 @@ class RankFacts:
         """Time in which any operator runs on the host."""
         operators = self.trace.group("cpu_ops")
         return union(operators.start_ns, operators.end_ns)
+
+    @cached_property
+    def in_markers(self) -> Intervals:
+        """Time of the host inside the markers of steps."""
+        steps = self.marked_steps[0]
+        return union([step.start_ns for step in steps], [step.end_ns for step in steps])
 
     @cached_property
     def named_compute(self) -> Bool:

@@ -243,6 +243,69 @@ def _without_launch(
     return np.where(too_late & guessed, OUTSIDE, index), guessed
 
 
+def device_spans(trace: RankTrace, is_kernel: Bool, work: StepWork) -> tuple[I64, I64]:
+    """Return begin and end of each step on the device, int64 ns; equal where it has no work.
+
+    A step lasts from its first work to the first work of the next step with work, so that a
+    device that waits between two steps is idle in the former. The last step lasts until all work
+    launched so far has ended, and so does a step after which it is not known what the device did:
+
+    * the number of the next marker is not the next number, because the profiler was off between
+      the two (schedules that wait, warm up and record again) or the steps between have no marker;
+    * the recording was stopped between the two markers (`cudaProfilerStop`).
+
+    Work of a step that is still running when the next one begins is in the time of the next: the
+    spans are disjoint. A copy that starts while the steps before still run is fetched ahead; such
+    a step begins with its first kernel.
+
+    Args:
+        trace: the columns of the rank.
+        is_kernel: mask of the rows of ``gpu`` that are kernels, not copies.
+        work: result of `step_of_work`.
+    """
+    begin, end = work.start_ns.copy(), work.start_ns.copy()
+    rows = np.flatnonzero(work.end_ns > work.start_ns)
+    if not len(rows):
+        return begin, end
+    first, last = work.start_ns[rows], np.maximum.accumulate(work.end_ns[rows])
+    ahead = np.append(False, first[1:] < last[:-1])
+    if ahead.any():
+        kernels = _first_kernels(trace.group("gpu"), is_kernel, work)[rows]
+        first = np.where(ahead & (kernels < np.iinfo(np.int64).max), kernels, first)
+        first[0] = first.min()
+        first = np.maximum.accumulate(first)
+    until = np.append(first[1:], last[-1])
+    follows = np.append(_is_followed(trace, work.steps, rows), True)
+    begin[rows], end[rows] = first, np.where(follows, until, np.minimum(until, last))
+    return begin, end
+
+
+_RECORDING_STOPS: Final = re.compile(r"(?:cu|cuda|hip)ProfilerStop")
+
+
+def _is_followed(trace: RankTrace, steps: tuple[Step, ...], rows: I64) -> Bool:
+    """Whether the device was recorded from each of some steps to the next of them."""
+    ids = np.array([step.id for step in steps], np.int64)
+    breaks = np.append(0, np.cumsum(np.diff(ids) != 1))
+    runtime = trace.group("runtime")
+    begin = np.searchsorted(runtime.start_ns, [step.end_ns for step in steps[:-1]])
+    stop = np.searchsorted(runtime.start_ns, [step.start_ns for step in steps[1:]])
+    for at in np.flatnonzero(stop > begin).tolist():  # calls between two markers: few or none
+        names = distinct(runtime.name[begin[at] : stop[at]])
+        if any(_RECORDING_STOPS.match(trace.text(i)) for i in names):
+            breaks[at + 1 :] += 1
+    of_rows = breaks[rows]
+    return np.asarray(of_rows[1:] == of_rows[:-1])
+
+
+def _first_kernels(gpu: Events, is_kernel: Bool, work: StepWork) -> I64:
+    """Start of the first kernel of each step, int64 ns; the highest int64 where it has none."""
+    first = np.full(len(work.steps), np.iinfo(np.int64).max)
+    rows = np.flatnonzero(is_kernel & (work.index >= 0))[::-1]
+    first[work.index[rows]] = gpu.start_ns[rows]  # of one place the last value stays: the earliest
+    return first
+
+
 def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     """Return the index of the step whose marker covers each time, OUTSIDE where none does."""
     starts = np.array([step.start_ns for step in steps], np.int64)

@@ -119,30 +119,52 @@ class RankView:
     def step_windows(self) -> tuple[tuple[int, int, int], ...]:
         """(step id, start_ns, end_ns) of each measured step, clipped, without empty ones.
 
-        Times are those of the step's device work, or of its marker where no device was recorded.
-        Where no steps are measured, one window with step id -1 covers the whole trace.
+        A step lasts on the device from its first work to that of the next recorded step, whether
+        that is measured or not (`device_spans`), so that idle time between steps is measured.
+        Where no device was recorded a step is its marker. Where no steps are measured, one window
+        with step id -1 covers the whole trace.
         """
-        select = self.selection
+        if self.is_empty or not self.by_steps or not self.facts.has_device:
+            return self.work_windows
+        return self._clipped(*self.facts.step_spans)
+
+    @cached_property
+    def work_windows(self) -> tuple[tuple[int, int, int], ...]:
+        """Like `step_windows`, but until the end of the last work that the step launched.
+
+        They overlap where the work of two steps does.
+        """
         if self.is_empty:
             return ()
-        clipped = [
-            (step, max(start, select.start_ns), min(end, select.end_ns))
-            for step, start, end in self._whole_windows()
-        ]
-        return tuple(row for row in clipped if row[1] < row[2])
-
-    def _whole_windows(self) -> list[tuple[int, int, int]]:
-        steps = self.facts.marked_steps[0]
         if not self.by_steps:
             extent = self.facts.extent
-            return [(-1, int(extent.start_ns[0]), int(extent.end_ns[0]))] if len(extent) else []
+            whole = zip(extent.start_ns.tolist(), extent.end_ns.tolist(), strict=True)
+            return self._inside([(-1, start, end) for start, end in whole])
         if self.facts.has_device:
-            work = self.facts.work
-            starts, ends = work.start_ns.tolist(), work.end_ns.tolist()
-        else:
-            starts, ends = [s.start_ns for s in steps], [s.end_ns for s in steps]
+            return self._clipped(self.facts.work.start_ns, self.facts.work.end_ns)
+        steps = self.facts.marked_steps[0]
+        return self._clipped(
+            np.array([step.start_ns for step in steps], np.int64),
+            np.array([step.end_ns for step in steps], np.int64),
+        )
+
+    @cached_property
+    def worked(self) -> Intervals:
+        """The measured time without that between the work of steps: union of `work_windows`."""
+        rows = self.work_windows
+        return union([start for _, start, _ in rows], [end for _, _, end in rows])
+
+    def _clipped(self, start_ns: I64, end_ns: I64) -> tuple[tuple[int, int, int], ...]:
+        """Id, start and end of the measured ones of all steps, clipped."""
+        steps, starts, ends = self.facts.marked_steps[0], start_ns.tolist(), end_ns.tolist()
         rows = zip(steps, starts, ends, self._is_measured, strict=True)
-        return [(step.id, start, end) for step, start, end, measured in rows if measured]
+        return self._inside([(step.id, start, end) for step, start, end, one in rows if one])
+
+    def _inside(self, rows: list[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+        """The parts of windows inside the selected time."""
+        first, last = self.selection.start_ns, self.selection.end_ns
+        clipped = [(step, max(start, first), min(end, last)) for step, start, end in rows]
+        return tuple(row for row in clipped if row[1] < row[2])
 
     @cached_property
     def windows(self) -> Intervals:

@@ -54,14 +54,15 @@ def device_period_ns(view: View, times: StepTimes) -> float | None:
     """Return how long devices take for a step, in ns: from end to end of consecutive steps.
 
     It is the mean over steps of the longest of any rank; None without device work or with no two
-    consecutive steps.
+    consecutive steps. Collectives end on all ranks at once and begin on each at another time: from
+    first work to first work a late rank would count in one step, and those that wait in the next.
     """
     periods: dict[int, int] = {}
     wanted = set(times.ids)
     for rank in view.ranks:
         if not rank.facts.has_device:
             continue
-        ends = {step: end for step, _, end in rank.step_windows if step in wanted}
+        ends = {step: end for step, _, end in rank.work_windows if step in wanted}
         for step, end in ends.items():
             if step - 1 in ends:
                 periods[step] = max(periods.get(step, 0), end - ends[step - 1])

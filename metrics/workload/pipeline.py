@@ -117,7 +117,10 @@ def _stages_of_groups(groups: Sequence[CommGroup]) -> Mapping[int, int]:
 def measure(
     view: View, rank: RankView, transfers: Mapping[str, I64], *, degree: int | None, assume: bool
 ) -> StageTime:
-    """Divide the windows of one rank into useful work, transfers, waiting and idle time.
+    """Divide the work of steps of one rank into useful work, transfers, waiting and idle time.
+
+    The time of a step ends here with its last work: until the next step begins, no schedule of a
+    pipeline keeps the device waiting, but the data loader or other host work.
 
     Args:
         view: the job.
@@ -128,20 +131,20 @@ def measure(
     """
     calls = rank.calls
     rows = pipeline_rows(view, calls, assume=assume)
-    p2p = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
+    p2p = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.worked
     useful, computing = _useful(rank, rows)
     exposed = p2p - useful
     needed = transfers[rank.label][rows]
     paired = needed >= 0
     ends = calls.end_ns[rows][paired]
     moving = union(ends - needed[paired], ends)
-    inside = rank.windows.contains(calls.start_ns[rows])
+    inside = rank.worked.contains(calls.start_ns[rows])
     warmup, cooldown = _edges(rank, computing)
     return StageTime(
         label=rank.label,
         stage=stage_of(view, rank.rank, degree),
-        window=rank.window_ns,
-        idle=rank.window_ns - (useful | p2p).total_ns,
+        window=rank.worked.total_ns,
+        idle=rank.worked.total_ns - (useful | p2p).total_ns,
         exposed_p2p=exposed.total_ns,
         transfer=(moving & exposed).total_ns,
         warmup=warmup,
@@ -156,19 +159,20 @@ def _useful(rank: RankView, p2p_rows: Bool) -> tuple[Intervals, Intervals]:
     """Work that is not a transfer of the pipeline, and the computation in it."""
     if rank.facts.has_kernels:
         calls, other = rank.calls, ~p2p_rows
-        comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.windows
-        return rank.comp | rank.mem | comm, rank.comp
+        comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.worked
+        computing = rank.comp & rank.worked
+        return computing | (rank.mem & rank.worked) | comm, computing
     operators = rank.trace.group("cpu_ops")
     names = [i for i in distinct(operators.name) if rank.trace.text(i).startswith("aten::")]
     rows = any_name(rank.trace.strings, operators.name, names)
-    computing = union(operators.start_ns[rows], operators.end_ns[rows]) & rank.windows
+    computing = union(operators.start_ns[rows], operators.end_ns[rows]) & rank.worked
     return computing, computing
 
 
 def _edges(rank: RankView, computing: Intervals) -> tuple[int, int]:
     """Time before the first and after the last computation, summed over the steps."""
     warmup = cooldown = 0
-    for _, start, end in rank.step_windows:
+    for _, start, end in rank.work_windows:
         inside = computing.clip(start, end)
         if len(inside):
             warmup += int(inside.start_ns[0]) - start

@@ -89,7 +89,7 @@ def test_the_chain_of_work_is_as_long_as_the_step(recovered: Recovered) -> None:
         windows = [
             (start - offsets[rank.rank], end - offsets[rank.rank])
             for rank in truth.ranks
-            for start, end in [rank.windows[index]]
+            for start, end in [rank.work[index]]
         ]
         length = max(end for _, end in windows) - min(start for start, _ in windows)
         found = nanoseconds(details["per_step"][str(step)]["path_ms"])

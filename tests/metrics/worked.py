@@ -31,11 +31,11 @@ def worked_example(rank: int = 0) -> RankTrace:
     )
 
 
-def two_steps(rank: int = 0, *, shift_us: float = 0.0) -> RankTrace:
-    """Two steps; device windows [10, 80) and [100, 160), 20 µs of nothing between them."""
+def two_steps(rank: int = 0, *, shift_us: float = 0.0, second: int = 2) -> RankTrace:
+    """Two steps; device work [10, 80) and [100, 160), 20 µs of nothing between them."""
     return rank_trace(
         rank,
-        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        annotations=[step(1, 0, 100), step(second, 100, 100)],
         runtime=[launch(i, t) for i, t in ((1, 5), (2, 20), (3, 105), (4, 120))],
         gpu=[
             Event("gemm", 10, 40, correlation=1),

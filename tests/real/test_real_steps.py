@@ -41,8 +41,7 @@ def test_the_parts_of_any_two_sides_add_up(view: View) -> None:
         assert sum(change for _, change in found.changes_ns) == found.difference_ns
         if one.step is not None and other.step is not None:
             column, row = parts.labels.index(one.label), parts.steps.index(one.step)
-            whole = parts.period_ns if found.spans_steps else parts.length_ns
-            assert found.total_ns[0] == whole[row, column]
+            assert found.total_ns[0] == parts.length_ns[row, column]
 
 
 def test_every_step_has_a_culprit_or_the_reason_why_not(view: View) -> None:

@@ -239,7 +239,7 @@ def _bytes(value: float) -> str:
 def shown_part(part: tuple[str, str]) -> str:
     """Return a part of a step in words."""
     if part == REMAINDER:
-        return "idle: between steps"
+        return "steps of some ranks only"
     return part_name({"kind": part[0], "part": part[1]})
 
 

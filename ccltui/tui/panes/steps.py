@@ -203,9 +203,6 @@ def _changes_text(scene: Scene, width: int) -> str:
         return GAP.join([title, *(f"{name} {share:.0%}" for name, share in shares)])
     own, usual = parts.mean_ns(row), parts.mean_ns(middle)
     changes = [(name, a - b) for name, a, b in zip(PARTS, own, usual, strict=True)]
-    between = parts.between_ns(row), parts.between_ns(middle)
-    if between[0] is not None and between[1] is not None:
-        changes.append(("between steps", between[0] - between[1]))
     changes.sort(key=lambda change: -abs(change[1]))
     texts = [f"{name} {numbers.signed_duration(ns)}" for name, ns in changes if ns]
     return as_many([f"against step {parts.steps[middle]}, the median", *texts], width)

@@ -140,11 +140,10 @@ def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
 
 
 def _steps(rank: RankView) -> Intervals:
-    """Windows of the steps, each at most until the next begins."""
+    """Windows of the steps, which touch where one step follows another."""
     rows = sorted((start, end) for _, start, end in rank.step_windows)
     start, end = np.array(rows, np.int64).reshape(-1, 2).T
-    end = np.minimum(end, np.append(start[1:], end[-1:]))
-    return Intervals(start[end > start], end[end > start])
+    return Intervals(start, end)
 
 
 def _traffic(calls: Calls, rows: Bool, merge_ns: int) -> Intervals:

@@ -27,9 +27,14 @@ SHOWN: Final = 3
 
 _IDLE: Final = {
     "data_loading": "the device is idle while the host loads data",
-    "synchronisation": "the device is idle while the host waits for it or for a stream",
+    "checkpoint": "the device is idle while the host saves a checkpoint",
+    "garbage_collection": "the device is idle while the host collects garbage",
+    "compilation": "the device is idle while the host compiles or loads kernels",
     "allocation": "the device is idle while the host allocates memory",
+    "synchronisation": "the device is idle while the host waits for it or for a stream",
     "operators": "the device is idle while the host is still in operators: launches come late",
+    "between_markers": "the device is idle while the host is between two steps, in nothing "
+    "recorded",
     "host_other": "the device is idle: launches come late, and the host is in nothing recorded",
     "launch_latency": "the device is idle between a launch and its start",
     "between_kernels": "the device is idle in short gaps between kernels",

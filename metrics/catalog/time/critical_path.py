@@ -94,10 +94,13 @@ def critical_path(view: View) -> Result:
 
 
 def _windows(ranks: list[RankView]) -> dict[int, Windows]:
-    """Windows of every step by rank label; step -1 is the whole trace."""
+    """Device work of every step by rank label, first start to last end; step -1 is all of it.
+
+    A path ends with the work that ends last: the idle time after it is on the path of no step.
+    """
     steps: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     for rank in ranks:
-        for step, start, end in rank.step_windows:
+        for step, start, end in rank.work_windows:
             steps[step][rank.label] = (start, end)
     return dict(sorted(steps.items()))
 

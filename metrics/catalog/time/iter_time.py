@@ -127,11 +127,11 @@ def _of_rank(steps: Mapping[int, Step], ids: Sequence[int]) -> dict[str, Any]:
 
 
 def _gpu_span_ns(ranks: Sequence[RankView], ids: Sequence[int]) -> float | None:
-    """Mean over steps of the longest device window of any rank, None without device work."""
+    """Mean over steps of the longest time from first to last work, None without device work."""
     longest: dict[int, int] = {}
     for rank in ranks:
         if rank.facts.has_device:
-            for step, start, end in rank.step_windows:
+            for step, start, end in rank.work_windows:
                 longest[step] = max(longest.get(step, 0), end - start)
     return mean([longest[i] for i in ids if i in longest])
 

@@ -147,12 +147,20 @@ class HostWork:
         return facts.remember(cls, lambda: cls(facts.trace))
 
     @cached_property
-    def disjoint(self) -> dict[str, Intervals]:
-        """Disjoint time of each cause; time of two causes goes to the earlier rule."""
+    def activities(self) -> dict[str, Intervals]:
+        """Disjoint time of each rule's cause; time of two causes goes to the earlier rule."""
         taken, found = Intervals.empty(), {}
         for cause, ranges in self.named.items():
             mine = union(ranges.start_ns, ranges.end_ns)
             found[cause] = mine - taken
+            taken = taken | mine
+        return found
+
+    @cached_property
+    def disjoint(self) -> dict[str, Intervals]:
+        """Disjoint time of each cause, of rules or not."""
+        found, taken = self.activities, Intervals.empty()
+        for mine in found.values():
             taken = taken | mine
         work = Intervals.empty()
         for events, rows in _operations(self.trace):
@@ -202,6 +210,18 @@ class HostWork:
         if not len(around):
             return None
         return self.trace.text(int(self.operations.name[around[-1]])), end - begin
+
+
+def host_cause(group: Group, name: str) -> str | None:
+    """Return the cause of the first rule that an event of the host fits, None where none does.
+
+    Args:
+        group: Group of events that the event is from.
+        name: Name of the event.
+    """
+    return next(
+        (one.cause for one in RULES if re.search(one.patterns.get(group, r"(?!)"), name)), None
+    )
 
 
 def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:

@@ -12,7 +12,7 @@ from full_jobs import view_of
 from worked import cpu_only, two_steps
 
 from ccltui.metrics.compare.step_diff import Side
-from ccltui.metrics.compare.step_waterfall import BETWEEN, OTHER_GROUPS, step_waterfall
+from ccltui.metrics.compare.step_waterfall import OTHER_GROUPS, step_waterfall
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -22,18 +22,18 @@ from ccltui.parsers.columns import RankTrace
 def test_two_steps_by_hand() -> None:
     found = step_waterfall(View(job(two_steps())), Side("0", 1), Side("0", 2))
 
-    # device windows [10,80) and [100,160): exposed [50,80) and [150,160); before the second 20 are
-    # idle, and nothing is recorded before the first: the times begin with the first work
-    assert found.total_ns == (70_000, 60_000)
-    assert found.difference_ns == -10_000
+    # windows [10,100) and [100,160): exposed [50,80) and [150,160); after the first 20 are idle,
+    # and the second is the last: the gemm that ends the idle time was launched at 105
+    assert found.total_ns == (90_000, 60_000)
+    assert found.difference_ns == -30_000
     assert found.changes_ns == [
         (("compute", "compute"), 10_000),
         (("communication", "unknown"), -20_000),
+        (("idle", "host_other"), -20_000),
     ]
-    assert not found.spans_steps
 
 
-def test_the_time_between_steps_counts_where_it_is_known_of_both() -> None:
+def test_the_time_between_steps_is_idle_time_by_cause() -> None:
     marks = [step(number, 100 * number, 100) for number in range(4)]
     starts = (5, 110, 260, 330)  # the third step begins 60 after its marker
     trace = rank_trace(
@@ -45,14 +45,13 @@ def test_the_time_between_steps_counts_where_it_is_known_of_both() -> None:
     view = View(job(trace))
 
     found = step_waterfall(view, Side("0", 1), Side("0", 2))
-    assert found.spans_steps
-    assert found.one[BETWEEN] == 85_000  # [25, 110)
-    assert found.other[BETWEEN] == 130_000  # [130, 260)
-    assert found.changes_ns == [(BETWEEN, 45_000)]
-    assert found.total_ns == (105_000, 150_000)  # from end to end of the device work
-    first = step_waterfall(view, Side("0", 0), Side("0", 2))
-    assert BETWEEN not in first.one
-    assert BETWEEN not in first.other
+    # idle [130,260), of which the launch came at 201; idle [280,330), launched at 301
+    assert found.one["idle", "host_other"] == 71_000
+    assert found.one["idle", "launch_latency"] == 59_000
+    assert found.other["idle", "host_other"] == 21_000
+    assert found.other["idle", "launch_latency"] == 29_000
+    assert found.total_ns == (150_000, 70_000)  # from first work to first work
+    assert found.difference_ns == -80_000
 
 
 def drawn(rng: random.Random, rank: int) -> RankTrace:
@@ -96,10 +95,9 @@ def test_the_parts_add_up_to_the_whole_difference(seed: int) -> None:
         assert sum(change for _, change in found.changes_ns) == found.difference_ns
         for side, mine in ((one, found.one), (other, found.other)):
             column, row = int(side.label), parts.steps.index(side.step or 0)
-            whole = parts.period_ns if found.spans_steps else parts.length_ns
-            assert sum(mine.values()) == whole[row, column]
+            assert sum(mine.values()) == parts.length_ns[row, column]
             assert OTHER_GROUPS not in mine
-            assert all(ns >= 0 for part, ns in mine.items() if part != BETWEEN)
+            assert all(ns >= 0 for ns in mine.values())
 
 
 @pytest.mark.parametrize("name", ["training", "pipelined"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from factories import job, rank_trace
+from factories import job, kernel, launch, rank_trace, step
 from full_jobs import view_of
 from worked import cpu_only, measure, two_steps, worked_example
 
@@ -21,10 +21,10 @@ def test_two_steps_by_hand() -> None:
     found = parts(two_steps())
 
     assert (found.labels, found.steps) == (("0",), (1, 2))
-    # windows [10,80) and [100,160): gemm [10,50) nccl [40,80); gemm [100,150) nccl [140,160)
-    assert found.parts_ns[:, 0, 0].tolist() == [30_000, 30_000, 10_000, 0, 0]
+    # windows [10,100) and [100,160): gemm [10,50) nccl [40,80); gemm [100,150) nccl [140,160)
+    assert found.parts_ns[:, 0, 0].tolist() == [30_000, 30_000, 10_000, 0, 20_000]
     assert found.parts_ns[:, 1, 0].tolist() == [40_000, 10_000, 10_000, 0, 0]
-    assert found.length_ns[:, 0].tolist() == [70_000, 60_000]
+    assert found.length_ns[:, 0].tolist() == [90_000, 60_000]
     assert found.slowest_first.tolist() == [0, 1]
     assert found.start_ns[:, 0].tolist() == [10_000, 100_000]  # the first event is the marker at 0
 
@@ -58,19 +58,22 @@ def test_no_parts_without_steps_or_a_device(trace: RankTrace) -> None:
     assert found.median_ns == 0
 
 
-def test_the_period_begins_at_the_end_of_the_step_before() -> None:
-    found = parts(two_steps(), two_steps(1))
+def test_the_time_of_a_step_is_the_lower_median_over_ranks() -> None:
+    longer = rank_trace(
+        1,
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        gpu=[kernel("gemm", 0, 10, correlation=1), kernel("gemm", 130, 50, correlation=2)],
+        runtime=[launch(1, 0), launch(2, 110)],
+    )
+    found = parts(two_steps(), longer, two_steps(2))
 
-    assert found.period_ns.tolist() == [[-1, -1], [80_000, 80_000]]  # from 80 to 160
-    assert found.time_ns.tolist() == [70_000, 80_000]  # of the first step its device work
-    assert (found.between_ns(0), found.between_ns(1)) == (None, 20_000)
-    assert found.middle == 1  # of two steps the shorter on the device
+    assert found.length_ns.tolist() == [[90_000, 130_000, 90_000], [60_000, 50_000, 60_000]]
+    assert found.time_ns.tolist() == [90_000, 60_000]
+    assert found.middle == 1  # of two steps the shorter
 
 
-def test_a_selected_group_tells_no_period() -> None:
+def test_slow_steps_are_those_of_all_groups() -> None:
     view = view_of("training")
 
-    assert (step_parts(view).period_ns[1:] > 0).all()
     one_group = View(view.job, ViewOptions(group="ep"))
-    assert (step_parts(one_group).period_ns == -1).all()
     assert [one.step for one in slow_steps(one_group)] == [one.step for one in slow_steps(view)]

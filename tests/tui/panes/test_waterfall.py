@@ -8,13 +8,16 @@ import pytest
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.metrics.compare.step_waterfall import BETWEEN, Waterfall
+from ccltui.metrics.compare.step_waterfall import Waterfall
 from ccltui.tui.panes.details import waterfall
 
 FEW = Waterfall(
     {("compute", "compute"): 40_000_000, ("idle", "data_loading"): 1_000_000},
-    {("compute", "compute"): 39_000_000, ("idle", "data_loading"): 13_000_000, BETWEEN: 2_000_000},
-    spans_steps=True,
+    {
+        ("compute", "compute"): 39_000_000,
+        ("idle", "data_loading"): 13_000_000,
+        ("copies", "copies"): 2_000_000,
+    },
 )
 MANY = Waterfall({}, {("communication", f"group {n}"): (n + 1) * 1_000_000 for n in range(20)})
 
@@ -36,9 +39,7 @@ def test_the_line_adds_up_at_every_width(found: Waterfall, width: int) -> None:
 def test_the_largest_part_is_first() -> None:
     text = waterfall.line(FEW, 120)
 
-    assert text == (
-        "+13.00ms = idle: data loading +12.00ms  idle: between steps +2.00ms  compute -1.00ms"
-    )
+    assert text == ("+13.00ms = idle: data loading +12.00ms  copies +2.00ms  compute -1.00ms")
 
 
 @pytest.mark.parametrize("found", [FEW, MANY])

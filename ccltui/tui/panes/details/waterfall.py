@@ -67,8 +67,7 @@ def put_table(planes: Planes, y: int, found: Waterfall, *, colour: bool) -> int:
     if rest:
         sides = [sum(side.get(part, 0) for part, _ in rest) for side in (found.one, found.other)]
         cells.append(_cells(numbers.counted(len(rest), "more part"), *sides))
-    whole = "from the end of the step before" if found.spans_steps else "on the device"
-    cells.append(_cells(f"time {whole}", *found.total_ns))
+    cells.append(_cells("time on the device", *found.total_ns))
     columns = (
         Column("part", widest=36),
         Column("first", "right"),

@@ -93,8 +93,8 @@ def test_the_root_carries_its_share_of_the_waiting_and_of_the_time() -> None:
     details = blame_chain.run(four(1_000)).details
 
     assert details["root_share"] == 1.0
-    # three of four ranks wait twice 1 ms in each step of 19 ms, from its first to its last kernel
-    assert details["root_share_of_time"] == pytest.approx(0.75 * 2 / 19)
+    # three of four ranks wait twice 1 ms in each of four steps: three of 20 ms and the last of 19
+    assert details["root_share_of_time"] == pytest.approx(0.75 * 8 / 79)
     (row,) = details["roots"]
     assert row["share_of_time"] == details["root_share_of_time"]
 

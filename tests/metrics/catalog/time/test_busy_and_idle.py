@@ -19,8 +19,16 @@ def test_worked_example() -> None:
     assert (busy.details["useful_busy_ratio"], busy.details["useful_busy_ms"]) == (0.65, 0.065)
 
 
-def test_time_between_the_windows_of_steps_counts_in_the_span_alone() -> None:
+def test_time_between_steps_is_idle() -> None:
     details = measure("idle_ratio", two_steps()).details
+
+    # work in [10,80) and [100,160)
+    assert (details["idle_ratio"], details["span_idle_ratio"]) == (pytest.approx(20 / 150),) * 2
+    assert measure("gpu_busy", two_steps()).value == pytest.approx(130 / 150)
+
+
+def test_time_between_steps_that_do_not_follow_counts_in_the_span_alone() -> None:
+    details = measure("idle_ratio", two_steps(second=9)).details
 
     assert (details["idle_ratio"], details["span_idle_ratio"]) == (0.0, pytest.approx(20 / 150))
 
@@ -29,7 +37,10 @@ def test_step_by_step() -> None:
     details = measure("gpu_busy", two_steps(0), two_steps(1)).details
 
     assert details["per_step"] == {
-        "1": {"gpu_busy_ratio": 1.0, "useful_busy_ratio": pytest.approx(40 / 70)},
+        "1": {
+            "gpu_busy_ratio": pytest.approx(70 / 90),
+            "useful_busy_ratio": pytest.approx(40 / 90),
+        },
         "2": {"gpu_busy_ratio": 1.0, "useful_busy_ratio": pytest.approx(50 / 60)},
     }
     assert set(details["per_rank"]) == {"0", "1"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from factories import Event, job, kernel, launch, rank_trace
+from factories import Event, job, kernel, launch, rank_trace, step
 from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, measure
 
 from ccltui.draw.palette import IDLE_INKS
-from ccltui.metrics.device.idle_split import CAUSES, all_idle_times, host_cause
+from ccltui.metrics.collectives.causes.host_work import host_cause
+from ccltui.metrics.device.idle_split import CAUSES, all_idle_times
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
@@ -47,9 +48,13 @@ def test_every_cause() -> None:
     found = {cause: row["ms"] for cause, row in result.details["by_cause"].items()}
     assert found == {
         "data_loading": 0.02,  # [100,120)
-        "synchronisation": 0.015,  # [120,135), what of it is not data loading
-        "allocation": 0.015,  # [135,150)
+        "checkpoint": 0.0,
+        "garbage_collection": 0.0,
+        "compilation": 0.0,
+        "allocation": 0.02,  # [130,150)
+        "synchronisation": 0.01,  # [120,130), what of it is neither data loading nor allocation
         "operators": 0.02,  # [150,170)
+        "between_markers": 0.0,  # no steps are marked
         "host_other": 0.02,  # [170,190)
         "launch_latency": 0.01,
         "between_kernels": 0.005,
@@ -70,8 +75,8 @@ def test_when_each_cause_was() -> None:
     }
 
     assert found["data_loading"] == [(100, 120)]
-    assert found["synchronisation"] == [(120, 135)]
-    assert found["allocation"] == [(135, 150)]
+    assert found["allocation"] == [(130, 150)]
+    assert found["synchronisation"] == [(120, 130)]
     assert found["operators"] == [(150, 170)]
     assert found["host_other"] == [(170, 190)]
     assert found["launch_latency"] == [(190, 200)]
@@ -85,6 +90,32 @@ def test_every_cause_has_a_colour_and_events_of_the_host_their_cause() -> None:
     assert host_cause("runtime", "cudaDeviceSynchronize") == "synchronisation"
     assert host_cause("runtime", "cudaLaunchKernel") is None
     assert host_cause("cpu_ops", "cudaDeviceSynchronize") is None
+
+
+def test_between_steps_the_host_has_causes_like_elsewhere() -> None:
+    """Steps [0,100) and [150,300): the host loads data [140,170) and launches at 200."""
+    trace = rank_trace(
+        0,
+        annotations=[step(1, 0, 100), step(2, 150, 150)],
+        cpu_ops=[Event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 140, 30, 1)],
+        runtime=[launch(1, 10), launch(2, 200)],
+        gpu=[Event("a", 20, 40, correlation=1), Event("b", 210, 50, correlation=2)],
+    )
+
+    found = measure("idle_causes", trace).details["by_cause"]
+    assert {cause: row["ms"] for cause, row in found.items() if row["ms"]} == {
+        "data_loading": 0.03,  # [140,170), as an operator: old files have no annotations
+        "between_markers": 0.04,  # [100,140)
+        "host_other": 0.07,  # [60,100) and [170,200), inside the markers
+        "launch_latency": 0.01,  # [200,210)
+    }
+    losses = measure("fix_first", trace).details["losses"]
+    assert [one["what"] for one in losses] == [
+        "host_other",
+        "between_markers",
+        "data_loading",
+        "launch_latency",
+    ]
 
 
 def test_windows_add_up() -> None:

@@ -102,10 +102,11 @@ def test_a_window_cuts_every_part() -> None:
     details = measure("temporal_breakdown", two_steps(), window=Window(50_000, 110_000)).details
 
     assert (details["window_ms"], details["comm_only_ms"], details["comp_only_ms"]) == (
-        0.04,
+        0.06,
         0.03,
         0.01,
     )
+    assert details["idle_ms"] == 0.02  # between the steps
 
 
 def test_what_it_needs() -> None:
