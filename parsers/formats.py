@@ -13,6 +13,7 @@ from ccltui.parsers.cluster import (
     GPU_TOPOLOGY,
     IB_STATUS,
     NCCL_LOG,
+    NCCL_RAS,
     NCCL_TESTS,
     NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
@@ -31,6 +32,7 @@ from ccltui.parsers.runs import (
     STEP_LOG,
     TRAINING_LOG,
     TRAINING_METRICS,
+    WATCHDOG_LOG,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
 from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD, LOG, MEMORY_SNAPSHOT, TEXT
@@ -64,7 +66,9 @@ FORMATS: tuple[Format, ...] = (
     NCCL_TESTS,
     NCCL_TESTS_JSON,
     GPU_TOPOLOGY,
+    NCCL_RAS,
     TRAINING_LOG,
+    WATCHDOG_LOG,
     NCCL_LOG,
     ARCHIVE,
     FLIGHT_RECORD,

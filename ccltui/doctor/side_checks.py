@@ -1,4 +1,4 @@
-"""Checks of ``doctor`` on runs and machines: counts of the rows in their panes."""
+"""Checks of ``doctor`` on hangs, runs and machines: what stands, and counts of rows of panes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 from ccltui.doctor.trace_checks import Finding, run_check
 from ccltui.metrics.cluster.cluster_table import cluster_table
+from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.runs.runs_table import run_table
 from ccltui.parsers.discovery.run_directories import has_cluster, has_runs
 from ccltui.parsers.job import Job
@@ -16,9 +17,18 @@ from ccltui.report.text_layout import count_text
 def side_findings(job: Job) -> tuple[Finding, ...]:
     """Findings about runs and about machines, each if there are such files."""
     files = job.discovery.files
+    stands = () if hang_of(job.discovery) is None else (run_check(hang, job),)
     checks = [runs] if has_runs(files) else []
     checks += [machines] if has_cluster(files) else []
-    return tuple(run_check(check, job) for check in checks)
+    return (*stands, *(run_check(check, job) for check in checks))
+
+
+def hang(job: Job) -> Finding:
+    """State who did not arrive, where logs of watchdogs or RAS tell of a hang."""
+    found = hang_of(job.discovery)
+    if found is None or found.kind == "nothing":
+        return Finding("hang", "ok", "no watchdog gave up" if found is None else found.text)
+    return Finding("hang", "problem", found.text, found.do)
 
 
 def runs(job: Job) -> Finding:

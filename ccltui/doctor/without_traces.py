@@ -8,22 +8,31 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.doctor.trace_checks import Finding
-from ccltui.parsers.cluster import CLUSTER_BENCHMARK, NCCL_LOG, NCCL_TESTS, NCCL_TESTS_JSON
+from ccltui.parsers.cluster import (
+    CLUSTER_BENCHMARK,
+    NCCL_LOG,
+    NCCL_RAS,
+    NCCL_TESTS,
+    NCCL_TESTS_JSON,
+)
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
-from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS
+from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
 
 _REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"
+_HANG: Final = "ccltui explain DIR, --metric hang_verdict"
 SHOWN_BY: Final[dict[str, str]] = {
     CLUSTER_BENCHMARK.kind: "ccltui DIR (the Cluster pane, 8), --metric cluster_outliers, "
     "--metric cluster_plausibility, ccltui diff A B",
     NCCL_TESTS.kind: "--metric nccl_tests_busbw",
     NCCL_TESTS_JSON.kind: "--metric nccl_tests_busbw",
+    NCCL_RAS.kind: _HANG,
+    WATCHDOG_LOG.kind: _HANG,
     NCCL_LOG.kind: "--metric nccl_transport",
     TRAINING_METRICS.kind: _RUNS,
     STEP_LOG.kind: _RUNS,

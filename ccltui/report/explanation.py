@@ -9,12 +9,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.units import in_ms
-from ccltui.report import overview_text
+from ccltui.report import overview_text, side_sentences
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import Finding, Results, details_of
 from ccltui.report.what_to_do import what_to_do
@@ -34,6 +34,7 @@ METRICS: Final = (
     "coll_call_num",
     "collective_mismatches",
     "run_completeness",
+    *side_sentences.METRICS,
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
 BUDGET: Final = 8192
@@ -134,19 +135,22 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
     claims: list[Claim] = []
     for add in (_step, _parts, _culprit, _losses, _waiting, _exposed, _one_sided):
         claims += add(results)
+    said = side_sentences.side_sentences(results) if not trace.ranks else ()
+    claims += [Claim("verdict", *structs.astuple(one)) for one in said]
     claims += _trust(trace, results)
     found = details_of(results, "verdict")
     return Explanation(
         path=trace.path,
-        headline=overview_text.headline(results),
+        headline=said[0].text if said else overview_text.headline(results),
         verdict=found.get("verdict"),
         confidence=found.get("confidence"),
         claims=tuple(claims),
         ruled_out=tuple(f"{one['class']}: {one['why']}" for one in found.get("ruled_out", ())),
-        missing=(*map(str, found.get("next", ())), *_missing(results)),
+        missing=(*map(str, found.get("next", ())), *_missing(results, is_opened=not said)),
         culprit=_stated(found.get("culprit")),
         cost={key: found[key] for key in _COSTS if found.get(key) is not None},
-        actions=what_to_do(
+        actions=(side_sentences.side_actions(results) if said else ())
+        or what_to_do(
             found,
             details_of(results, "blame_chain"),
             apart=_rank_apart(details_of(results, "collective_mismatches")),
@@ -344,11 +348,15 @@ def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     return claims
 
 
-def _missing(results: Results) -> list[str]:
-    """Return the reasons of partial and absent results, each once, with the metrics concerned."""
+def _missing(results: Results, *, is_opened: bool) -> list[str]:
+    """Return the reasons of partial and absent results, each once, with the metrics concerned.
+
+    Metrics of files beside the traces are absent nearly everywhere: only their gaps are named.
+    """
     found: dict[str, list[str]] = {}
     for name, result in results.items():
-        if name != "run_completeness":
+        is_beside = name == "run_completeness" or name in side_sentences.METRICS
+        if not is_beside or (result.value is not None and not is_opened):
             for _, message in merged_reasons(result.reasons):
                 found.setdefault(message, []).append(name)
     return [f"{text} ({', '.join(names)})" for text, names in found.items()]

@@ -50,9 +50,9 @@ _BY_HOST_CAUSE: Final = {
 }
 _NO_VERDICT: Final = "Nobody can be named; the headline and missing state why."
 _NO_TRACE: Final = (
-    "No profiler trace was read: ccltui doctor DIR lists what each file is. Record all ranks "
-    "with the PyTorch profiler or nsys. For a job that hung, look at dumps of the flight recorder "
-    "with torch's own tool (torchfrtrace)."
+    "No profiler trace was read: ccltui doctor DIR lists what each file is. To learn what slows a "
+    "job down, record all ranks with the PyTorch profiler or nsys. For a job that hung, put the "
+    "logs of all ranks here: what their watchdogs print names the rank that did not arrive."
 )
 _APART: Final = (
     "If the job hung, look first at rank {rank}, whose collectives begin or end apart from those "

@@ -32,6 +32,7 @@ BUILT_IN: Final = (
     "communication.exposed_communication",
     "stragglers.fix_first",
     "time.gpu_busy",
+    "runs.hang_verdict",
     "communication.hockney",
     "time.idle_causes",
     "time.idle_ratio",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ccltui.metrics.hangs.find_hang import hang_of_run
 from ccltui.metrics.runs.run_files import Run
 from ccltui.parsers.cluster import GPU_TOPOLOGY, IB_STATUS, NCCL_LOG, NCCL_TOPOLOGY
 from ccltui.parsers.format import Format
@@ -17,6 +18,7 @@ from ccltui.parsers.runs import (
     STEP_LOG,
     TRAINING_LOG,
     TRAINING_METRICS,
+    WATCHDOG_LOG,
 )
 from ccltui.parsers.side.unread_files import LOG
 
@@ -28,7 +30,7 @@ _GPUS_IN_NAME: Final = re.compile(r"(?:^|[/_])(\d{1,6})gpu(?:_|/|$)")
 _Expected = tuple[str, tuple[Format, ...]]
 _ALWAYS: Final[tuple[_Expected, ...]] = (
     ("launcher_metadata.json", (LAUNCHER_METADATA,)),
-    ("train.log", (TRAINING_LOG, LOG)),
+    ("train.log", (TRAINING_LOG, WATCHDOG_LOG, LOG)),
     ("training_metrics.json", (TRAINING_METRICS,)),
     ("RUN_COMPLETE.txt", (RUN_COMPLETE,)),
 )
@@ -97,6 +99,8 @@ def completeness(run: Run) -> Completeness:
         for name, formats in expected
     ]
     end = "" if run.log is None else run.log.end.text
+    if end.startswith("watchdog") and (stands := hang_of_run(run.folder.files)) is not None:
+        end = f"watchdog of NCCL: {stands.text}"
     last, total = _last_step(run)
     return Completeness(
         state=_state(run, last, total),
@@ -176,7 +180,7 @@ def _faults(run: Run, *, log_only: bool) -> list[str]:
     if run.metrics is None:
         found.append("missing_metrics")
     elif run.metrics.generation == "2.0":
-        if not run.folder.of(TRAINING_LOG, LOG):
+        if not run.folder.of(TRAINING_LOG, WATCHDOG_LOG, LOG):
             found.append("missing_log")
         if run.metrics.missing:
             found.append(f"invalid_schema: without {', '.join(run.metrics.missing)}")

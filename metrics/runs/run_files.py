@@ -21,6 +21,7 @@ from ccltui.parsers.runs import (
     STEP_LOG,
     TRAINING_LOG,
     TRAINING_METRICS,
+    WATCHDOG_LOG,
 )
 from ccltui.parsers.side.unread_files import LOG
 
@@ -175,7 +176,8 @@ class _RunReader:
         """Return the log with most steps, else one that states how the run ended."""
         from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415
 
-        candidates = sorted(self.folder.of(TRAINING_LOG, LOG, NCCL_LOG), key=_log_order)
+        logs_of_any_kind = self.folder.of(TRAINING_LOG, WATCHDOG_LOG, LOG, NCCL_LOG)
+        candidates = sorted(logs_of_any_kind, key=_log_order)
         logs = [self._one(file, read_training_log) for file in candidates[:_MOST_LOGS]]
         read = [log for log in logs if log is not None]
         return max(read, key=lambda log: (len(log), bool(log.end.kind)), default=None)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _BENCHMARK_KEYS = tuple(re.compile(rf"^{key}\s*:", re.MULTILINE) for key in ("hostname", "results"))
 _NCCL_LINE = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b")
 _NCCL_TESTS = re.compile(r"^#\s+(?:nccl-tests version|size\s+count\s+type)", re.MULTILINE)
+_RAS = re.compile(
+    r"^Communicators\.\.\. \(|^Group +Comms +Nodes +Ranks|^#\d+-\d+ \([0-9a-f]{8,16}\) [A-Z]"
+    r"|^ {0,4}Communicator ranks have different",
+    re.MULTILINE,
+)
 _GPU_TOPOLOGY = re.compile(r"^\s*GPU0[ \t]+(?:GPU\d|X\b|CPU|NIC\d|mlx)", re.MULTILINE)
 _IB_STATUS = re.compile(r"^CA '[^'\n]+'", re.MULTILINE)
 _XML_SYSTEM = re.compile(r"^\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!.{0,4000}?)?<system\b", re.DOTALL)
@@ -69,6 +74,13 @@ NCCL_LOG: Final = Format(
     kind="nccl_log",
     description="a log with lines of NCCL",
     sniff=(text_search(_NCCL_LINE, Priority.TEXT_LINES, words=("NCCL ",)),),
+    has_own_metrics=True,
+    read_by_line=True,
+)
+NCCL_RAS: Final = Format(
+    kind="nccl_ras",
+    description="a report of NCCL's RAS, in text",
+    sniff=(text_search(_RAS, words=("Communicators...", "Group ", "Communicator ranks", ") ")),),
     has_own_metrics=True,
     read_by_line=True,
 )

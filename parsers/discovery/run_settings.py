@@ -15,7 +15,13 @@ from typing import Final, Literal
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
-from ccltui.parsers.runs import LAUNCHER_METADATA, RUN_COMPLETE, TRAINING_LOG, TRAINING_METRICS
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    RUN_COMPLETE,
+    TRAINING_LOG,
+    TRAINING_METRICS,
+    WATCHDOG_LOG,
+)
 from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text.file_heads import read_head
@@ -82,7 +88,7 @@ class RunSource:
 def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]:
     """Return the sources of the run that wrote ``capture``, records of what ran before requests."""
     files = _files_above(discovery, capture)
-    logs = [file for file in files if file.format in (TRAINING_LOG, LOG)]
+    logs = [file for file in files if file.format in (TRAINING_LOG, WATCHDOG_LOG, LOG)]
     own = f"_{capture.source}.log"  # a job may run once under each profiler
     logs.sort(key=lambda file: (file.format is not TRAINING_LOG, not file.path.endswith(own)))
     nearest = (

@@ -16,12 +16,17 @@ _RUN_COMPLETE = re.compile(
 _STEP_LINE = re.compile(
     r"""
       \bstep:\s*\d+\s+loss:                          # torchtitan
-    | \biteration\s+\d+\s*/\s*\d+\s*\|               # Megatron
+    | \biteration\s+\d+\s*/\s*(?:\d+|infinity)\s*\|  # Megatron
     | \[titan\]
     | \bEpoch\s\d+\sfinished\.\sAvg\sLoss:
     """,
     re.VERBOSE,
 )
+_WATCHDOG: Final = re.compile(
+    r"Watchdog caught collective operation timeout|[Ll]ast enqueued (?:NCCL )?work:"
+    r"|failed to pass monitoredBarrier|without making progress in monitoring enqueued"
+)
+_WATCHDOG_WORDS: Final = ("Watchdog caught", "ast enqueued", "monitoredBarrier", "without making")
 _STEP_WORDS: Final = ("step:", "iteration", "[titan]", "finished.")
 
 PROFILE_SUMMARY: Final = Format(
@@ -74,6 +79,13 @@ TRAINING_LOG: Final = Format(
     kind="training_log",
     description="step lines of a training program",
     sniff=(text_search(_STEP_LINE, Priority.TEXT_LINES, words=_STEP_WORDS),),
+    has_own_metrics=True,
+    read_by_line=True,
+)
+WATCHDOG_LOG: Final = Format(
+    kind="watchdog_log",
+    description="a log in which the watchdog of a process group gave up",
+    sniff=(text_search(_WATCHDOG, Priority.TEXT_LINES, words=_WATCHDOG_WORDS),),
     has_own_metrics=True,
     read_by_line=True,
 )

@@ -35,6 +35,10 @@ _FAILED: Final = (
     ("an error of NCCL", re.compile(r"ncclRemoteError|ncclSystemError|ncclInternalError")),
     ("an exception", re.compile(r"^(?:\S*: )?(?:\w+\.)*\w+(?:Error|Exception): .*$", re.MULTILINE)),
 )
+_STATED: Final = {
+    "watchdog of NCCL": "a collective did not end within the timeout of its group",
+}
+"""What is said in place of the line: the rank that prints first is not the one to blame."""
 _COMPLETED: Final = re.compile(
     r"RUN_COMPLETE\b|Training completed|\[after training is done\]|Training complete\b"
 )
@@ -51,7 +55,7 @@ def run_end(text: str) -> RunEnd:
             match = pattern.search(after)
             # An exception while shutting down leaves what was completed complete.
             if match is not None and (done is None or kind == "killed"):
-                return RunEnd(kind, f"{what}: {_line(after, match)}")
+                return RunEnd(kind, f"{what}: {_STATED.get(what) or _line(after, match)}")
     return RunEnd() if done is None else RunEnd("completed", _line(tail, done))
 
 
@@ -60,4 +64,9 @@ def _line(text: str, match: re.Match[str]) -> str:
     end = text.find("\n", match.end())
     line = text[start : len(text) if end < 0 else end].strip()
     at = max(match.start() - start - 20, 0) if len(line) > _LONGEST else 0
-    return printable(line[at : at + _LONGEST])
+    part = line[at : at + _LONGEST]
+    if at + _LONGEST < len(line) and " " in part[_LONGEST // 2 :]:
+        part = f"{part.rpartition(' ')[0]} …"
+    if at and " " in part[: _LONGEST // 2]:
+        part = f"… {part.partition(' ')[2]}"
+    return printable(part)

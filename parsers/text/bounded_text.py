@@ -47,8 +47,11 @@ class BoundedText:
     @property
     def plain_parts(self) -> tuple[str, ...]:
         """Head and tail without terminal escapes and without the prefixes of their lines."""
-        parts = (ANSI.sub("", part) if "\x1b" in part else part for part in self.parts)
-        return tuple(self.prefixes.plain(part) for part in parts)
+        return tuple(self.prefixes.plain(part) for part in self.plain_of_ansi())
+
+    def plain_of_ansi(self) -> Iterator[str]:
+        """Head and tail without terminal escapes."""
+        return (ANSI.sub("", part) if "\x1b" in part else part for part in self.parts)
 
     @property
     def plain_head(self) -> str:
@@ -57,8 +60,8 @@ class BoundedText:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Every line without terminal escapes, as its prefixes and the rest."""
-        for part in self.parts:
-            yield from self.prefixes.lines(ANSI.sub("", part) if "\x1b" in part else part)
+        for part in self.plain_of_ansi():
+            yield from self.prefixes.lines(part)
 
     @property
     def end(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from runs_by_hand import view_of
 
+import ccltui
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 
@@ -41,6 +42,42 @@ def test_the_json_of_nccl_tests(shared: Path) -> None:
 def test_a_table_with_time_stamps(shared: Path) -> None:
     case = input_of(shared, "t05b_nccltests_timestamps")
     check_table(computed("nccl_tests_busbw", case), num_wrong=0)
+
+
+def test_a_report_of_ras_lists_those_that_are_ahead(shared: Path) -> None:
+    case = input_of(shared, "t07_ras_text_mismatch")
+    found = computed("hang_verdict", case).details
+
+    assert set(found["ranks"]) == {str(rank) for rank in range(32)} - {"20", "21"}
+    assert found["text"].startswith("30 of 32 ranks of communicator")
+    assert "behind ranks 20 and 21" in found["text"]
+    assert "not to blame" in found["more"][0]
+    assert headline_of(case).startswith("30 of 32 ranks")
+
+
+def test_step_lines_of_a_run_without_an_end(shared: Path) -> None:
+    case = input_of(shared, "t13_megatron_infinity")
+
+    assert computed("run_step_time", case).value == pytest.approx(2103)
+    assert computed("run_loss", case).value == pytest.approx(8.26)
+    assert "2,103 ms" in headline_of(case)
+
+
+def test_a_group_of_which_nothing_ever_completed(shared: Path) -> None:
+    case = input_of(shared, "t14_deepspeed_watchdog_two_attempts")
+    found = computed("hang_verdict", case).details
+
+    assert (found["kind"], found["ranks"]) == ("never_completed", [])
+    assert found["text"].startswith("No collective of group 1 ever completed")
+    assert "broadcast 1" in found["text"]
+    assert "no rank that is late" in found["more"][0]
+    assert "connection or a device" in found["more"][0]
+    assert headline_of(case).startswith("No collective of group 1 ever completed")
+    assert "rank 0" not in computed("run_completeness", case).details["runs"][0]["ended"].lower()
+
+
+def headline_of(directory: Path) -> str:
+    return ccltui.open(directory).explain().headline
 
 
 def check_table(result: Result, *, num_wrong: int) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""Who did not arrive, where a job hung: from logs of watchdogs and reports of RAS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ccltui.metrics.hangs.find_hang import hangs_of
+from ccltui.metrics.metric import metric
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import require_traces
+from ccltui.metrics.view.side_results import side_answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.hangs.hang import Hang
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+@metric(
+    unit="ranks",
+    definition=(
+        "Number of ranks that did not arrive where others wait, from what the watchdog of PyTorch "
+        "printed in logs (last enqueued, started and completed collective of each rank and group) "
+        "and from text of NCCL's RAS; 0 where the records blame no rank."
+    ),
+    needs=("log in which a watchdog gave up, or text of ncclras",),
+    keys=(
+        "num_ranks",
+        "kind",
+        "text",
+        "more",
+        "ranks",
+        "waiting",
+        "group",
+        "operation",
+        "sequence",
+        "sure",
+        "do",
+        "hangs",
+    ),
+    headline="num_ranks",
+    label="ranks that did not arrive",
+    higher_is_better=False,
+    needs_traces=False,
+)
+def hang_verdict(view: View) -> Result:
+    """Ranks that did not arrive; the value is that of the surest hang, the others are listed."""
+    if not view.job.ranks and not view.job.discovery.files:
+        require_traces(view)
+    found = hangs_of(view.job.discovery)
+    if not found:
+        raise refuse(
+            "no_side_file", "no log here in which a watchdog gave up, and no report of RAS"
+        )
+    first = found[0]
+    details = {**_row(first), "hangs": [_row(one) for one in found]}
+    return side_answer(
+        hang_verdict,
+        view,
+        details,
+        files=sorted({path for one in found for path in one.files}),
+        basis={"record": first.record},
+        warnings=[one.text for one in found[1:]],
+    )
+
+
+def _row(one: Hang) -> Mapping[str, Any]:
+    row = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in structs.asdict(one).items()
+    }
+    return {"num_ranks": len(one.ranks), **row}
+
+
+metric_cal = hang_verdict.document_of
