@@ -11,7 +11,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import refusal_reasons
 from ccltui.metrics.view.provenance import inputs_of, require_traces
-from ccltui.parsers.errors import internal_error
+from ccltui.parsers.errors import DamagedColumnsError, internal_error
 from ccltui.parsers.plug_ins.installed import reason_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class Metric:
             return covered(result, view, lists_measured=self.lists_measured)
         except Refusal as refusal:
             return self._unavailable(view, refusal_reasons(view, refusal.reasons))
+        except DamagedColumnsError as error:
+            return self.unavailable(Reason("damaged_trace", str(error)), inputs=_inputs(view))
         except Exception as error:
             text = internal_error(error)
             if self.origin:

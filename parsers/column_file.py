@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,18 +13,29 @@ from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
-    """ColumnFile of one column: ``name`` is "group/column", ``offset`` in bytes.
+    """Place of one column in a file.
 
-    ``is_same``: every row has one value, which alone is in the file. ``packed``: how many pieces
-    it was packed in, 0 for a plain column; ``offset`` is then that of their index.
+    Attributes:
+        name: "group/column".
+        dtype: Type of the numbers.
+        length: Number of rows.
+        begin: First byte of the column.
+        end: The byte after its last.
+        checksum: CRC-32 of these bytes.
+        is_same: Every row has one value, which alone is in the file.
+        packed: Number of pieces it was packed in, 0 for a plain column; their index is at the end.
+        first: Value of the first row, of columns of starts alone: known before the column is read.
     """
 
     name: str
     dtype: str
     length: int
-    offset: int
+    begin: int
+    end: int
+    checksum: int
     is_same: bool = False
     packed: int = 0
+    first: int = 0
 
 
 class OpenFile:
@@ -51,6 +64,8 @@ class ColumnFile:
         total_bytes: Size of all columns with their padding.
         kept: The open file, where it cannot be opened by name any more.
         begin: First byte of this rank in a file of several, None where the file holds one rank.
+        read_again: Returns the `RankTrace` as its trace holds it, for columns that are damaged;
+            None where that is not possible.
     """
 
     path: Path
@@ -58,3 +73,4 @@ class ColumnFile:
     total_bytes: int
     kept: OpenFile | None = None
     begin: int | None = None
+    read_again: Callable[[], Any] | None = None

@@ -173,6 +173,10 @@ class Events:
         """Start of the first event; there is one."""
         return int(self.start_ns[0])
 
+    def later(self, by_ns: int) -> Events:
+        """The same events, every start ``by_ns`` later."""
+        return dataclasses.replace(self, start_ns=self.start_ns + by_ns)
+
     def sparse(self, name: str) -> npt.NDArray[Any]:
         """A column of ``SPARSE`` with a value for every event, -1 where it is not stated."""
         column = self._raw(name)
@@ -329,11 +333,8 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def later(events: Mapping[Group, Events], by_ns: int) -> dict[Group, Events]:
-    """Return the events, every start ``by_ns`` later; all of their columns are in memory."""
-    return {
-        group: dataclasses.replace(rows, start_ns=rows.start_ns + by_ns)
-        for group, rows in events.items()
-    }
+    """Return the events, every start ``by_ns`` later."""
+    return {group: rows.later(by_ns) for group, rows in events.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ class CancelledError(TraceError):
     """The user stopped the work; finished results stay."""
 
 
+class DamagedColumnsError(TraceError):
+    """Stored columns are not as they were written, and cannot be read from the trace again."""
+
+
 class InternalError(TraceError):
     """A reader failed on a file in an unforeseen way: a defect of the reader."""
 

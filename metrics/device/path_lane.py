@@ -67,9 +67,10 @@ class Lane:
             return found
         before, jump = self._lists
         chain = [piece]
+        most = piece + 2  # predecessors have smaller indices where starts ascend, as they must
         while piece >= outside:
             piece = before[piece]
-            if piece < 0 or jump[piece] >= 0:
+            if piece < 0 or jump[piece] >= 0 or len(chain) == most:
                 return np.array(chain, np.int64), piece
             chain.append(piece)
         return np.array(chain, np.int64), MISSING

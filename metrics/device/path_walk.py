@@ -130,7 +130,9 @@ class Walk:
             return False
         lane, piece = last
         reached: dict[int, int] = {}
-        while piece >= 0:
+        passed: set[tuple[int, int]] = set()
+        while piece >= 0 and (lane, piece) not in passed:  # no circle, whatever the times are
+            passed.add((lane, piece))
             lane, piece = self._across(lane, piece, opened, reached)
             window = opened[self.lanes[lane].rank.label]
             chain, piece = self._along(lane, piece, window[0])

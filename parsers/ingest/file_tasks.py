@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ccltui.parsers.ingest.load_events import Failed, LoadEvent, Previewed, Progress, loaded, shown
 from ccltui.parsers.ingest.rank_transfer import keep_open
+from ccltui.parsers.ingest.read_again import part_reader
 from ccltui.parsers.ingest.unnamed_file import SharedColumnFile
 from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
@@ -90,7 +91,8 @@ class Reading:
         if outcome.error is not None:
             return [Failed(found.path, outcome.error, outcome.is_lost, outcome.defect)]
         try:
-            traces = Store(outcome.directory).open_parts(outcome.key)
+            reader = part_reader(found, outcome.directory, outcome.key)
+            traces = Store(outcome.directory).open_parts(outcome.key, reader)
         except (OSError, DamagedEntryError) as error:
             return self._lost(found, outcome.directory, error)
         if outcome.directory == self._scratch and self._shared is not None:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from ccltui.parsers.errors import CancelledError, TraceError, contained
 from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
+from ccltui.parsers.ingest.read_again import part_reader, report_damage
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.column_store import DamagedEntryError, Store
 from ccltui.parsers.store.pins import pin
 from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.parsers.system.slow_calls import each_in_turn
 
 if TYPE_CHECKING:
+    from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.worker_pool import WorkerPool
 
@@ -106,11 +108,24 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
             unfinished = found.format.unfinished
             if unfinished is not None and unfinished(found.real_path) is not None:
                 return []  # columns of the file alone are out of date: its reader reports that
-            traces = store.load_parts(entry_key(store, found))
+            traces = _stored_parts(store, found)
             seconds = time.perf_counter() - started
-            return loaded(found, traces or (), cached=True, seconds=seconds)
+            return loaded(found, traces, cached=True, seconds=seconds)
     except TraceError as error:
         return [Failed.of(found.path, error)]
+
+
+def _stored_parts(store: Store, found: FoundFile) -> tuple[RankTrace, ...]:
+    """Return the ranks of a file that are stored, none unless all can be used."""
+    key = entry_key(store, found)
+    try:
+        return store.open_parts(key, part_reader(found, store.directory, key))
+    except DamagedEntryError as error:
+        if not error.is_foreign:
+            report_damage(found.path, store.directory)
+    except OSError:
+        pass
+    return ()
 
 
 def _with_preview(pending: Sequence[FoundFile]) -> list[FoundFile]:

@@ -1,13 +1,13 @@
 """Store of columns: a file that was read once is mapped the next time.
 
 One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned) and
-``manifest.json`` (the position of each column, and the file's facts; on a line of its own, their
-checksum). A folder is written under a temporary name and renamed, so readers see a complete one or
-none; a folder that is removed while it is mapped stays readable. Entries of other users are read
-only from a store that is shared with a group. Both files have one time, so that a ``columns.bin``
-that was changed or replaced shows: its size is compared before it is mapped, and its checksum where
-the times differ. A file that is cut while it is mapped ends the process with one line
-(`_cut_files.pyx`). Nothing here is pickled and nothing is executed.
+``manifest.json`` (position and checksum of each column, and the file's facts; on a line of its own,
+the checksum of these). A folder is written under a temporary name and renamed, so that readers see
+a complete one or none; a folder that is removed while it is mapped stays readable. Entries of other
+users are read only from a store that is shared with a group. The size of ``columns.bin`` is
+compared when it is mapped, and the checksum of each column at its first use (`stored_columns`); a
+damaged entry is read from its trace again. A file that is cut while it is mapped ends the process
+with one line (`_cut_files.pyx`). Nothing here is pickled and nothing is executed.
 
 An entry is named after what the file is, not where it lies: a directory that is moved, mounted
 elsewhere or copied with its times opens without reading.
@@ -15,12 +15,13 @@ elsewhere or copied with its times opens without reading.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -29,7 +30,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 from msgspec import Struct
 
 from ccltui.parsers.column_file import ColumnFile, StoredColumn
@@ -46,14 +46,15 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.store.cache_place import store_limit
-from ccltui.parsers.store.file_mapping import FileMapping, map_file, mapping_of
-from ccltui.parsers.store.layout import columns_of, map_columns, open_columns
-from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, SummedFile, write_packed
+from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
+from ccltui.parsers.store.layout import columns_of, map_bytes, map_columns, open_columns
+from ccltui.parsers.store.packing import PACKED_ROWS, SummedFile, write_packed
 from ccltui.parsers.store.store_entry import (
     COLUMNS_NAME,
     FRESH_S,
     MANIFEST_NAME,
     SCRATCH_PREFIX,
+    ForeignError,
     checked,
     flush,
     is_private,
@@ -61,15 +62,17 @@ from ccltui.parsers.store.store_entry import (
     let_group_read,
     put_in_place,
     read_plain,
+    remove_entry,
     require_trusted,
     set_used,
     with_checksum,
 )
+from ccltui.parsers.store.stored_columns import StoredEvents, is_intact
 from ccltui.parsers.text.file_heads import read_ends
 
-STORE_VERSION = 7
-_ALIGNMENT = 64
+STORE_VERSION = 8
 _KEPT_GROUPS = 256
+_STARTS = "/start_ns"
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, MemoryError, RecursionError)
 """What a damaged manifest, or columns that do not fit it, raise."""
@@ -77,9 +80,9 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, MemoryError, Recu
 
 class _Manifest(msgspec.Struct, frozen=True):
     version: int
+    key: str  # name of the entry: a manifest of another one fits its own columns only
     columns: tuple[StoredColumn, ...]
     total_bytes: int
-    checksum: int
     source: SourceFile
     rank: int | None
     rank_source: RankSource
@@ -97,8 +100,17 @@ class _Manifest(msgspec.Struct, frozen=True):
     read_share: float = 1.0
 
 
+PartReader = Callable[[int], Callable[[], RankTrace]]
+"""Returns, for the number of a part of a file, what reads that part again."""
+
+
 class DamagedEntryError(ValueError):
-    """A folder of the store is not a complete entry."""
+    """A folder of the store is not a complete entry, or not one to be trusted."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the entry may be complete, but others could have written anything there."""
+        return isinstance(self.__cause__, ForeignError)
 
 
 class Store:
@@ -151,8 +163,11 @@ class Store:
         except (OSError, DamagedEntryError):
             return None
 
-    def open(self, key: str) -> RankTrace:
-        """Mapped columns of an entry. Raises OSError and DamagedEntryError."""
+    def open(self, key: str, read_again: Callable[[], RankTrace] | None = None) -> RankTrace:
+        """Mapped columns of an entry. Raises OSError and DamagedEntryError.
+
+        ``read_again`` as of `ColumnFile`.
+        """
         folder = self.directory / key
         files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
         descriptor = -1
@@ -163,15 +178,14 @@ class Store:
             descriptor = open_columns(files[1])
             status = os.fstat(descriptor)
             if not self._is_shared and {listed.st_uid, status.st_uid} - {0, os.geteuid()}:
-                raise ValueError(folder)
-            is_as_written = status.st_mtime_ns == listed.st_mtime_ns
-            trace = _mapped(checked(text), files[1], descriptor, is_as_written=is_as_written)
+                raise ForeignError(folder)
+            trace = _mapped(checked(text), files[1], descriptor, read_again)
         except _UNREADABLE as error:
             raise DamagedEntryError(folder) from error
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
-        if not is_as_written or time.time() - status.st_mtime > FRESH_S:
+        if time.time() - min(status.st_mtime, listed.st_mtime) > FRESH_S:
             set_used(files)
         return trace
 
@@ -193,7 +207,7 @@ class Store:
 
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with scratch_folder(SCRATCH_PREFIX, self.directory, tidies=False) as scratch:
-            _write(scratch, trace)
+            _write(scratch, key, trace)
             if is_shared(self.directory):
                 let_group_read(scratch)
             if self.lasts:
@@ -202,18 +216,44 @@ class Store:
             target = self.directory / key
             put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
 
-    def load_parts(self, key: str) -> tuple[RankTrace, ...] | None:
+    def load_parts(
+        self, key: str, reader: PartReader | None = None
+    ) -> tuple[RankTrace, ...] | None:
         """Every rank of a file that may hold several, None unless all can be used."""
         try:
-            return self.open_parts(key)
+            return self.open_parts(key, reader)
         except (OSError, DamagedEntryError):
             return None
 
-    def open_parts(self, key: str) -> tuple[RankTrace, ...]:
-        """Every rank of a file that may hold several. Raises OSError and DamagedEntryError."""
-        first = self.open(key)
-        others = (self.open(_part_key(key, part)) for part in range(1, first.source.parts))
-        return (first, *others)
+    def open_parts(self, key: str, reader: PartReader | None = None) -> tuple[RankTrace, ...]:
+        """Every rank of a file that may hold several. Raises OSError and DamagedEntryError.
+
+        ``reader`` serves where columns turn out to be damaged.
+        """
+
+        def part(number: int) -> RankTrace:
+            again = None if reader is None else reader(number)
+            return self.open(_part_key(key, number), again)
+
+        first = part(0)
+        return (first, *(part(number) for number in range(1, first.source.parts)))
+
+    def intact_part(self, key: str, part: int) -> RankTrace | None:
+        """A part of a file, None unless every column of it is as it was written."""
+        trace = self.load(_part_key(key, part))
+        if trace is None or trace.place is None:
+            return None
+        data = map_bytes(trace.place)
+        return trace if all(is_intact(column, data) for column in trace.place.columns) else None
+
+    def replace_parts(self, key: str, parts: Sequence[RankTrace]) -> None:
+        """Write every rank of a file in place of a damaged entry, as far as that is possible."""
+        with contextlib.suppress(OSError):
+            for number in range(len(parts)):
+                folder = self.directory / _part_key(key, number)
+                if os.path.lexists(folder):
+                    remove_entry(folder, SCRATCH_PREFIX)
+            self.write_parts(key, parts)
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
         """Write all ranks of a file like :meth:`write_parts`, but return False on failure."""
@@ -249,7 +289,7 @@ def release(trace: RankTrace) -> None:
     """
     mapped: FileMapping | None = None  # one holds all columns of a trace
     for events in trace.events.values():
-        some = events.forget() if isinstance(events, PackedEvents) else events.start_ns
+        some = events.forget() if isinstance(events, StoredEvents) else events.start_ns
         mapped = mapping_of(some) or mapped
     if mapped is not None:
         mapped.madvise(mmap.MADV_DONTNEED)
@@ -283,14 +323,13 @@ def _columns(trace: RankTrace) -> Iterator[_PendingColumn]:
         yield _PendingColumn(f"samples/{column}", (getattr(trace.samples, column),))
 
 
-def _write(folder: Path, trace: RankTrace) -> None:
+def _write(folder: Path, key: str, trace: RankTrace) -> None:
     columns = []
     with (folder / COLUMNS_NAME).open("wb") as opened:
         file = SummedFile(opened)
         for told in _columns(trace):
             column = _written(file, told)
             columns += [column] if column.length or not told.is_sparse else []
-            file.write(bytes(-file.tell() % _ALIGNMENT))
         total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
     # Paths may be no text at all, and whoever opens the entry has the path.
@@ -298,9 +337,9 @@ def _write(folder: Path, trace: RankTrace) -> None:
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
+        key=key,
         columns=tuple(columns),
         total_bytes=total_bytes,
-        checksum=file.checksum,
         **{**facts, "counts": dict(trace.counts)},
     )
     (folder / MANIFEST_NAME).write_bytes(with_checksum(msgspec.json.encode(manifest)))
@@ -308,29 +347,45 @@ def _write(folder: Path, trace: RankTrace) -> None:
 
 def _written(file: SummedFile, column: _PendingColumn) -> StoredColumn:
     """Write a column; of one with a single value that alone, once it is known to be one."""
-    offset, length = file.tell(), 0
+    begin, length = file.begin_column(), 0
     value: npt.NDArray[Any] = np.empty(0, np.int64)
     pieces = iter(column.pieces)
+    num_pieces, is_same = 0, True
     for piece in pieces:
         value = value if length else piece[:1].copy()
-        if not _holds_only(piece, value):
+        is_same = _holds_only(piece, value)
+        if not is_same:
             every = chain(_repeated(value, length), (piece,), pieces)
-            if column.packs:
-                return _packed(file, column.name, every)
-            length = 0
-            for one in every:
-                file.write(np.ascontiguousarray(one).data)
-                length += len(one)
-            return StoredColumn(column.name, value.dtype.str, length, offset)
+            num_pieces, length = _write_rows(file, every, packs=column.packs)
+            break
         length += len(piece)
-    file.write(value.data)
-    return StoredColumn(column.name, value.dtype.str, length, offset, is_same=length > 1)
+    if is_same:
+        file.write(value.data)
+    return StoredColumn(
+        column.name,
+        value.dtype.str,
+        length,
+        begin,
+        file.tell(),
+        file.checksum,
+        is_same=is_same and length > 1,
+        packed=num_pieces,
+        first=int(value[0]) if length and column.name.endswith(_STARTS) else 0,
+    )
 
 
-def _packed(file: SummedFile, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
-    index, length, dtype = write_packed(file, pieces)
-    offset = file.tell() - index.nbytes
-    return StoredColumn(name, dtype.str, length, offset, packed=len(index))
+def _write_rows(
+    file: SummedFile, pieces: Iterable[npt.NDArray[Any]], *, packs: bool
+) -> tuple[int, int]:
+    """Write the rows of a column; return the number of packed pieces, and of rows."""
+    if packs:
+        num_pieces, length, _ = write_packed(file, pieces)
+        return num_pieces, length
+    length = 0
+    for piece in pieces:
+        file.write(np.ascontiguousarray(piece).data)
+        length += len(piece)
+    return 0, length
 
 
 def _repeated(value: npt.NDArray[Any], count: int) -> Iterator[npt.NDArray[Any]]:
@@ -347,7 +402,7 @@ def _holds_only(piece: npt.NDArray[Any], value: npt.NDArray[Any]) -> bool:
 _FACTS = tuple(
     name
     for name in _Manifest.__struct_fields__
-    if name not in ("version", "columns", "total_bytes", "checksum")
+    if name not in ("version", "key", "columns", "total_bytes")
 )
 
 
@@ -360,21 +415,15 @@ def _process_group(text: bytes) -> ProcessGroup:
     return msgspec.json.decode(text, type=ProcessGroup)
 
 
-def _mapped(text: bytes, path: Path, descriptor: int, *, is_as_written: bool) -> RankTrace:
-    """Columns as views of one mapping; raises ValueError when the file is not the one written.
-
-    Its size and time show that. Where the times of both files differ, as in a store that was
-    copied, all of it is read for its checksum.
-    """
+def _mapped(
+    text: bytes, path: Path, descriptor: int, read_again: Callable[[], RankTrace] | None
+) -> RankTrace:
+    """Columns as views of one mapping; raises ValueError when the file is not the one written."""
     manifest = msgspec.json.decode(text, type=_Manifest, strict=True)
-    if manifest.version != STORE_VERSION:
+    if (manifest.version, manifest.key) != (STORE_VERSION, path.parent.name):
         raise ValueError(path)
-    place = ColumnFile(path, manifest.columns, manifest.total_bytes)
+    place = ColumnFile(path, manifest.columns, manifest.total_bytes, read_again=read_again)
     columns = map_columns(place, descriptor)
-    if not is_as_written:
-        data = map_file(descriptor, manifest.total_bytes)
-        if isal_zlib.crc32(data) != manifest.checksum:
-            raise ValueError(f"{path} is not the file that was written")
     facts = {name: getattr(manifest, name) for name in _FACTS}
     facts["process_groups"] = tuple(_process_group(bytes(raw)) for raw in manifest.process_groups)
     return RankTrace(**columns_of(columns), place=place, **facts)

@@ -7,8 +7,7 @@ int64: rows, bytes a number, base and offset of each piece.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -17,21 +16,29 @@ from isal import isal_zlib
 from msgspec import Struct
 
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.columns import Events
 
 PACKED_ROWS: Final = 1 << 16
 """Rows of a piece. Groups with fewer are stored as they are."""
 _INDEX_COLUMNS: Final = 4
+INDEX_BYTES: Final = 8 * _INDEX_COLUMNS
+"""Bytes of a piece in the index."""
+_ALIGNMENT: Final = 64
 _DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
 class SummedFile:
-    """A file that is written from its beginning, with the checksum (CRC-32) of what was written."""
+    """A file that is written from its beginning, with the checksum (CRC-32) of each column."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Write to an open file."""
         self._file = file
         self.checksum = 0
+
+    def begin_column(self) -> int:
+        """Begin a column at a multiple of 64 bytes, and return its first byte."""
+        self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+        self.checksum = 0
+        return self._file.tell()
 
     def write(self, data: bytes | memoryview) -> None:
         """Write bytes at the end. Raises OSError."""
@@ -61,8 +68,8 @@ def widen(rows: npt.NDArray[Any], base: int, target: npt.NDArray[Any]) -> None:
 
 def write_packed(
     file: SummedFile, pieces: Iterable[npt.NDArray[Any]]
-) -> tuple[I64, int, np.dtype[Any]]:
-    """Write a column of integers; its index, which is written last, its length and its dtype."""
+) -> tuple[int, int, np.dtype[Any]]:
+    """Write a column of integers; its number of pieces, its length and its dtype."""
     index: list[tuple[int, int, int, int]] = []
     dtype: np.dtype[Any] = np.dtype(np.int64)
     length = 0
@@ -74,9 +81,8 @@ def write_packed(
             file.write(np.ascontiguousarray(rows).data)
             length += len(rows)
     file.write(bytes(-file.tell() % 8))
-    written = np.array(index, np.int64)
-    file.write(written.data)
-    return written, length, dtype
+    file.write(np.array(index, np.int64).data)
+    return len(index), length, dtype
 
 
 class Packed(Struct, frozen=True):
@@ -91,22 +97,18 @@ class Packed(Struct, frozen=True):
         cls,
         data: npt.NDArray[np.uint8],
         dtype: np.dtype[Any],
-        offset: int,
+        end: int,
         num_pieces: int,
         length: int,
     ) -> Packed:
-        """The column whose index is at ``offset``. Raises ValueError where it does not fit."""
-        count = num_pieces * _INDEX_COLUMNS
-        index = np.frombuffer(data, np.int64, count, offset).reshape(-1, _INDEX_COLUMNS)
+        """The column whose index ends at ``end``. Raises ValueError where it does not fit."""
+        count, begin = num_pieces * _INDEX_COLUMNS, end - INDEX_BYTES * num_pieces
+        index = np.frombuffer(data, np.int64, count, begin).reshape(-1, _INDEX_COLUMNS)
         rows, sizes, _, begins = index.T
         inside = (rows > 0) & (begins >= 0) & (begins + rows * sizes <= len(data))
         if not (inside.all() and np.isin(sizes, list(_DTYPES)).all() and rows.sum() == length):
             raise ValueError("a packed column does not fit")
         return cls(data, dtype, index)
-
-    def first(self) -> int:
-        """The first value; there is one."""
-        return int(self._piece(0)[0]) + int(self.index[0, 2])
 
     def column(self) -> npt.NDArray[Any]:
         """All values."""
@@ -122,44 +124,3 @@ class Packed(Struct, frozen=True):
     def _piece(self, number: int) -> npt.NDArray[Any]:
         count, size, _, begin = self.index[number].tolist()
         return np.frombuffer(self.data, _DTYPES[size], count, begin)
-
-
-class PackedEvents(Events):
-    """Events whose columns are unpacked when they are asked for, and kept until `forget`."""
-
-    __slots__ = ("_columns", "_rows")
-    _columns: Mapping[str, npt.NDArray[Any] | Packed]
-    _rows: int
-
-    def __init__(self, columns: Mapping[str, npt.NDArray[Any] | Packed], rows: int) -> None:
-        object.__setattr__(self, "_columns", columns)
-        object.__setattr__(self, "_rows", rows)
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def __getattr__(self, name: str) -> Any:
-        """A column that is not unpacked yet."""
-        dtypes: dict[str, type] = dict((*Events.COLUMNS, *Events.SPARSE))
-        if name not in dtypes:
-            raise AttributeError(name)
-        column = self._columns.get(name)
-        if column is None:
-            column = np.empty(0, dtypes[name])
-        elif isinstance(column, Packed):
-            column = column.column()
-        object.__setattr__(self, name, column)
-        return column
-
-    @property
-    def first_ns(self) -> int:
-        """Start of the first event; there is one."""
-        starts = self._columns["start_ns"]
-        return starts.first() if isinstance(starts, Packed) else int(starts[0])
-
-    def forget(self) -> npt.NDArray[np.uint8]:
-        """Free the columns that were unpacked; return the bytes that they came from."""
-        for name in self._columns:
-            with contextlib.suppress(AttributeError):
-                object.__delattr__(self, name)
-        return next(one.data for one in self._columns.values() if isinstance(one, Packed))

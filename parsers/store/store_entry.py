@@ -40,12 +40,15 @@ def put_in_place(
             return
         if is_usable():
             return
-        _remove(target, scratch_prefix)
+        remove_entry(target, scratch_prefix)
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
 
-def _remove(target: Path, scratch_prefix: str) -> None:
-    """Remove what cannot be used; a folder by another name first, as it may be in use."""
+def remove_entry(target: Path, scratch_prefix: str) -> None:
+    """Remove what cannot be used; a folder by another name first, as it may be in use.
+
+    Raises OSError, also where it belongs to another user.
+    """
     if target.lstat().st_uid != os.geteuid():
         # Renaming it would succeed and removing it fail, so that it would remain.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
@@ -92,8 +95,12 @@ def is_private(directory: Path) -> bool:
     return status.st_uid in (0, os.geteuid()) and not writable
 
 
+class ForeignError(ValueError):
+    """A place in a store belongs to another user, or others may write to it."""
+
+
 def require_trusted(places: Iterable[Path], *, shared: bool) -> None:
-    """Raise ValueError where a place is a link, of another user but root, or a folder for others.
+    """Raise ForeignError where a place is a link, of another user but root, or a folder for others.
 
     Others could have written anything there, and could change it while it is mapped. The folder is
     made by `mkdtemp` and admits nobody else, so that the umask of its files does not matter. In a
@@ -104,7 +111,7 @@ def require_trusted(places: Iterable[Path], *, shared: bool) -> None:
         writable = stat.S_ISDIR(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         stranger = not shared and status.st_uid not in (0, os.geteuid())
         if stat.S_ISLNK(status.st_mode) or writable or stranger:
-            raise ValueError(path)
+            raise ForeignError(path)
 
 
 def read_plain(path: Path) -> tuple[bytes, os.stat_result]:

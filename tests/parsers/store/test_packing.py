@@ -14,18 +14,19 @@ from hypothesis.extra import numpy as hnp
 from nsys_exports import Export
 
 from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.errors import DamagedColumnsError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.store import column_store, packing
 from ccltui.parsers.store.column_store import Store, release
 from ccltui.parsers.store.packing import (
     Packed,
-    PackedEvents,
     SummedFile,
     narrow,
     widen,
     write_packed,
 )
 from ccltui.parsers.store.store_entry import COLUMNS_NAME
+from ccltui.parsers.store.stored_columns import StoredEvents
 
 INTEGERS = st.sampled_from([np.int8, np.int32, np.int64])
 
@@ -62,10 +63,9 @@ def test_a_number_takes_what_its_distance_from_the_least_needs(
 def packed(pieces: list[npt.NDArray[np.int64]]) -> tuple[Packed, BytesIO]:
     file = BytesIO()
     file.write(b"before")
-    index, length, dtype = write_packed(SummedFile(file), pieces)
+    num_pieces, length, dtype = write_packed(SummedFile(file), pieces)
     data = np.frombuffer(file.getvalue(), np.uint8)
-    offset = len(data) - index.nbytes
-    return Packed.at(data, dtype, offset, len(index), length), file
+    return Packed.at(data, dtype, len(data), num_pieces, length), file
 
 
 def test_pieces_are_cut_and_read_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,6 @@ def test_pieces_are_cut_and_read_back_in_order(monkeypatch: pytest.MonkeyPatch) 
     column, _ = packed(pieces)
     np.testing.assert_array_equal(column.column(), np.concatenate(pieces))
     assert [int(rows) for rows in column.index[:, 0]] == [3, 3, 1, 1, 2]
-    assert column.first() == -5
     assert column.column().dtype == np.int64
     assert not column.column().flags.writeable
 
@@ -89,9 +88,9 @@ def test_an_index_that_does_not_fit_is_refused(column: int, value: int) -> None:
     offset = len(data) - 32
     data[offset:].view(np.int64)[column] = value
     with pytest.raises(ValueError, match="does not fit"):
-        Packed.at(data, np.dtype("<i8"), offset, 1, 100)
+        Packed.at(data, np.dtype("<i8"), len(data), 1, 100)
     with pytest.raises(ValueError, match=r"fit|buffer"):
-        Packed.at(data[: offset + 8], np.dtype("<i8"), offset, 1, 100)
+        Packed.at(data[: offset + 8], np.dtype("<i8"), len(data), 1, 100)
 
 
 @pytest.fixture
@@ -115,7 +114,9 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RankTrace, R
 def test_a_stored_export_has_its_columns_packed(saved: tuple[RankTrace, RankTrace]) -> None:
     trace, loaded = saved
     gpu = loaded.group("gpu")
-    assert isinstance(gpu, PackedEvents)
+    assert isinstance(gpu, StoredEvents)
+    assert loaded.place is not None
+    assert {c.name for c in loaded.place.columns if c.packed} >= {"gpu/start_ns", "gpu/name"}
     assert len(gpu) == 30
     for name in ("start_ns", "dur_ns", "name", "category", "track", "correlation", "args"):
         expected, found = getattr(trace.group("gpu"), name), getattr(gpu, name)
@@ -158,10 +159,13 @@ def _is_set(events: object, name: str) -> bool:
     return True
 
 
-def test_an_entry_with_a_damaged_index_is_none(
+def test_a_damaged_index_is_found_at_the_first_use(
     saved: tuple[RankTrace, RankTrace], tmp_path: Path
 ) -> None:
     path = tmp_path / "store" / "key" / COLUMNS_NAME
     data = bytearray(path.read_bytes())
     path.write_bytes(data.replace((4).to_bytes(8, "little"), (5).to_bytes(8, "little")))
-    assert Store(tmp_path / "store").load("key") is None
+    loaded = Store(tmp_path / "store").load("key")
+    assert loaded is not None
+    with pytest.raises(DamagedColumnsError):
+        loaded.group("gpu").start_ns  # noqa: B018

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import shutil
 import threading
 import time
@@ -17,12 +18,14 @@ from isal import isal_zlib
 
 from ccltui.parsers.column_file import StoredColumn
 from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import DamagedColumnsError
 from ccltui.parsers.ingest.load import Failed, Loaded, load
 from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.store.column_store import DamagedEntryError, Store
-from ccltui.parsers.store.layout import StoredColumns
+from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store
+from ccltui.parsers.store.layout import StoredColumns, map_bytes
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
+from ccltui.parsers.store.stored_columns import MappedColumns
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}],'
@@ -220,10 +223,10 @@ def test_columns_that_vanish_are_read_again(
     """Another process trims the store between writing and mapping."""
     opened = Store.open_parts
 
-    def trimmed(self: Store, key: str) -> object:
+    def trimmed(self: Store, key: str, reader: PartReader | None = None) -> object:
         if self.directory == store.directory:
             shutil.rmtree(store.directory / key, ignore_errors=True)
-        return opened(self, key)
+        return opened(self, key, reader)
 
     monkeypatch.setattr(Store, "open_parts", trimmed)
 
@@ -298,7 +301,7 @@ def test_no_byte_of_a_manifest_can_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1 << 62, 1 << 63, 1 << 70, -1])
-@pytest.mark.parametrize("name", ["offset", "length", "packed", "total_bytes"])
+@pytest.mark.parametrize("name", ["begin", "end", "length", "packed", "total_bytes"])
 def test_places_outside_of_the_file_are_not_read(tmp_path: Path, name: str, number: int) -> None:
     store = written(tmp_path)
     manifest = store.directory / "k" / MANIFEST_NAME
@@ -349,29 +352,33 @@ def _with_its_times(path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", [_in_place, _with_its_times])
-def test_columns_of_the_same_size_with_other_content_are_not_read(
+def test_a_changed_column_is_found_at_its_first_use(
     tmp_path: Path, change: Callable[[Path, bytes], None]
 ) -> None:
     store = written(tmp_path)
-    columns = store.directory / "k" / COLUMNS_NAME
-    data = columns.read_bytes()
+    path = store.directory / "k" / COLUMNS_NAME
+    data = path.read_bytes()
+    trace = store.open("k")
+    assert trace.place is not None
+    stored = [column for column in trace.place.columns if column.end > column.begin]
+    assert len(stored) > 5
 
-    for at in (0, len(data) // 2, len(data) - 1):
-        change(columns, data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :])
-        assert store.load("k") is None
-    change(columns, data)
-    assert store.load("k") is not None
+    for column in stored:
+        at = column.end - 1
+        change(path, data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :])
+        assert store.intact_part("k", 0) is None
+        damaged = MappedColumns(trace.place, map_bytes(trace.place))
+        with pytest.raises(DamagedColumnsError, match=re.escape(str(path))):
+            damaged.array(column.name)
+        for other in stored:
+            if other is not column:
+                damaged.array(other.name)
+    change(path, data)
+    assert store.intact_part("k", 0) is not None
 
 
-def test_a_store_that_was_copied_without_times_is_read_and_checked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_reads_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = written(tmp_path)
-    copy = Store(tmp_path / "copy")
-    shutil.copytree(store.directory, copy.directory, copy_function=shutil.copyfile)
-    copy.directory.chmod(0o700)
-    for number, name in enumerate((COLUMNS_NAME, MANIFEST_NAME)):
-        os.utime(copy.directory / "k" / name, (number, number))
     sums: list[int] = []
     real = isal_zlib.crc32
 
@@ -379,12 +386,13 @@ def test_a_store_that_was_copied_without_times_is_read_and_checked_once(
         sums.append(len(data))
         return real(data)
 
-    monkeypatch.setattr(
-        "ccltui.parsers.store.column_store.isal_zlib",
-        SimpleNamespace(crc32=counted),
-    )
+    name = "ccltui.parsers.store.stored_columns.isal_zlib"
+    monkeypatch.setattr(name, SimpleNamespace(crc32=counted))
 
-    for _ in range(3):
-        assert copy.load("k") is not None
-
+    trace = store.open("k")
+    gpu = trace.group("gpu")
+    assert (trace.first_ns, len(gpu), len(trace.collective_args)) == (1000, 1, 0)
+    assert sums == []
+    for _ in range(2):
+        assert gpu.dur_ns.tolist() == [2000]
     assert len(sums) == 1
