@@ -35,7 +35,14 @@ from ccltui.parsers.runs import (
     WATCHDOG_LOG,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
-from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD, LOG, MEMORY_SNAPSHOT, TEXT
+from ccltui.parsers.side.unread_files import (
+    ARCHIVE,
+    FLIGHT_RECORD,
+    LOG,
+    MEMORY_SNAPSHOT,
+    PICKLE,
+    TEXT,
+)
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Group, RankTrace
@@ -73,6 +80,7 @@ FORMATS: tuple[Format, ...] = (
     ARCHIVE,
     FLIGHT_RECORD,
     MEMORY_SNAPSHOT,
+    PICKLE,
     LOG,
     TEXT,
 )

@@ -18,10 +18,12 @@ from ccltui.parsers.cluster import (
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
+from ccltui.parsers.side.unread_files import FLIGHT_RECORD
 
 _REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"
@@ -47,6 +49,10 @@ _TO_TRACE: Final = (
     "let training reach the first window of its profiler, after the wait and warm-up steps, and "
     "check the log"
 )
+_TO_LOGS: Final = (
+    "put the logs of all ranks beside them: what their watchdogs print names the rank that did not "
+    "arrive"
+)
 _REPORTS_LISTED: Final = 6
 
 
@@ -64,7 +70,7 @@ def without_traces(job: Job) -> tuple[Finding, ...]:
     """Findings on a directory in which no trace can be opened."""
     files = answering(job)
     if not files:
-        return (Finding("files", "problem", "no trace that can be opened", _TO_TRACE),)
+        return (_nothing(job.discovery.files),)
     kinds = Counter(file.kind for file in files)
     held = [_counted(count, kind) for kind, count in sorted(kinds.items())]
     ways = dict.fromkeys(SHOWN_BY[kind] for kind in sorted(kinds))
@@ -72,6 +78,18 @@ def without_traces(job: Job) -> tuple[Finding, ...]:
     found = [Finding("files", "ok", message, "; ".join(ways))]
     texts = [file for file in files if file.format is NSYS_TEXT]
     return (*found, *([_reports(texts)] if texts else []))
+
+
+def _nothing(files: Sequence[FoundFile]) -> Finding:
+    """What to do where no file is of use; dumps of a flight recorder are of a job that hung."""
+    dumps = [file for file in files if file.format is FLIGHT_RECORD]
+    if not dumps:
+        return Finding("files", "problem", "no trace that can be opened", _TO_TRACE)
+    ranks = sorted({file.rank for file in dumps if file.rank is not None})
+    of = f", of ranks {ranges_text(ranks)}" if ranks else ""
+    count = "1 dump" if len(dumps) == 1 else f"{len(dumps)} dumps"
+    message = f"no trace; {count} of PyTorch's flight recorder{of}, which are not read here"
+    return Finding("files", "problem", message, _TO_LOGS)
 
 
 def _counted(count: int, kind: str) -> str:

@@ -18,13 +18,14 @@ _RANK = re.compile(r"(?<![a-z])rank[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _PART_OF_JOB = re.compile(r"(?:^|[^a-z])(?:local|node|[cdemtp]p)[-_]?$", re.IGNORECASE)
 _KINETO_TRACE = re.compile(r"kineto_trace_(\d{1,6})(?!\d)", re.IGNORECASE)
 _BEFORE_SUFFIX = re.compile(r"_(\d{1,6})\.json", re.IGNORECASE)
+_DUMP = re.compile(r"_dump_(\d{1,6})(?!\d)", re.IGNORECASE)  # of flight recorders, by Megatron
 _RANK_FOLDER = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
 
 
 def rank_in_name(path: str) -> int | None:
     """Rank that a path states: in the file's name, else in the nearest folder ``rank_N``."""
     folders, _, name = path.rpartition("/")
-    for pattern in (_RANK, _KINETO_TRACE, _BEFORE_SUFFIX):
+    for pattern in (_RANK, _KINETO_TRACE, _BEFORE_SUFFIX, _DUMP):
         for match in pattern.finditer(name):
             if not _PART_OF_JOB.search(name, 0, match.start()):
                 return int(match.group(1))

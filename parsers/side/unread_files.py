@@ -28,12 +28,19 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", f"compressed twice: {_UNPACK}"),
     (b"\x28\xb5\x2f\xfd", f"compressed twice: {_UNPACK}"),
 )
-_PICKLE = "a pickle (memory snapshots are such files): never loaded, it could run code"
+_PICKLE = "a pickle of no known program: never loaded, it could run code"
+_SNAPSHOT = "a memory snapshot of PyTorch, a pickle: never loaded, it could run code"
 _FLIGHT_RECORD = (
-    "a dump of PyTorch's flight recorder; a pickle is never loaded, it could run code: "
-    "torchfrtrace of PyTorch reads it"
+    "a dump of PyTorch's flight recorder, a pickle: never loaded, it could run code; torchfrtrace "
+    "of PyTorch compares dumps of NCCL if all ranks have one, and fails on those of gloo"
 )
-_FLIGHT_KEYS: Final = (b"pg_config", b"pg_status")
+_FLIGHT_JSON = (
+    "a dump of PyTorch's flight recorder in JSON, which is not read; what the watchdogs print in "
+    "the logs of the ranks is"
+)
+_FLIGHT_KEYS: Final = (b"pg_config", b"profiling_name")
+"""The first from PyTorch 2.3 on, the second in each entry of every version."""
+_SNAPSHOT_KEYS: Final = (b"segments", b"device_traces", b"segment_type", b"allocated_size")
 _LOG_SUFFIXES = (".log", ".out", ".err")
 _LOG_WORDS: Final = frozenset(
     {"log", "logs", "out", "output", "err", "error", "errors", "stdout", "stderr", "console"}
@@ -70,10 +77,27 @@ def _pickle(sample: FileSample) -> Match | None:
     return Match(_PICKLE) if _is_pickle(sample.data) else None
 
 
+def _snapshot(sample: FileSample) -> Match | None:
+    is_named = "snapshot" in sample.lower_name
+    is_held = any(key in sample.data for key in _SNAPSHOT_KEYS)
+    return Match(_SNAPSHOT) if _is_pickle(sample.data) and (is_held or is_named) else None
+
+
 def _flight_record(sample: FileSample) -> Match | None:
     data = sample.data
-    is_dump = _is_pickle(data) and all(key in data for key in _FLIGHT_KEYS)
+    is_dump = _is_pickle(data) and any(key in data for key in _FLIGHT_KEYS)
     return Match(_FLIGHT_RECORD) if is_dump else None
+
+
+def _flight_json(sample: FileSample) -> Match | None:
+    """The keys are sorted: entries, of any number, come before the groups."""
+    document = sample.json
+    if document is None or not document.is_plain_object:
+        return None
+    keys = document.object_keys
+    is_whole = {"version", "pg_config"} <= keys
+    is_begun = "entries" in keys and b'"profiling_name"' in sample.data
+    return Match(_FLIGHT_JSON) if is_whole or is_begun else None
 
 
 def _is_pickle(data: bytes) -> bool:
@@ -113,13 +137,19 @@ ARCHIVE: Final = Format(
 )
 FLIGHT_RECORD: Final = Format(
     kind="flight_record",
-    description="a dump of PyTorch's flight recorder, a pickle: loading one can run code",
-    sniff=(Rule(Priority.BINARY, _flight_record),),
+    description="a dump of PyTorch's flight recorder, a pickle (loading one can run code) or JSON",
+    sniff=(Rule(Priority.BINARY, _flight_record), Rule(Priority.JSON_KEYS, _flight_json)),
     rank_in_name=True,
 )
 MEMORY_SNAPSHOT: Final = Format(
     kind="memory_snapshot",
-    description="a pickle, as memory snapshots of PyTorch are; loading one can run code",
+    description="a memory snapshot of PyTorch, a pickle; loading one can run code",
+    sniff=(Rule(Priority.BINARY, _snapshot),),
+    rank_in_name=True,
+)
+PICKLE: Final = Format(
+    kind="pickle",
+    description="a pickle of no known program; loading one can run code",
     sniff=(
         Rule(Priority.BINARY, _pickle),
         binary_suffix(".pickle", ".pkl", problem=_PICKLE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import pickle
 import sqlite3
@@ -12,6 +13,7 @@ import tarfile
 import zipfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -294,6 +296,51 @@ def test_a_dump_of_the_flight_recorder_is_named_and_not_loaded(tmp_path: Path) -
 
     assert (found.kind, found.rank) == ("flight_record", 3)
     assert "torchfrtrace" in (found.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "dump"),
+    [
+        ("_dump_7", {"version": "2.10", "pg_config": {}, "pg_status": {}}),
+        ("_dump_7.pkl", [{"pg_id": 0, "seq_id": 1, "profiling_name": "nccl:all_reduce"}]),
+        (
+            "nccl_trace_rank_7",
+            {"entries": [{"profiling_name": "nccl:x"}], "version": "1.4", "pg_config": {0: [0]}},
+        ),
+        ("comm_lib_trace_rank_7", {"version": "2.1", "pg_config": {"0": {"ranks": "[0]"}}}),
+    ],
+)
+@pytest.mark.parametrize("form", ["pickle", "json"])
+def test_dumps_of_every_version(tmp_path: Path, name: str, dump: Any, form: str) -> None:
+    if form == "json" and isinstance(dump, list):
+        dump = {"entries": dump, "version": "2.4", "pg_config": {}}
+    data = pickle.dumps(dump, protocol=2) if form == "pickle" else json.dumps(dump).encode()
+    (tmp_path / name).write_bytes(data)
+
+    (found,) = discover(tmp_path).files
+
+    assert (found.kind, found.rank) == ("flight_record", 7)
+    assert found.problem
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ({"segments": [], "device_traces": []}, "memory_snapshot"),
+        ([{"device": 0, "segment_type": "large", "allocated_size": 1}], "memory_snapshot"),
+        ({"weights": [1, 2, 3]}, "pickle"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_other_pickles_have_their_own_names(
+    tmp_path: Path, content: Any, kind: str, protocol: int
+) -> None:
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps(content, protocol=protocol))
+
+    (found,) = discover(tmp_path).files
+
+    assert found.kind == kind
+    assert "never loaded" in (found.problem or "")
 
 
 def test_a_single_file_is_a_directory_of_one(tmp_path: Path) -> None:
