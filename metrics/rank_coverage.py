@@ -65,6 +65,8 @@ def _reason(rank: RankView) -> Reason:
 def _why(rank: RankView) -> tuple[Code, str]:
     if rank.is_empty:
         return "window_empty", "it has no event in the time that counts"
+    if rank.facts.has_wrong_clock:
+        return "device_times", "the clock of its device is wrong"
     if not rank.facts.has_device:
         return "no_gpu_events", "it has no event of a device"
     if not rank.steps:

@@ -39,6 +39,8 @@ Code = Literal[
     "truncated_trace",
     "damaged_trace",
     "uncorrelated_work",  # device work without a launch record, which no step surely launched
+    "device_times",  # events of devices that are not timed or left out, as their times are wrong
+    "lost_events",  # the profiler states that it did not collect all events
     "partly_read",  # the explorer shows the beginnings of files that are still being read
     "rank_conflict",
     "world_size_conflict",  # files state different world sizes, as those of different jobs do

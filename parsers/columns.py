@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -24,7 +24,15 @@ MISSING = -1
 """Value of every integer column where the file does not state one."""
 
 Group = Literal[
-    "gpu", "gpu_annotations", "gpu_sync", "runtime", "cpu_ops", "annotations", "python", "other"
+    "gpu",
+    "gpu_annotations",
+    "gpu_sync",
+    "runtime",
+    "cpu_ops",
+    "annotations",
+    "python",
+    "other",
+    "gpu_untimed",
 ]
 GROUPS: tuple[Group, ...] = (
     "gpu",  # kernels, memcpy, memset: what occupies the device
@@ -36,6 +44,9 @@ GROUPS: tuple[Group, ...] = (
     "python",  # Python frames (with_stack)
     "other",  # every further complete event, its category kept
 )
+"""Groups that readers fill."""
+UNTIMED: Final[Group] = "gpu_untimed"
+"""Device events whose times are impossible: ``start_ns`` is that of their launch, ``dur_ns`` 0."""
 
 
 def _no_rows(columns: tuple[tuple[str, type], ...]) -> dict[str, Any]:

@@ -205,6 +205,7 @@ class Format:
         read_by_line: Whether it is text that is read line by line, so that time grows with size.
         when_unreadable: What a metric reports where only such files are found and none can be
             read; ``{files}`` stands for their paths.
+        streams_are_serial: False where work on one stream of the device may run side by side.
     """
 
     kind: str
@@ -236,6 +237,7 @@ class Format:
     has_own_metrics: bool = False
     read_by_line: bool = False
     when_unreadable: str = ""
+    streams_are_serial: bool = True
 
     @property
     def is_trace(self) -> bool:

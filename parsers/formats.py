@@ -145,6 +145,8 @@ def read_file(
         TraceError: The file gives nothing, for whatever reason.
         CancelledError: ``cancelled`` returned true.
     """
+    from ccltui.parsers.device.believed_times import BelievedTraces  # noqa: PLC0415  (as below)
+
     found = format_of(kind)
     if found.read is None:
         raise ValueError(f"no reader for {kind}")
@@ -152,9 +154,9 @@ def read_file(
         traces = found.read(
             path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
         )
-        if companion is None or found.add_companion is None:
-            return traces
-        return tuple(found.add_companion(trace, companion) for trace in traces)
+        if companion is not None and found.add_companion is not None:
+            traces = tuple(found.add_companion(trace, companion) for trace in traces)
+        return BelievedTraces(traces, streams_are_serial=found.streams_are_serial)
 
 
 def read_event_record(trace: RankTrace, group: Group, row: int) -> EventRecord:

@@ -17,7 +17,8 @@ from ccltui.metrics.card.card_check import check_card
 from ccltui.metrics.card.effective_config import WORLD, config_of
 from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_steps import steps_of
-from ccltui.parsers.columns import Group
+from ccltui.parsers.columns import UNTIMED, Group, RankTrace
+from ccltui.parsers.device.note_codes import DEAD_CLOCK, lost_times
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
@@ -126,11 +127,11 @@ _COPY_AGAIN: Final = (
 
 def gpu_events(job: Job) -> Finding:
     """Check whether the device was traced, and whether the job used one."""
-    without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
     if not job.ranks:
         return Finding("GPU events", "unknown", _NOTHING_READ)
+    without = [trace.label for trace in job.ranks if not _recorded_events(trace)]
     if not without:
-        total = sum(len(trace.group("gpu")) for trace in job.ranks)
+        total = sum(map(_recorded_events, job.ranks))
         return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
     # A file lists the events of the device after those of the host, so a cut loses them first.
     cut = [trace.label for trace in job.ranks if trace.truncated and trace.label in without]
@@ -150,6 +151,37 @@ def gpu_events(job: Job) -> Finding:
     return Finding("GPU events", "problem", message, _RECORD_DEVICE)
 
 
+def _recorded_events(trace: RankTrace) -> int:
+    """Number of device events, those without a usable time among them."""
+    return len(trace.group("gpu")) + len(trace.group(UNTIMED)) or len(_wrong_clocks([trace]))
+
+
+def _wrong_clocks(traces: Iterable[RankTrace]) -> list[str]:
+    return [one.label for one in traces if any(note.code == DEAD_CLOCK for note in one.notes)]
+
+
+def device_times(job: Job) -> Finding:
+    """Check that the times of device events can be true."""
+    counts = {trace.label: lost_times(trace) for trace in job.ranks}
+    doubtful = [label for label, count in counts.items() if count]
+    if not any(_recorded_events(trace) for trace in job.ranks):
+        return Finding("device times", "unknown", "no event of a device")
+    if not doubtful:
+        return Finding("device times", "ok", "all can be true")
+    wrong = _wrong_clocks(job.ranks)
+    number = count_text(sum(counts.values()), "device event")
+    times = "an impossible time" if sum(counts.values()) == 1 else "impossible times"
+    message = f"{number} with {times} on {_ranks_text(doubtful)}, see the notes"
+    if wrong:
+        message = f"{_ranks_text(wrong)}: no device times, the clock of the device is wrong"
+        return Finding("device times", "problem", message, _NEWER_DRIVER)
+    return Finding("device times", "warning", message, _NEWER_DRIVER)
+
+
+_NEWER_DRIVER: Final = (
+    "nothing where they are few: they are not timed; else record again, with a newer driver, CUPTI "
+    "or ROCm"
+)
 _OF_HOSTS: Final = frozenset({"gloo", "cpu", ""})
 _RECORD_DEVICE: Final = (
     "record ProfilerActivity.CUDA, and not under nsys: CUPTI serves one profiler, the second one "
@@ -329,6 +361,7 @@ CHECKS: Final[Sequence[Check]] = (
     rank_identity,
     capture_windows,
     gpu_events,
+    device_times,
     execution_traces,
     step_markers,
     collective_metadata,

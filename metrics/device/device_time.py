@@ -10,7 +10,7 @@ from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.data_quality import guessed_steps
+from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -28,18 +28,21 @@ def device_ranks(view: View) -> list[RankView]:
         kind = "CPU-only trace"
         if any(rank.facts.has_device for rank in view.ranks):
             kind = "only copies and the like ran on the device"
-        raise refuse("no_gpu_events", f"{kind}: no kernel was recorded on any rank")
+        raise without_device_times(view, f"{kind}: no kernel was recorded on any rank")
     if not any(rank.window_ns for rank in ranks):
         raise refuse("window_empty", "no device work in the steps or the window")
     return ranks
 
 
 def device_reasons(view: View) -> list[Reason]:
-    """Return why numbers of device time are partial: ranks without kernels, steps only guessed."""
+    """Return why numbers of device time are partial: ranks without kernels, steps only guessed.
+
+    Of ranks whose device has a wrong clock every result has a reason.
+    """
     without_kernels = [
         Reason("no_gpu_events", _without_kernels(rank), rank=rank.label)
         for rank in view.ranks
-        if not rank.facts.has_kernels
+        if not rank.facts.has_kernels and not rank.facts.has_wrong_clock
     ]
     return [*without_kernels, *guessed_steps(view)]
 

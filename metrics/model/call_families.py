@@ -32,6 +32,7 @@ from ccltui.metrics.model.classify import (
     OTHER,
     TYPES,
     distinct,
+    is_collective_kernel,
     library_of_kernel,
     per_name,
     type_of_kernel,
@@ -40,7 +41,7 @@ from ccltui.metrics.model.classify import (
 from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
 from ccltui.metrics.model.split_kernels import joined_rows
 from ccltui.parsers.array_types import I8, I32, I64, Bool
-from ccltui.parsers.columns import MISSING, Group, RankTrace
+from ccltui.parsers.columns import MISSING, UNTIMED, Group, RankTrace
 from ccltui.parsers.system.quick_dataclass import dataclass
 
 PARAMS: Final = "record_param_comms"
@@ -98,6 +99,21 @@ def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
         if len(family.rows):
             return family
     return _kernels(trace, np.empty(0, np.int64), work)
+
+
+def untimed_family(trace: RankTrace, work: StepWork) -> Family:
+    """Return the communication kernels with impossible times; each starts where it was launched."""
+    events = trace.group(UNTIMED)
+    stated = operation_types(trace, events.args)
+    by_name = {
+        i: type_of_kernel(text)
+        for i in distinct(events.name)
+        if is_collective_kernel(text := trace.text(i))
+    }
+    named = per_name(trace.strings, events.name, by_name, MISSING)
+    kind = np.where(stated >= 0, stated, named).astype(np.int8)
+    rows = np.flatnonzero(kind >= 0)
+    return replace(_family(trace, work, UNTIMED, rows, kind[rows]), source=_SOURCES["gpu"])
 
 
 def api_call_times(trace: RankTrace) -> I64 | None:
@@ -264,7 +280,7 @@ def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8)
     ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
     step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
     return Family(
-        source=_SOURCES[group],
+        source=_SOURCES.get(group, ""),
         event_group=group,
         rows=rows.astype(np.int64),
         start_ns=start,

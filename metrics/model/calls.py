@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
-from ccltui.metrics.model.call_families import Family, choose_family
+from ccltui.metrics.model.call_families import Family, choose_family, untimed_family
 from ccltui.metrics.model.call_types import stated
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -120,6 +120,18 @@ class Calls:
         """Start plus duration, int64 ns."""
         return self.start_ns + self.dur_ns
 
+    def joined(self, other: Calls) -> Calls:
+        """Return these calls and those of another table after them, for counts and sums."""
+        if not len(other):
+            return self
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        both: dict[str, Any] = {
+            name: np.concatenate([values, getattr(other, name)])
+            for name, values in values
+            if isinstance(values, np.ndarray)
+        }
+        return replace(self, **both)
+
     def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Calls:
         """Return the same columns restricted to ``rows`` (mask or indices)."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -145,6 +157,22 @@ def calls_of(
         groups: all groups of the job.
     """
     family = choose_family(trace, work, classes)
+    return _calls(trace, family, group_index, groups)
+
+
+def untimed_calls_of(
+    trace: RankTrace, *, work: StepWork, group_index: I32, groups: Sequence[CommGroup]
+) -> Calls:
+    """Return the collectives of a rank whose kernels have impossible times, at their launches.
+
+    Arguments are those of `calls_of`.
+    """
+    return _calls(trace, untimed_family(trace, work), group_index, groups)
+
+
+def _calls(
+    trace: RankTrace, family: Family, group_index: I32, groups: Sequence[CommGroup]
+) -> Calls:
     if (family.start_ns[1:] < family.start_ns[:-1]).any():
         family = family.take(np.argsort(family.start_ns, kind="stable"))
     args = _stated_by(trace.collective_args, family.args)
@@ -281,7 +309,7 @@ def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
     stated = table[family.dtype]
     if family.source != "kernel":
         return stated, stated
-    names = trace.group("gpu").name[family.rows]
+    names = trace.group(family.event_group).name[family.rows]
     for i in distinct(names):
         table[i] = dtype_index(reduced_dtype(trace.text(i)))
     named = np.where(table[names] >= 0, table[names], stated)

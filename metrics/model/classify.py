@@ -15,7 +15,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I8, I32, Bool
-from ccltui.parsers.columns import Events, RankTrace, Strings
+from ccltui.parsers.columns import Events, Group, RankTrace, Strings
 from ccltui.parsers.communication_kernels import (
     LIBRARIES,
     ON_NCCL,
@@ -166,15 +166,17 @@ def distinct(ids: I32) -> list[int]:
     return [i for i in distinct_values(ids).tolist() if i >= 0]
 
 
-def classes_of(trace: RankTrace) -> I8:
+def classes_of(trace: RankTrace, group: Group = "gpu") -> I8:
     """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
+
+    ``group`` may be that of the device events with impossible times instead.
 
     Copies and fills are recognised by their category (on MTIA by their name). Work is
     communication where its metadata names a collective (also a copy between devices, which then
     executes the collective), or where its name is that of a communication kernel; every other
     kernel is computation.
     """
-    gpu = trace.group("gpu")
+    gpu = trace.group(group)
     names = distinct(gpu.name)
     named = {i: COMM for i in names if is_collective_kernel(trace.text(i))}
     named |= {i: MEM for i in names if trace.text(i) == _MTIA_COPY}

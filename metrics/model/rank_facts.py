@@ -27,8 +27,10 @@ from ccltui.metrics.model.rank_steps import (
     step_of_work,
     steps_of,
 )
+from ccltui.metrics.model.untimed_gaps import untimed_gaps
 from ccltui.parsers.array_types import I8, I32, I64, Bool
-from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.columns import UNTIMED, RankTrace
+from ccltui.parsers.device.note_codes import DEAD_CLOCK
 from ccltui.parsers.store.column_store import release
 
 _T = TypeVar("_T")
@@ -37,6 +39,7 @@ _DETAILS = (
     *_LAUNCHES,
     "work",
     "device_work",
+    "unknown",
     "in_operators",
     "named_compute",
     "_remembered",
@@ -124,6 +127,16 @@ class RankFacts:
         release(self.trace)
 
     @property
+    def has_wrong_clock(self) -> bool:
+        """Whether device work was recorded, and none of it with a time that can be true."""
+        return any(note.code == DEAD_CLOCK for note in self.trace.notes)
+
+    @property
+    def has_untimed(self) -> bool:
+        """Whether some device work with an impossible time belongs to a known launch."""
+        return len(self.trace.group(UNTIMED)) > 0
+
+    @property
     def has_device(self) -> bool:
         """Whether any device work was recorded."""
         return len(self.trace.group("gpu")) > 0
@@ -147,6 +160,13 @@ class RankFacts:
         """Time in any device work."""
         gpu = self.trace.group("gpu")
         return union(gpu.start_ns, gpu.end_ns)
+
+    @cached_property
+    def unknown(self) -> Intervals:
+        """Time in which nothing is known to run, and work with an impossible time may have run."""
+        if not self.has_untimed:
+            return Intervals.empty()
+        return untimed_gaps(self.trace, self.launched_ns) - self.device_work
 
     @cached_property
     def in_operators(self) -> Intervals:

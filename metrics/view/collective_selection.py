@@ -13,6 +13,7 @@ from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import Chosen, choose
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.provenance import source_of
 from ccltui.parsers.array_types import I64, Bool
 
@@ -128,11 +129,11 @@ def source_of_times(view: View) -> tuple[str, list[str]]:
     calls = sum(len(rank.calls) for rank in view.ranks)
     if source == "kernel":
         if not calls and not any(rank.facts.has_device for rank in view.ranks):
-            raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+            raise without_device_times(view, "CPU-only trace without any recorded collective")
         return source, warnings
     if not all(_has_gloo(rank.trace) for rank in view.ranks if len(rank.calls)):
-        raise refuse(
-            "no_gpu_events",
+        raise without_device_times(
+            view,
             "CPU-only trace: how long an operator runs on the host is not how long its "
             "collective takes",
         )

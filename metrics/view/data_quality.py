@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.result import Code, Reason
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.parsers.device.note_codes import DROPPED, MESSAGES
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.columns import Note, RankTrace
 
 
@@ -156,7 +159,41 @@ def damage(view: View) -> list[Reason]:
         if len(paths) > 1:
             text = f"rank {number} is claimed by {', '.join(paths)}"
             reasons.append(Reason("rank_conflict", text, rank=str(number)))
-    return reasons
+    return [*reasons, *_untimed(view)]
+
+
+def _untimed(view: View) -> list[Reason]:
+    """Return reasons for events that are left out, or are not timed, because of their times.
+
+    That of a rank without device times names it, as no result in time is of that rank.
+    """
+    wrong = [rank for rank in view.ranks if rank.facts.has_wrong_clock]
+    reasons = [
+        Reason(
+            "device_times",
+            f"rank {rank.label} has no device times: the clock of its device is wrong",
+            rank=rank.label,
+        )
+        for rank in wrong
+    ]
+    others = [rank for rank in view.ranks if not rank.facts.has_wrong_clock]
+    losses = _reader_losses(others, _LEAVE_OUT.__contains__)
+    return [*reasons, *(Reason("device_times", text) for text in losses)]
+
+
+def without_device_times(view: View, otherwise: str) -> Refusal:
+    """Return the refusal of what needs times of devices, where no rank has any.
+
+    ``otherwise`` is the reason where the device was not recorded at all.
+    """
+    wrong = [rank.label for rank in view.ranks if rank.facts.has_wrong_clock]
+    if not wrong:
+        return refuse("no_gpu_events", otherwise)
+    text = f"there are no device times: the clock of the device is wrong on rank {some_of(wrong)}"
+    return refuse("no_gpu_events", text)
+
+
+_LEAVE_OUT: Final = MESSAGES.keys() | DROPPED
 
 
 def _damage_of(trace: RankTrace, path: str, label: str) -> Reason:
@@ -184,7 +221,8 @@ _LOSSLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 def common_warnings(view: View) -> list[str]:
     """Return the warnings that apply to any number of this view."""
     warnings = [f"{path} repeats another file and is counted once" for path in _copied_paths(view)]
-    warnings += _reader_losses(view)
+    silent = _CUTS | _LOSSLESS | _LEAVE_OUT
+    warnings += _reader_losses(view.ranks, lambda code: code not in silent)
     warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
     warnings += _guessed_ranks(view)
     if view.card.problem is not None:
@@ -192,16 +230,19 @@ def common_warnings(view: View) -> list[str]:
     return [*warnings, *view.card_contradictions]
 
 
-def _reader_losses(view: View) -> list[str]:
-    """Notes on what the reader dropped or had to assume, one sentence for each kind."""
+def _reader_losses(ranks: Sequence[RankView], is_meant: Callable[[str], bool]) -> list[str]:
+    """Notes on what the reader dropped or had to assume, one sentence for each kind.
+
+    Of those whose code is meant.
+    """
     found: dict[tuple[str, str], list[tuple[str, Note]]] = {}
-    for rank in view.ranks:
+    for rank in ranks:
         for note in rank.trace.notes:
             path, noted = rank.trace.source.path, found.setdefault(kind_of(note), [])
             repeated = rank.trace.source.part > 0 and any(
                 (path, note.message) == (known, other.message) for known, other in noted
             )
-            if note.code not in _CUTS | _LOSSLESS and not repeated:
+            if is_meant(note.code) and not repeated:
                 noted.append((path, note))
     return [
         f"{some_of([path for path, _ in noted])}: {_shared_message(notes)} ({_occurrences(notes)})"

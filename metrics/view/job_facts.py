@@ -14,7 +14,7 @@ from ccltui.metrics.collectives.clocks.rematch import match_and_clock
 from ccltui.metrics.collectives.lateness.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
-from ccltui.metrics.model.calls import Calls, calls_of, streams_of
+from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
     CommGroup,
     GroupTable,
@@ -85,6 +85,16 @@ class JobFacts:
             if self.is_large:
                 facts.forget_launches()
         return found
+
+    def untimed_calls(self, label: str) -> Calls:
+        """Collectives of a rank whose kernels have impossible times, with the groups of files."""
+        facts = self.ranks[label]
+        return untimed_calls_of(
+            facts.trace,
+            work=facts.work,
+            group_index=self._table.index[label],
+            groups=self._stated_groups,
+        )
 
     @cached_property
     def _named_calls(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:

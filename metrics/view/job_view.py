@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -102,7 +102,12 @@ class View:
         """The selected ranks, in the order of the job."""
         chosen = self.options.ranks
         return tuple(
-            RankView(facts, self._lazy_calls(label), self._selection(label))
+            RankView(
+                facts,
+                self._lazy_calls(label),
+                self._selection(label),
+                partial(self.facts.untimed_calls, label),
+            )
             for label, facts in self.facts.ranks.items()
             if chosen is None or facts.trace.rank in chosen
         )

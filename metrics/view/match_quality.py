@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, disagreements
-from ccltui.metrics.result import Reason
+from ccltui.metrics.result import Code, Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.data_quality import missing_ranks
 from ccltui.metrics.view.match_coverage import coverage_of
 
 if TYPE_CHECKING:
+    from ccltui.metrics.model.rank_facts import RankFacts
     from ccltui.metrics.view.job_view import View
 
 _MIN_OVERLAP_RATIO: Final = 0.25
@@ -62,17 +63,24 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
     found = coverage_of(view)
     empty = {rank.label for rank in view.ranks if not len(rank.calls)}
     for label, why in found.left_out.items():
-        if " is claimed by " in why:  # a reason of every metric of the job
-            continue
+        if " is claimed by " in why or view.facts.ranks[label].has_wrong_clock:
+            continue  # a reason of every metric of the job
         if label in empty and label not in view.matches.skipped:
-            text = f"rank {label} has no collective"
-            reasons.append(Reason("no_collectives", text, rank=label))
+            code, text = _without_calls(view.facts.ranks[label])
+            reasons.append(Reason(code, text, rank=label))
         else:
             text = f"rank {label} takes no part: {why}"
             reasons.append(Reason("unmatched_collectives", text, rank=label))
     if found.is_small:
         reasons.append(Reason("unmatched_collectives", f"only a part is compared: {found.text}"))
     return reasons
+
+
+def _without_calls(facts: RankFacts) -> tuple[Code, str]:
+    label = facts.trace.label
+    if facts.has_untimed:
+        return "device_times", f"no collective of rank {label} has a time"
+    return "no_collectives", f"rank {label} has no collective"
 
 
 def confidence_limit(view: View) -> int:

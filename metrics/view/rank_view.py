@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.calls import Calls
-from ccltui.metrics.model.classify import COMM
+from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.model.rank_steps import Step, covering
 from ccltui.metrics.view.work_table import WorkTable, work_by_name
 from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import UNTIMED
 
 _T = TypeVar("_T")
 
@@ -49,13 +50,20 @@ class RankView:
     Properties are computed at first use and cached.
     """
 
-    def __init__(self, facts: RankFacts, calls: Callable[[], Calls], selection: Selection) -> None:
+    def __init__(
+        self,
+        facts: RankFacts,
+        calls: Callable[[], Calls],
+        selection: Selection,
+        untimed_calls: Callable[[], Calls] | None = None,
+    ) -> None:
         self.facts = facts
         self.trace = facts.trace
         self.label = facts.trace.label
         self.rank = facts.trace.rank
         self.selection = selection
         self._list_calls = calls
+        self._list_untimed = untimed_calls
         self._remembered: dict[object, Any] = {}
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
@@ -151,8 +159,7 @@ class RankView:
     @cached_property
     def worked(self) -> Intervals:
         """The measured time without that between the work of steps: union of `work_windows`."""
-        rows = self.work_windows
-        return union([start for _, start, _ in rows], [end for _, _, end in rows])
+        return self._known(self.work_windows)
 
     def _clipped(self, start_ns: I64, end_ns: I64) -> tuple[tuple[int, int, int], ...]:
         """Id, start and end of the measured ones of all steps, clipped."""
@@ -168,9 +175,13 @@ class RankView:
 
     @cached_property
     def windows(self) -> Intervals:
-        """The measured time: union of the windows of steps."""
-        rows = self.step_windows
-        return union([start for _, start, _ in rows], [end for _, _, end in rows])
+        """The measured time: union of the windows of steps, less what nothing is known of."""
+        return self._known(self.step_windows)
+
+    def _known(self, rows: tuple[tuple[int, int, int], ...]) -> Intervals:
+        """Union of some windows, less the time that nothing is known of."""
+        whole = union([start for _, start, _ in rows], [end for _, _, end in rows])
+        return whole - self.facts.unknown if self.facts.has_untimed else whole
 
     @property
     def window_ns(self) -> int:
@@ -193,6 +204,18 @@ class RankView:
         running = self.running_calls
         began = running.start_ns >= self.selection.start_ns
         return running if began.all() else running.take(began)
+
+    def counted(self, calls: Calls) -> Calls:
+        """Return selected calls, and after them those that are only counted.
+
+        These are the calls whose kernels have impossible times: they belong to the selection by
+        their launches. Calls that host events represent are complete without them.
+        """
+        if self._list_untimed is None or not self.facts.has_untimed or calls.source != "kernel":
+            return calls
+        untimed, chosen = self._list_untimed(), self.selection.chosen
+        keep = self.contains(untimed.start_ns)
+        return calls.joined(untimed.take(keep if chosen is None else keep & chosen(untimed)))
 
     @cached_property
     def running_calls(self) -> Calls:
@@ -299,6 +322,13 @@ class RankView:
     def num_started(self, rows: Bool) -> int:
         """Count the rows of ``gpu`` in a mask that start inside the windows."""
         return int((self.starts_inside & rows).sum())
+
+    def num_untimed(self, *kinds: int) -> int:
+        """Count the device events of some classes with impossible times, by their launches."""
+        if not self.facts.has_untimed:
+            return 0
+        inside = self.contains(self.trace.group(UNTIMED).start_ns)
+        return int((inside & np.isin(classes_of(self.trace, UNTIMED), kinds)).sum())
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum the durations of the rows of ``gpu`` in a mask, clipped to the windows."""

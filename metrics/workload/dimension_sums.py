@@ -139,7 +139,7 @@ def traffic_of(view: View) -> dict[Key, Traffic]:
     """Return calls and bytes of the selected collectives of all ranks."""
     found: defaultdict[Key, Traffic] = defaultdict(Traffic)
     for rank in view.ranks:
-        calls = rank.running_calls
+        calls = rank.counted(rank.running_calls)
         for dim, rows in by_dim(view, calls):
             found[dim, WHOLE].add(rank, calls, rows)
         for key, rows in by_dim_and_group(view, calls):

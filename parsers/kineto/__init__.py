@@ -154,5 +154,6 @@ TPU_TRACE: Final = Format(
     several_ranks=True,
     compares_content=True,
     step_marks="xla",
+    streams_are_serial=False,  # asynchronous operations share a row
     when_unreadable="profiles of TPUs ({files}) without a trace.json.gz that is readable",
 )

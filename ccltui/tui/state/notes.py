@@ -10,6 +10,7 @@ from ccltui import slow_path
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.metrics.reason_text import merged_reasons
+from ccltui.parsers.device.note_codes import lost_times
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.note_groups import note_groups
@@ -25,6 +26,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "process was killed or the disk was full while the profiler wrote: record it again.",
     "damaged_trace": "Rows may be missing or wrong. Copy the file again from where it was written, "
     "or export the report again with nsys.",
+    "device_times": "Such events are recorded by faulty drivers or profilers. Those of one device "
+    "or step are left out of its times; record again where they are many.",
     "partly_read": "The beginning of large files is shown while they are read. The numbers are "
     "those of that part and change when the whole ranks are there.",
     "malformed_event": "The other events of the file are kept.",
@@ -144,6 +147,10 @@ def _damage(job: Job) -> list[str]:
     found = []
     if job.failures:
         found.append(f"{_files(len(job.failures))} cannot be read.")
+    doubtful = sum(map(lost_times, job.ranks))
+    if doubtful:
+        verb = "has an impossible time" if doubtful == 1 else "have impossible times"
+        found.append(f"{numbers.counted(doubtful, 'device event')} {verb}.")
     codes = [{note.code for note in trace.notes} for trace in job.ranks]
     for code, verb in (("truncated_trace", "truncated"), ("malformed_event", "damaged in places")):
         count = sum(code in one for one in codes)

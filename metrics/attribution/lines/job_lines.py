@@ -247,7 +247,10 @@ def _job_lines(view: View) -> JobLines:
     inputs = view.match_inputs
     out = dict(view.matches.skipped)
     for item in inputs:
-        if item.label not in out and not view.facts.ranks[item.label].has_kernels:
+        facts = view.facts.ranks[item.label]
+        if facts.has_wrong_clock:
+            out[item.label] = "its device has no times"
+        elif item.label not in out and not facts.has_kernels:
             out[item.label] = "no kernel is recorded"
         elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
             out[item.label] = "its collectives are recorded on the host alone"

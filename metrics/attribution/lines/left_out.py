@@ -16,6 +16,7 @@ from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.metrics.model.rank_steps import launched_before_recording
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import UNTIMED
 from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _launches_without_kernel(facts: RankFacts) -> tuple[int, int]:
     unknown = launching < 0
     unknown &= ~launched_before_recording(facts.trace.group("gpu"), unknown)
     missing = len(lost) - _captured(facts, lost) - int(unknown.sum())
+    missing -= len(facts.trace.group(UNTIMED))  # recorded, with times that are not believed
     return max(missing, 0), int(inside.sum())
 
 

@@ -18,6 +18,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
@@ -51,9 +52,9 @@ def busbw(view: View) -> Result:
     """Algorithm and bus bandwidth of the selected collectives whose size is known."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
-        raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
+        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
     if not any(rank.facts.has_device for rank in view.ranks):
-        raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+        raise without_device_times(view, "CPU-only trace without any recorded collective")
     if not any(len(rank.selected_calls) for rank in view.ranks):
         raise refuse("no_collectives", "no rank has a collective in the selection")
     measured = measured_bandwidths(view)

@@ -13,10 +13,11 @@ from ccltui.metrics.model.call_families import api_call_times
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
@@ -64,7 +65,7 @@ GroupCounts = dict[str, Counter[tuple[int, int, int]]]
 def coll_call_num(view: View) -> Result:
     """Count the calls of every rank by type, step and group."""
     reasons = _cpu_only(view)
-    per_rank = {rank.label: len(rank.selected_calls) for rank in view.ranks}
+    per_rank = {rank.label: len(_counted(rank)) for rank in view.ranks}
     kinds = sum((_by_kind(rank) for rank in view.ranks), Counter[str]())
     counts = {rank.label: _by_group(view, rank) for rank in view.ranks}
     details = {
@@ -76,7 +77,7 @@ def coll_call_num(view: View) -> Result:
         "num_traces": len(view.ranks),
         "api_calls": _api_calls(view),
         "num_without_metadata": sum(
-            int((~rank.selected_calls.has_metadata).sum()) for rank in view.ranks
+            int((~_counted(rank).has_metadata).sum()) for rank in view.ranks
         ),
         "rank_mismatch": _mismatches(view, counts),
     }
@@ -87,10 +88,18 @@ def coll_call_num(view: View) -> Result:
     )
 
 
+def _counted(rank: RankView) -> Calls:
+    return rank.remember(_counted, lambda: rank.counted(rank.selected_calls))
+
+
 def _cpu_only(view: View) -> list[Reason]:
-    silent = [r for r in view.ranks if not r.facts.has_device and not len(r.calls)]
+    silent = [
+        r
+        for r in view.ranks
+        if not r.facts.has_device and not r.facts.has_untimed and not len(r.calls)
+    ]
     if len(silent) == len(view.ranks):
-        raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+        raise without_device_times(view, "CPU-only trace without any recorded collective")
     return [
         Reason("no_gpu_events", f"rank {r.label}: CPU-only, no recorded collective", rank=r.label)
         for r in silent
@@ -98,7 +107,7 @@ def _cpu_only(view: View) -> list[Reason]:
 
 
 def _by_kind(rank: RankView) -> Counter[str]:
-    counts = np.bincount(rank.selected_calls.kind, minlength=len(TYPES)).tolist()
+    counts = np.bincount(_counted(rank).kind, minlength=len(TYPES)).tolist()
     return Counter({name: count for name, count in zip(TYPES, counts, strict=True) if count})
 
 
@@ -106,13 +115,13 @@ def _by_step(rank: RankView) -> dict[str, int]:
     """Calls by step, with those that no step covers under "outside"; empty without step markers."""
     if rank.marker is None:
         return {}
-    steps, counts = unique_counts(rank.selected_calls.step)
+    steps, counts = unique_counts(_counted(rank).step)
     named = zip(steps.tolist(), counts.tolist(), strict=True)
     return {str(step) if step >= 0 else "outside": count for step, count in named}
 
 
 def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
-    calls = rank.selected_calls
+    calls = _counted(rank)
     dims, _ = view.dims_of(calls)
     shape = (len(view.groups) + 1, len(TYPES), len(DIMS))  # the first group is none
     keys = (calls.group.astype(np.int64) + 1, calls.kind, dims)

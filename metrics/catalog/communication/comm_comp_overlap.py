@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.classify import COMM, COMP
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -193,8 +193,9 @@ def measure(rank: RankView, *, named: bool = False) -> Overlap:
         comp_sum=rank.summed_ns(comp_rows),
         span=rank.span.total_ns,
         span_idle=(rank.span - rank.facts.device_work).total_ns,
-        num_comm=rank.num_started(comm_rows),
-        num_comp=rank.num_started(comp_rows),
+        num_comm=rank.num_started(comm_rows)
+        + (rank.num_untimed(COMM) if rank.selection.chosen is None else 0),
+        num_comp=rank.num_started(comp_rows) + (0 if named else rank.num_untimed(COMP)),
     )
 
 

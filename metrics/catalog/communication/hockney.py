@@ -12,6 +12,7 @@ from ccltui.metrics.model.cost_model import Line, fit
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.timed_collectives import timed_collectives
@@ -55,7 +56,7 @@ def hockney(view: View) -> Result:
     """Fit one line to every operation of every group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
-        raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
+        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
     timed = timed_collectives(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]

@@ -17,6 +17,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import (
@@ -79,7 +80,7 @@ def link_utilization(view: View) -> Result:
     """Bus bandwidth over the peak of the links, by type and group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
-        raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
+        raise without_device_times(view, "CPU-only trace: operators do not tell when data moved")
     timed = timed_collectives(view)
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)

@@ -21,6 +21,7 @@ from ccltui.metrics.device.device_time import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.call_traffic import Traffic
 from ccltui.metrics.workload.dimension_sums import (
@@ -133,7 +134,7 @@ def _collected(view: View) -> _Collected:
     found = _Collected(traffic_of(view))
     if not found.traffic:
         if not any(rank.facts.has_device for rank in view.ranks):
-            raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+            raise without_device_times(view, "CPU-only trace without any recorded collective")
         raise refuse("no_collectives", "no collective in the selection")
     try:
         ranks = device_ranks(view)

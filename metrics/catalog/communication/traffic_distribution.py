@@ -36,7 +36,7 @@ class Sums:
 
     def add(self, view: View, rank: RankView) -> None:
         """Take the selected calls of one rank."""
-        calls = rank.running_calls
+        calls = rank.counted(rank.running_calls)
         dims, modes = view.dims_of(calls)
         for dim in distinct_values(dims):
             self.dims[DIMS[dim]].add(rank, calls, dims == dim)
@@ -102,7 +102,7 @@ def traffic_distribution(view: View) -> Result:
     """Sum bytes and time by dimension over all ranks present."""
     sums = Sums()
     for rank in view.ranks:
-        if len(rank.running_calls):
+        if len(rank.counted(rank.running_calls)):
             sums.add(view, rank)
     if not sums.dims:
         raise refuse("no_collectives", "no collective in the selection")

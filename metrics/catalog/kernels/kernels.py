@@ -12,6 +12,7 @@ from ccltui.metrics.device.product_rates import product_rates
 from ccltui.metrics.device.product_rows import RATES_BASIS, product_table, roofline_of
 from ccltui.metrics.device.work_pivot import PivotRow, pivot
 from ccltui.metrics.metric import metric
+from ccltui.metrics.model.classify import COMM, COMP, MEM
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_of
@@ -57,7 +58,8 @@ def kernels(view: View) -> Result:
         "other": other,
         **_products(view, ranks),
         "num_names": len(rows),
-        "num_events": sum(row.calls for row in rows),
+        "num_events": sum(row.calls for row in rows)
+        + sum(rank.num_untimed(COMM, COMP, MEM) for rank in ranks),
     }
     return answer(
         kernels,

@@ -15,7 +15,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import MEM, distinct, per_name
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.data_quality import guessed_steps
+from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def memory_transfer(view: View) -> Result:
     """Time and bytes of copies by direction, and the time without concurrent computation."""
     ranks = [rank for rank in view.ranks if rank.facts.has_device]
     if not ranks:
-        raise refuse("no_gpu_events", "CPU-only trace: no device work was recorded on any rank")
+        raise without_device_times(view, "CPU-only trace: no device work was recorded on any rank")
     if not any(rank.window_ns for rank in ranks):
         raise refuse("window_empty", "no device work in the steps or the window")
     kinds: defaultdict[str, Copies] = defaultdict(Copies)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.collectives.matching.match import LOW, GroupMatch
+from ccltui.metrics.collectives.matching.match import LOW, GroupMatch, gather
 from ccltui.metrics.collectives.matching.mismatches import Finding, findings, tally
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, METHODS
 from ccltui.metrics.metric import metric
@@ -24,6 +24,7 @@ from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.array_types import Bool
 
 MAX_SHOWN: Final = 50
 
@@ -61,7 +62,12 @@ def collective_mismatches(view: View) -> Result:
     parts = parts_of(view)
     if not any(part.rows.any() for part in parts):
         raise nothing_selected(view, parts)
-    touched = [part.arrived.match.where(part.rows) for part in parts if part.rows.any()]
+    timed = [part.rows & ~_without_times(view, part.arrived.match) for part in parts]
+    touched = [
+        part.arrived.match.where(rows)
+        for part, rows in zip(parts, timed, strict=True)
+        if rows.any()
+    ]
     matches = [match for match in touched if (match.confidence > LOW).any()]
     if not matches:
         raise refuse("unmatched_collectives", _DOUBTFUL)
@@ -109,6 +115,23 @@ def collective_mismatches(view: View) -> Result:
         ],
         warnings=warnings,
     )
+
+
+def _without_times(view: View, match: GroupMatch) -> Bool:
+    """Mask of the instances that ranks lack only because their kernels have impossible times."""
+    inputs = view.facts.causes.inputs
+    lacking = match.rows < 0
+    unexplained = lacking.copy()
+    for member, label in enumerate(match.labels):
+        if not lacking[:, member].any() or not view.facts.ranks[label].has_untimed:
+            continue
+        calls = view.facts.untimed_calls(label)
+        own = calls.take(calls.group == match.group) if match.group >= 0 else calls
+        explained = np.isin(match.kind, own.kind)
+        if (own.seq >= 0).all():
+            explained &= np.isin(gather(match, inputs, "seq").max(axis=1), own.seq)
+        unexplained[:, member] &= ~explained
+    return np.asarray(lacking.any(axis=1) & ~unexplained.any(axis=1))
 
 
 _FAULTS: Final = ("missing", "extra", "mismatched")

@@ -15,7 +15,7 @@ from ccltui.metrics.model.call_families import runs_on_gloo
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import run_conflicts
-from ccltui.metrics.view.data_quality import guessed_steps
+from ccltui.metrics.view.data_quality import guessed_steps, without_device_times
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.pipeline import (
     StageTime,
@@ -121,7 +121,7 @@ def _measurable(view: View) -> list[RankView]:
         return ranks
     on_cpu = [rank for rank in view.ranks if runs_on_gloo(rank.trace)]
     if not on_cpu:
-        raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
+        raise without_device_times(view, "CPU-only trace: no kernel was recorded on any rank")
     return on_cpu
 
 

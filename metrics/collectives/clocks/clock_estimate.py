@@ -2,7 +2,8 @@
 
     d[r, k] = end[r, k] - median over q of end[q, k]      deviation of rank r at collective k, ns
     offset[r] = median over k of d[r, k], minus that of the reference
-    drift[r] = Theil-Sen slope of d[r, k] over time, ns per s; 0 where its 99 % interval includes 0
+    drift[r] = Theil-Sen slope of d[r, k] over time, ns per s; 0 where its 99 % interval includes 0,
+               and where it is larger than that of any oscillator
     residual[r, k] = abs(d[r, k] - time[k] * drift[r] - offset[r] - median over members of the same)
     corrected = time - offset - drift * (corrected - reference time)
 
@@ -24,7 +25,12 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import median_along, rows_by_value, unique_inverse
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
-from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
+from ccltui.metrics.collectives.clocks.clock_model import (
+    MAX_DRIFT_PPB,
+    MAX_RESIDUAL_NS,
+    Clock,
+    ClockModel,
+)
 from ccltui.metrics.collectives.clocks.offsets import (
     Observation,
     components,
@@ -129,6 +135,7 @@ def estimate_clocks(
             evidence = "transfers" if evidence == "none" else f"{evidence} and transfers"
     reference_ns, samples = _with_times(untimed, count)
     drift = _drift(samples, _hosts(part))
+    drift[np.abs(drift) > MAX_DRIFT_PPB] = 0.0  # the residuals say how far off that clock is
     offsets = _offsets(samples, drift, count)
     spread = _residuals(samples, drift, offsets)
     if evidence == "uncertain matches":

@@ -22,6 +22,10 @@ MAX_RESIDUAL_NS = 10_000_000
 Ends of all-to-alls scatter by some ms. Beyond that, the matched calls do not end together.
 """
 
+MAX_DRIFT_PPB = 500_000
+"""Largest drift of a clock: oscillators of computers are right to some 100 ppm, and NTP corrects
+at most 500 ppm. More is not a drift: the ends are not of one clock."""
+
 
 class Clock(Struct, frozen=True):
     """Clock of one rank against the reference of its component.

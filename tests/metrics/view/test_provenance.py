@@ -150,18 +150,21 @@ def test_missing_data_may_be_in_the_lost_part_of_a_file() -> None:
     assert [reason.code for reason in result.reasons] == ["no_gpu_events", "truncated_trace"]
 
 
-def test_dropped_events_have_one_warning_per_kind() -> None:
+def test_dropped_events_have_one_reason_per_kind() -> None:
     lost = Note("bad_time", "events without a readable ts are dropped", offset=4321, count=2)
     mended = Note("repaired_event", "an event is not strict JSON and was read leniently")
     one = [rank_trace(rank, gpu=[allreduce(0, 1)], notes=[lost, mended][rank:]) for rank in (0, 1)]
     both = [rank_trace(rank, gpu=[allreduce(0, 1)], notes=[lost]) for rank in (0, 1)]
 
-    assert COUNT.run(View(job(*one))).warnings == (
-        "rank0_trace.json: events without a readable ts are dropped (2×, first at byte 4,321)",
-    )
-    assert COUNT.run(View(job(*both))).warnings == (
-        "rank0_trace.json, rank1_trace.json: events without a readable ts are dropped (4×)",
-    )
+    first, all_of = COUNT.run(View(job(*one))), COUNT.run(View(job(*both)))
+
+    assert [reason.message for reason in first.reasons] == [
+        "rank0_trace.json: events without a readable ts are dropped (2×, first at byte 4,321)"
+    ]
+    assert [reason.message for reason in all_of.reasons] == [
+        "rank0_trace.json, rank1_trace.json: events without a readable ts are dropped (4×)"
+    ]
+    assert (first.status, first.reason, first.warnings) == ("partial", "device_times", ())
 
 
 def test_notes_that_differ_in_numbers_alone_have_one_warning() -> None:

@@ -1,0 +1,348 @@
+"""Find device events whose times cannot be true, copies of events, and events that never ended.
+
+    launch - start > TOLERANCE                    begins before the call that launched it
+    start outside of the host's events            by more than their extent, or at time 0
+    next start on its stream < end - TOLERANCE    work of one stream is serial
+
+Causes are known: clocks of devices that jump, records that were never filled in, durations that
+overflow (CUPTI and ROCm). Of 107 public recordings of seven years none has a kernel more than
+102 us before its launch, two kernels of a stream that overlap by more than 13 us, or copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
+from ccltui.parsers.device.aligned_pieces import aligned
+from ccltui.parsers.device.launch_table import UNKNOWN_NS, LaunchTable
+
+TOLERANCE_NS: Final = 1_000_000
+"""Ten times what is seen in sound recordings, far below the damage that faults do."""
+_SHORTEST_EXTENT_NS: Final = 20_000_000
+"""Extent of the host's events at least: work of one short launch may outlast the recording."""
+_HOST: Final[tuple[Group, ...]] = ("runtime", "cpu_ops", "annotations", "python")
+_WRONG_CLOCK: Final = 0.5
+"""Share of the launched work with a time that begins before its launch, above which the clock is
+wrong and nothing is timed: the times of the rest are as far off, by chance after their launch."""
+_DEAD: Final = 0.9
+"""Share of the launched work without a usable time, above which the rest tells nothing."""
+_FAR_NS: Final = 1_000_000_000
+"""Time without device work that does not follow the first event of a recording."""
+_ENDLESS: Final = np.iinfo(np.int64).max
+
+
+@dataclass(slots=True)
+class Impossible:
+    """Rows of ``gpu`` with impossible times, by reason; all row numbers ascend.
+
+    Attributes:
+        at_zero: begin at time 0, where profilers write what they did not measure.
+        before_launch: begin before their own launch.
+        outside: begin or end outside of the recording.
+        copies: repeat the row before, exactly.
+        overlong: last past the next start on their stream.
+        ends_ns: that start, by row of ``overlong``.
+        is_dead: whether the clock of the device is wrong, so that no row has a usable time.
+    """
+
+    at_zero: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    before_launch: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    outside: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    copies: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    overlong: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    ends_ns: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    is_dead: bool = False
+
+    def __bool__(self) -> bool:
+        rows = (self.at_zero, self.before_launch, self.outside, self.copies, self.overlong)
+        return any(len(one) for one in rows)
+
+
+def find_impossible(trace: RankTrace, *, streams_are_serial: bool = True) -> Impossible:
+    """Return which rows of ``gpu`` have impossible times.
+
+    Args:
+        trace: The columns of a rank.
+        streams_are_serial: False where tracks of the device hold work that runs side by side.
+    """
+    gpu = trace.group("gpu")
+    if not len(gpu):
+        return Impossible()
+    limits = limits_of(trace, gpu)
+    search = _Search(trace, limits, streams_are_serial=streams_are_serial)
+    for piece in aligned(gpu, ("start_ns", "dur_ns", "track", "correlation", "name", "category")):
+        search.add(*piece[:-1], category=piece[-1])
+    return search.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times outside of which no event of the device can be.
+
+    Attributes:
+        first_ns: Earliest start.
+        last_ns: Latest start and end.
+        zero_ns: The zero of the file's times.
+        after_zero_ns: Time from it to the first event of the device that begins later.
+        extent_ns: Time from that to the last start.
+    """
+
+    first_ns: int = -_ENDLESS
+    last_ns: int = _ENDLESS
+    zero_ns: int = 0
+    after_zero_ns: int = 0
+    extent_ns: int = 0
+
+    def outside(self, start_ns: I64) -> Bool:
+        """Return which events begin outside."""
+        return np.asarray((start_ns < self.first_ns) | (start_ns > self.last_ns))
+
+    def endless(self, start_ns: I64, dur_ns: I64) -> Bool:
+        """Return which events begin inside and end outside."""
+        return np.asarray((dur_ns > self.last_ns - start_ns) & ~self.outside(start_ns))
+
+    def unmeasured(self, start_ns: I64, dur_ns: I64) -> Bool:
+        """Return which events at time 0 were not measured, rather than are the first ones.
+
+        The recording began at another time where all others begin long after.
+        """
+        zero = start_ns == self.zero_ns
+        if not zero.any():
+            return np.asarray(zero)
+        far = self.after_zero_ns > max(self.extent_ns, _FAR_NS)
+        is_empty = (dur_ns == 0) & (self.after_zero_ns > TOLERANCE_NS)
+        return np.asarray(zero & (far | is_empty))
+
+
+def limits_of(trace: RankTrace, gpu: Events) -> Limits:
+    """Return the limits that the host's events set, none where there are no such events.
+
+    Calls of the runtime alone are looked at where all device work lies within their extent.
+    """
+    first, last, longest = _extent_of_starts(gpu)
+    after = first if first != trace.base_ns else _first_after(gpu, trace.base_ns)
+    if after == _ENDLESS and len(gpu) == 1:
+        after = first  # the only event may begin the recording
+    zero = (trace.base_ns, after - trace.base_ns, last - after)
+    choices = (_HOST[:1], _HOST) if len(trace.group("runtime")) else (_HOST,)
+    limits = Limits(-_ENDLESS, _ENDLESS, *zero)
+    for groups in choices:
+        host = _host_extent(trace, groups)
+        if host is None:
+            break
+        extent = max(host[1] - host[0], _SHORTEST_EXTENT_NS)
+        if len(choices) == 1:
+            extent = max(extent, _usual_extent(gpu))  # ranges may mark a part of the work only
+        limits = Limits(host[0] - extent, host[1] + extent, *zero)
+        if limits.first_ns <= first and last + longest <= limits.last_ns:
+            break
+    return limits
+
+
+def _first_after(events: Events, time_ns: int) -> int:
+    """Return the first start after a time, the largest time where there is none."""
+    for (start,) in aligned(events, ("start_ns",)):
+        place = int(np.searchsorted(start, time_ns, side="right"))
+        if place < len(start):
+            return int(start[place])
+    return _ENDLESS
+
+
+def _extent_of_starts(events: Events) -> tuple[int, int, int]:
+    """Return the first and the last start, and the longest duration."""
+    first, last, longest = _ENDLESS, -_ENDLESS, 0
+    for start, dur in aligned(events, ("start_ns", "dur_ns")):
+        first, last = min(first, int(start[0])), max(last, int(start[-1]))
+        longest = max(longest, int(dur.max()))
+    return first, last, longest
+
+
+def _host_extent(trace: RankTrace, groups: Iterable[Group]) -> tuple[int, int] | None:
+    """Return the first start and the last end of host events, None without any."""
+    found = []
+    for group in groups:
+        events = trace.group(group)
+        for start, dur in aligned(events, ("start_ns", "dur_ns")) if len(events) else ():
+            found.append((int(start[0]), int((start + dur).max())))
+    if not found:
+        return None
+    return min(first for first, _ in found), max(last for _, last in found)
+
+
+def _usual_extent(gpu: Events) -> int:
+    """Return the time from the start of the first tenth of the work to that of the last."""
+    start = np.asarray(gpu.start_ns)
+    return int(start[len(start) * 9 // 10] - start[len(start) // 10])
+
+
+class _Search:
+    """Looks at the rows of ``gpu`` piece by piece."""
+
+    def __init__(self, trace: RankTrace, limits: Limits, *, streams_are_serial: bool) -> None:
+        self._limits = limits
+        self._launches = LaunchTable.of(trace.group("runtime"))
+        # Without a number of the stream a track may hold the work of several.
+        self._is_serial = np.array([track.stream != MISSING for track in trace.tracks], np.bool_)
+        self._is_serial &= streams_are_serial
+        self._is_serial = np.append(self._is_serial, False)  # of track -1
+        self._found: dict[str, list[I64]] = {}
+        self._launched = np.zeros(4, np.int64)  # all, at time 0, before their launch, not believed
+        self._kernel = trace.strings.find("kernel")
+        self._num_kernels = self._num_bad_kernels = self._num_bad = 0
+        self._done = 0
+        self._open = _Rows.none()  # may last into the next piece
+        self._last = _Rows.none()  # rows that start when the last one does
+
+    def add(
+        self, start: I64, dur: I64, track: I64, correlation: I64, name: I64, *, category: I64
+    ) -> None:
+        """Look at the next rows."""
+        rows = np.arange(self._done, self._done + len(start))
+        piece = _Rows(rows, start, dur, track, correlation, name)
+        self._done += len(start)
+        bad = self._misplaced(piece)
+        kernel = category == self._kernel
+        self._num_kernels += int(kernel.sum())
+        self._num_bad_kernels += int((kernel & bad).sum())
+        copies = self._copies(piece)
+        if len(copies):
+            self._note("copies", copies)
+            bad[copies - rows[0]] = True
+        self._find_overlong(piece, bad)
+
+    def _note(self, reason: str, rows: I64) -> None:
+        if len(rows):
+            self._found.setdefault(reason, []).append(rows)
+
+    def _misplaced(self, piece: _Rows) -> Bool:
+        """Note rows at time 0, before their launch and outside of the recording; return them."""
+        launched = self._launches.launched_ns(piece.correlation)
+        # What has no launch counts as launched at the lowest number, which must not wrap around.
+        early = piece.start < np.maximum(launched, UNKNOWN_NS + TOLERANCE_NS) - TOLERANCE_NS
+        outside = self._limits.outside(piece.start)
+        zero = self._limits.unmeasured(piece.start, piece.dur)
+        zero |= (piece.start == self._limits.zero_ns) & (early | outside)
+        is_launched = launched != UNKNOWN_NS
+        bad = zero | early | outside
+        counted = (is_launched, is_launched & zero, early & ~zero, is_launched & bad)
+        self._launched += [np.count_nonzero(mask) for mask in counted]
+        self._num_bad += int(bad.sum())
+        endless = self._limits.endless(piece.start, piece.dur) & ~bad
+        self._note("endless", piece.row[endless])
+        if bad.any():
+            self._note("at_zero", piece.row[zero])
+            self._note("before_launch", piece.row[early & ~zero])
+            self._note("outside", piece.row[outside & ~early & ~zero])
+        return np.asarray(bad)
+
+    def _copies(self, piece: _Rows) -> I64:
+        """Return the rows of a piece that repeat another one of it, or of the piece before."""
+        joined = piece if not len(self._last.row) else self._last.joined(piece)
+        ties = joined.start[1:] == joined.start[:-1]
+        self._last = piece.take(np.flatnonzero(piece.start == piece.start[-1])[-_MOST_TIED:])
+        if not ties.any():
+            return np.empty(0, np.int64)
+        ties &= joined.dur[1:] == joined.dur[:-1]
+        tied = joined.take(np.flatnonzero(np.append(False, ties) | np.append(ties, False)))
+        columns = (tied.name, tied.correlation, tied.track, tied.dur, tied.start)
+        order = np.lexsort((tied.row, *columns))
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for column in columns:
+            same &= column[order[1:]] == column[order[:-1]]
+        # Without a duration and a launch nothing tells copies from short events of one name.
+        same &= ((tied.correlation >= 0) | (tied.dur > 0))[order[1:]]
+        repeated: I64 = np.sort(tied.row[order[1:][same]])
+        mine: I64 = repeated[repeated >= piece.row[0]]
+        return mine
+
+    def _find_overlong(self, piece: _Rows, bad: Bool) -> None:
+        """Note rows that last past the next start on their stream; keep what may last longer."""
+        long = piece.dur > TOLERANCE_NS
+        if not long.any() and not len(self._open.row):
+            return
+        believed = piece if not bad.any() else piece.take(np.flatnonzero(~bad))
+        rows = self._open.joined(believed) if len(self._open.row) else believed
+        if not len(rows.row):
+            return
+        long = (rows.dur > TOLERANCE_NS) & self._is_serial[rows.track]
+        later = []
+        for track in np.unique(rows.track[long]).tolist():
+            on_track = np.flatnonzero(rows.track == track)
+            chosen = np.flatnonzero(long[on_track])
+            self._clip(rows, on_track, chosen)
+            later.append(on_track[chosen])
+        kept = np.sort(np.concatenate([np.empty(0, np.int64), *later]))
+        kept = kept[rows.start[kept] > int(rows.start[-1]) - rows.dur[kept] + TOLERANCE_NS]
+        clipped = np.concatenate([np.empty(0, np.int64), *self._found.get("overlong", [])])
+        kept = kept[~np.isin(rows.row[kept], clipped)] if len(clipped) else kept
+        self._open = rows.take(kept)
+
+    def _clip(self, rows: _Rows, on_track: I64, chosen: I64) -> None:
+        """Note which of the ``chosen`` rows of a stream last past the next start on it.
+
+        A graph is launched by one call, and its branches may run side by side.
+        """
+        start, correlation = rows.start[on_track], rows.correlation[on_track]
+        other = (correlation[1:] != correlation[:-1]) | (correlation[1:] == MISSING)
+        changes = np.append(np.flatnonzero(other) + 1, len(on_track))
+        following = changes[np.searchsorted(changes, chosen, side="right")]
+        next_ns = np.append(start, _ENDLESS)[following]
+        clipped = next_ns - start[chosen] < rows.dur[on_track[chosen]] - TOLERANCE_NS
+        self._note("overlong", rows.row[on_track[chosen[clipped]]])
+        self._note("ends_ns", next_ns[clipped])
+
+    def result(self) -> Impossible:
+        """Return what was found in all rows."""
+        rows = {name: np.concatenate(parts) for name, parts in self._found.items()}
+        endless = rows.pop("endless", np.empty(0, np.int64))
+        found = Impossible()
+        for name, parts in rows.items():
+            setattr(found, name, parts)
+        order = np.argsort(found.overlong)
+        found.overlong, found.ends_ns = found.overlong[order], found.ends_ns[order]
+        # What lasts past the end of the recording, and has nothing after it that bounds it.
+        endless = endless[~np.isin(endless, found.overlong)]
+        found.outside = np.sort(np.concatenate([found.outside, endless]))
+        found.is_dead = self._is_dead()
+        return found
+
+    def _is_dead(self) -> bool:
+        if self._num_kernels and self._num_bad_kernels == self._num_kernels:
+            return True
+        launched, zero, early, bad = self._launched.tolist()
+        is_wrong = early > _WRONG_CLOCK * (launched - zero) or bad > _DEAD * launched
+        return bool(is_wrong if launched else self._num_bad == self._done)
+
+
+_MOST_TIED: Final = 1 << 12
+"""Rows of one start that are compared with the next piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    row: I64
+    start: I64
+    dur: I64
+    track: I64
+    correlation: I64
+    name: I64
+
+    @classmethod
+    def none(cls) -> _Rows:
+        return cls(*(np.empty(0, np.int64) for _ in range(6)))
+
+    def _columns(self) -> Iterator[I64]:
+        yield from (self.row, self.start, self.dur, self.track, self.correlation, self.name)
+
+    def take(self, places: I64) -> _Rows:
+        return _Rows(*(column[places] for column in self._columns()))
+
+    def joined(self, later: _Rows) -> _Rows:
+        pairs = zip(self._columns(), later._columns(), strict=True)
+        return _Rows(*(np.concatenate(pair) for pair in pairs))
