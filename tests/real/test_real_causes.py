@@ -96,17 +96,17 @@ def test_the_first_collective_of_megatron_stays_unknown(opened: Opener) -> None:
     assert (found.last, found.cause, found.lag_ns) == ("0", "unknown", 41_750_000)
 
 
-def test_a_rank_that_sleeps_is_told_with_low_confidence(opened: Opener) -> None:
-    # rank 2 sleeps a second a step inside its sparse part; all-to-alls are matched by order alone
+def test_a_rank_that_sleeps_is_told_without_metadata(opened: Opener) -> None:
+    # rank 2 sleeps a second a step inside its sparse part; all-to-alls are matched by order alone,
+    # and all others wait for it at once, which no transfer between two ranks does
     result = ask(opened("torchrec/trace/sst_long_a2a_optimizer"), "straggler_cause")
 
     worst = result.details["worst"][:3]
     assert [row["last"] for row in worst] == ["2"] * 3
     assert [row["cause"] for row in worst] == ["host_stall"] * 3
-    assert {row["confidence"] for row in worst} == {"low"}
+    assert "medium" in {row["confidence"] for row in worst} <= {"low", "medium"}
     assert all(0.99e6 < row["more_us"]["host_stall"] < 1.01e6 for row in worst)
     assert worst[0]["host"][-1]["name"] == "# running sparse arch"
-    assert result.status == "partial"
 
 
 @pytest.mark.parametrize("number", ["", "_2", "_3", "_4", "_5_qcomm"])

@@ -38,7 +38,20 @@ def host_times(
         depend on had ended, and of those that were checked.
     """
     run = _compiled if available() else _in_arrays
-    return run(own, table, operations, tolerance_ns)
+    host, delay, gap, early, checked = run(own, table, operations, tolerance_ns)
+    return host, delay, gap, early - _ahead(table, operations, tolerance_ns), checked
+
+
+def _ahead(table: CallTable, operations: tuple[I64, I8, I64, I64], tolerance_ns: int) -> int:
+    """Number of calls that began before the step before had ended, and depend on no work of theirs.
+
+    A program that fetches ahead communicates for a step while its device still computes another.
+    """
+    first, kind, at, call = operations
+    waits = np.cumsum(kind == WAIT)
+    waited = waits - np.repeat(np.append(0, waits)[first[:-1]], np.diff(first))
+    opening = np.flatnonzero((kind == POST) & (at == 0) & (waited == 0))
+    return int((table.start_ns[call[opening]] < -tolerance_ns).sum())
 
 
 def _compiled(

@@ -23,7 +23,11 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.end_deviation import exchange, fully_dependent
+from ccltui.metrics.collectives.matching.end_deviation import (
+    exchange,
+    fully_dependent,
+    nearest_rank,
+)
 from ccltui.metrics.collectives.matching.match import (
     HIGH,
     LOW,
@@ -33,6 +37,7 @@ from ccltui.metrics.collectives.matching.match import (
     MatchInput,
     gather,
 )
+from ccltui.metrics.collectives.matching.validity import MIN_CLOCK_TESTS, waits_for_one
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -41,6 +46,12 @@ MIN_FLOOR_NS = 10_000
 """Least lag floor, however small the residuals of the clocks are."""
 RESIDUALS_TO_BLAME = 3
 """Lag floor in residuals (p95) of the clocks."""
+
+FEWEST_TO_TELL = 3
+"""Fewest members of which one alone can be short where a transfer has two sides."""
+WAITING_TOLD = 0.5
+"""Share of the waiting in SendRecv kernels that is for one member, from which they are exchanges of
+all members."""
 
 NO_RANK = -1
 
@@ -76,7 +87,7 @@ class GroupArrivals(Struct, frozen=True):
     ``by_start`` is the other measure, None where the members' clocks are not known.
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
     which every rank waits for every other. ``confidence`` is that of the match: at most medium for
-    an all-to-all; low for a SendRecv kernel, which may be no all-to-all, for a kernel of unknown
+    an all-to-all; low for a SendRecv kernel that may be no all-to-all, for a kernel of unknown
     type that ends after all have started, and where the group may have members without a file.
     SendRecv kernels of two ranks count as transfers and are not eligible.
     """
@@ -221,7 +232,7 @@ def _arrivals(
         clock_free=_expanded(clock_free(dur[usable], floor_ns), usable),
         by_start=_expanded(by_start(start[usable], floor_ns), usable) if starts_known else None,
         eligible=usable & _awaits_all(match),
-        confidence=_confidence(match),
+        confidence=_confidence(match, _exchanges(match, start, dur) if starts_known else None),
     )
 
 
@@ -233,12 +244,34 @@ def _awaits_all(match: GroupMatch) -> Bool:
     return np.asarray((fully_dependent(match.kind) | exchange(match.kind) | untyped) & ~transfer)
 
 
-def _confidence(match: GroupMatch) -> I8:
+def _exchanges(match: GroupMatch, start_ns: I64, dur_ns: I64) -> Bool:
+    """Mask of the SendRecv kernels that are all-to-alls, as their members wait for one alone.
+
+    Transfers have two sides, so that two members would be short where one is late. They count
+    where most of the waiting in such kernels is for one member.
+    """
+    found = np.zeros(len(match.rows), np.bool_)
+    sent = np.flatnonzero(match.usable & (match.kind == _SENDRECV))
+    if not len(sent) or len(match.labels) < FEWEST_TO_TELL:
+        return found
+    start, dur = start_ns[sent], dur_ns[sent]
+    end = start + dur
+    spread = row_max(end) - row_min(end)
+    lone = waits_for_one(dur, spread, nearest_rank(spread, 0.95))
+    lag = row_max(dur) - row_min(dur)
+    enough = lone.sum() >= MIN_CLOCK_TESTS
+    found[sent] = enough and lag[lone].sum() >= WAITING_TOLD * max(int(lag.sum()), 1)
+    return found
+
+
+def _confidence(match: GroupMatch, exchanges: Bool | None) -> I8:
     """Return the confidence of the matches, bounded by what their type allows, int8 [n]."""
     if not match.whole:
         return np.full(len(match.rows), LOW, np.int8)
     limit = np.where(exchange(match.kind), MEDIUM, HIGH)
     limit[(match.kind == _SENDRECV) | (match.kind == _GENERIC)] = LOW
+    if exchanges is not None:
+        limit[exchanges] = MEDIUM
     return np.minimum(match.confidence, limit).astype(np.int8)
 
 

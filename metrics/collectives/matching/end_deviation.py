@@ -105,6 +105,9 @@ def drifts(end_ns: I64, times_ns: I64) -> I64:
     return np.rint((times_ns - middle)[:, np.newaxis] / 1e9 * rates).astype(np.int64)
 
 
-def ends_after_all_started(start_ns: I64, end_ns: I64) -> Bool:
-    """The overlap test on one clock: whether max start <= min end, per instance of [n, m]."""
-    return np.asarray(row_max(start_ns) <= row_min(end_ns))
+def missed_ns(start_ns: I64, end_ns: I64) -> I64:
+    """The overlap test on one clock: max start - min end, per instance of [n, m]; ns [n].
+
+    Above 0 a member ended before the last one started.
+    """
+    return np.asarray(row_max(start_ns) - row_min(end_ns))

@@ -1,7 +1,8 @@
 """Test whether calls that were lined up can be one collective, and rate the confidence.
 
 Overlap test, on one clock: max(start) <= min(end) of the members, since no member of a collective
-in which every rank needs every other can end before the last one has started.
+in which every rank needs every other can end before the last one has started. An end may be too
+early by what the ends of one collective are apart.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_max, 
 from ccltui.metrics.collectives.matching.end_deviation import (
     ONE_CLOCK_NS,
     drifts,
-    ends_after_all_started,
+    end_deviation,
     evenly,
     exchange,
     fully_dependent,
     member_offsets,
+    missed_ns,
     nearest_rank,
 )
 from ccltui.metrics.collectives.matching.group_member import (
@@ -46,6 +48,14 @@ MIN_COMPLETE_SHARE = 0.9
 
 STRAY_FACTOR = 3
 """Ends more than this many times the p95 of the distances apart are of different collectives."""
+
+TOLERANCE_NS = 20_000
+"""An end may be this much too early in the overlap test, or the p95 of the deviation of ends, which
+is at most that of devices on one clock: ends of calls that are lined up wrongly deviate by more."""
+
+MISSED_SHARE = 0.125
+"""Share of the longest member by which an end may be too early: a short call beside the next one of
+the other members fails by more, as all do that are lined up wrongly."""
 
 MIN_LONE_WAIT_NS = 10_000
 """A shorter lone wait is no evidence: durations of calls that start together vary a little."""
@@ -78,9 +88,10 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
     usable = agrees & row_all(line.positions >= 0)
     test = _tested(members, line, kind, usable)
     overlap, stray, offsets = test.overlap, test.stray, test.offsets
-    certain, sound = usable & sized, agrees & (overlap == 1)
+    # The others of a lone short member waited for it, whatever an end misses by.
+    certain, sound = usable & sized, agrees & ((overlap == 1) | test.lone)
     sound &= ~_unproven(line.level, usable, offsets)
-    confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
+    confidence = _confidence(line.level, kind, test, certain, sound, stated=stated)
     confidence[~usable] = LOW
     confidence[(line.level == ORDER) & fully_dependent(kind) & (stray | (overlap == 0))] = LOW
     if not stated:
@@ -160,17 +171,16 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
 class _Tested(Struct, frozen=True):
     """Overlap test of n lines, mask of the lines that end too far apart, and clock offsets.
 
-    ``offsets`` are the clock offsets of the members in the middle of all lines, ns. Of the k lines
-    in which all members wait for each other, ``dur_ns`` is int64 [k, m], ``spread_ns`` [k] last
-    minus first end, and ``usual_ns`` the p95 of the spread.
+    ``offsets`` are the clock offsets of the members in the middle of all lines, ns. ``unsure`` are
+    lines too short for the errors of the ends: they fail by less than these. ``lone`` marks
+    lines of calls that wait for each other in which all waited for one member alone.
     """
 
     overlap: I8
+    unsure: Bool
     stray: Bool
     offsets: I64
-    dur_ns: I64
-    spread_ns: I64
-    usual_ns: float
+    lone: Bool
 
     def waited_for_one(self) -> bool:
         """Whether all members once waited for one of them alone.
@@ -178,12 +188,20 @@ class _Tested(Struct, frozen=True):
         Several communicators that end together have a last member each, so that two members or
         more are short at the same time.
         """
-        if not len(self.dur_ns):
-            return False
-        shortest = np.partition(self.dur_ns, 1, axis=1)
-        apart = np.maximum(self.spread_ns, self.usual_ns)
-        alone = shortest[:, 1] - shortest[:, 0] > np.maximum(MIN_LONE_WAIT_NS, STRAY_FACTOR * apart)
-        return bool(alone.any())
+        return bool(self.lone.any())
+
+
+def waits_for_one(dur_ns: I64, spread_ns: I64, usual_ns: float) -> Bool:
+    """Mask of the lines in which one member alone is short, by more than ends are apart.
+
+    ``dur_ns`` is int64 [k, m], ``spread_ns`` [k] last minus first end, ``usual_ns`` its p95.
+    """
+    if not len(dur_ns):
+        return np.zeros(0, np.bool_)
+    shortest = np.partition(dur_ns, 1, axis=1)
+    apart = np.maximum(spread_ns, usual_ns)
+    waits = shortest[:, 1] - shortest[:, 0]
+    return np.asarray(waits > np.maximum(MIN_LONE_WAIT_NS, STRAY_FACTOR * apart))
 
 
 def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _Tested:
@@ -200,13 +218,29 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     apart = offsets + drifts(end[some], end[:, 0])
     result = np.full(len(positions), -1, np.int8)
     on_one_clock = end - apart
-    result[complete] = ends_after_all_started(start - apart, on_one_clock)
     spread = row_max(on_one_clock) - row_min(on_one_clock)
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
+    missed, error = missed_ns(start - apart, on_one_clock), _error_of_ends(on_one_clock[some])
+    mutual = fully_dependent(kind[complete]) | exchange(kind[complete])
+    allowed = np.where(mutual, np.minimum(error, MISSED_SHARE * row_max(end - start)), 0)
+    result[complete] = missed <= allowed
+    unsure = np.zeros(len(positions), np.bool_)
+    unsure[complete] = mutual & (missed > allowed) & (missed <= error)
     stray = np.zeros(len(positions), np.bool_)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY_FACTOR * usual)
-    waiting = np.flatnonzero(dependent | (witness & exchange(kind[complete])))
-    return _Tested(result, stray, offsets, (end - start)[waiting], spread[waiting], usual)
+    waiting = np.flatnonzero(witness & mutual)
+    lone = np.zeros(len(positions), np.bool_)
+    place = np.flatnonzero(complete)[waiting]
+    lone[place] = waits_for_one((end - start)[waiting], spread[waiting], usual)
+    return _Tested(result, unsure, stray, offsets, lone)
+
+
+def _error_of_ends(end_ns: I64) -> float:
+    """Return by how much an end may be too early on one clock, ns."""
+    if not len(end_ns):
+        return TOLERANCE_NS
+    deviation = np.abs(end_deviation(end_ns)).ravel()
+    return min(max(nearest_rank(deviation, 0.95), TOLERANCE_NS), ONE_CLOCK_NS)
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
@@ -216,17 +250,19 @@ def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
 
 
 def _confidence(
-    level: I8, kind: I64, complete: Bool, certain: Bool, sound: Bool, *, stated: bool
+    level: I8, kind: I64, test: _Tested, certain: Bool, sound: Bool, *, stated: bool
 ) -> I8:
     """Rate the lines: a key is trusted, order only where enough of its lines agree and overlap."""
     confidence = np.where(certain, HIGH, MEDIUM).astype(np.int8)
-    tested = complete & (level >= STEP)
+    tested = (test.overlap >= 0) & (level >= STEP)
     dependent = fully_dependent(kind)
     for one in distinct_values(kind[tested]):
         of_kind = tested & (kind == one)
         one_sided = not (dependent[of_kind] | exchange(kind[of_kind])).any()
         witness = tested & dependent if one_sided and (tested & dependent).any() else of_kind
-        confidence[of_kind] = MEDIUM if sound[witness].mean() >= MIN_OVERLAP_SHARE else LOW
+        told = witness & (~test.unsure | test.lone)  # what may pass or fail by chance tells nothing
+        enough = sound[told].mean() >= MIN_OVERLAP_SHARE if told.any() else False
+        confidence[of_kind] = MEDIUM if enough else LOW
         if stated:
             confidence[of_kind & (level == STEP) & ~dependent] = MEDIUM
     return confidence

@@ -218,3 +218,19 @@ def test_clocks_change_no_clock_free_number(shifts_us: list[int]) -> None:
     assert np.array_equal(still.lag_ns, moved.lag_ns)
     assert np.array_equal(still.wait_ns, moved.wait_ns)
     assert np.array_equal(still.last, moved.last)
+
+
+def send_receives(short: tuple[int, ...]) -> Arrivals:
+    """12 SendRecv kernels of 4 ranks that end together; some ranks are 5 ms late in all of them."""
+    rows: list[list[Call]] = [[], [], [], []]
+    for number in range(12):
+        end = 20_000.0 * (number + 1)
+        for rank in range(4):
+            start = end - (300 if rank in short else 5_300) - 3 * rank
+            rows[rank].append(Call(start, end + rank, "SendRecv", group=-1))
+    return arrived([member(rank, row, host="a") for rank, row in enumerate(rows)])
+
+
+def test_exchanges_in_which_all_wait_for_one_rank_are_no_transfers() -> None:
+    assert set(only(send_receives((2,))).confidence.tolist()) == {MEDIUM}
+    assert set(only(send_receives((1, 2))).confidence.tolist()) == {LOW}  # two sides of a transfer

@@ -399,3 +399,37 @@ def test_the_order_of_files_changes_nothing(order: list[int]) -> None:
 
     assert shuffled.labels == ("0", "1", "2", "3")
     assert np.array_equal(shuffled.rows, only(match_calls(inputs, groups)).rows)
+
+
+def exchanges(misses_us: dict[int, float], *, late: int | None = 2) -> GroupMatch:
+    """16 all-to-alls of 4 ranks without metadata; one rank is late in each third of them.
+
+    ``misses_us`` gives by how much rank 0 ends before the last start of a short one.
+    """
+    rows: list[list[Call]] = [[], [], [], []]
+    for number in range(16):
+        begin = 30_000.0 * number + 137 * (number % 5)
+        for rank in range(4):
+            waits = 9_000.0 if late is not None and number % 3 == 0 and rank != late else 0.0
+            length = 60.0 if number in misses_us else 400.0
+            end = begin + 400 + 20 * ((rank + number) % 3)
+            start = end - length - waits
+            if number in misses_us:
+                end, start = begin + 410, begin + 400 - 10 * rank
+                if rank == 0:
+                    end, start = begin + 390 - misses_us[number], begin + 300
+            rows[rank].append(Call(start, end, "SendRecv", group=-1))
+    return only(match_calls([member(rank, row, host="a") for rank, row in enumerate(rows)], ()))
+
+
+def test_short_calls_whose_ends_miss_by_the_scatter_of_ends_do_not_disprove_a_match() -> None:
+    match = exchanges({4: 14.0, 7: 12.0, 10: 18.0})
+
+    assert (match.overlap == 0).sum() == 3
+    assert set(match.confidence.tolist()) == {MEDIUM}
+
+
+def test_misses_beyond_the_scatter_of_ends_do() -> None:
+    match = exchanges({4: 300.0, 7: 400.0, 10: 350.0}, late=None)
+
+    assert set(match.confidence.tolist()) == {LOW}
