@@ -24,6 +24,7 @@ from ccltui.parsers.format import UNKNOWN, Companion, Format, Report
 from ccltui.parsers.kineto import KINETO, TPU_TRACE
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.plug_ins.plugged_formats import plugged_formats
+from ccltui.parsers.rocprof import ROCPROF_TABLE, ROCPROF_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -56,6 +57,8 @@ FORMATS: tuple[Format, ...] = (
     NSYS_REPORT,
     NSYS_TEXT_TRACE,  # before the text of nsys in general, whose rules match it too
     NSYS_TEXT,
+    ROCPROF_TRACE,
+    ROCPROF_TABLE,
     EXECUTION_TRACE,
     WORKLOAD_CARD,
     CLUSTER_BENCHMARK,

@@ -10,6 +10,7 @@ from typing import Final
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from ccltui.parsers.found_files import Capture
 from ccltui.parsers.merged_files import is_merged
+from ccltui.parsers.names import natural_key
 
 
 def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
@@ -26,7 +27,11 @@ def with_new_rank(ranks: tuple[RankTrace, ...], trace: RankTrace) -> tuple[RankT
     if trace.rank is None or not ranks or trace.truncated or trace.read_share < 1:
         return None
     last = ranks[-1]  # ranks without a number come last, and guesses are made for all or none
-    if last.rank is None or last.rank_source == _GUESS or last.base_ns != trace.base_ns:
+    if (
+        last.rank is None
+        or last.rank_source in (_GUESS, _PROCESSES)
+        or last.base_ns != trace.base_ns
+    ):
         return None
     at = bisect_left(ranks, trace.rank, key=_rank_number)
     if at < len(ranks) and ranks[at].rank == trace.rank:
@@ -61,6 +66,8 @@ def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
     """
     if any(is_merged(trace) for trace in traces):
         return traces  # `MergedRanks` decides about those
+    if any(trace.source.format == _ROCPROF for trace in traces):
+        return _in_order_of_processes(traces)
     alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
     unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
     guessed = []
@@ -74,7 +81,23 @@ def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
     return tuple(guessed)
 
 
+def _in_order_of_processes(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Number the processes of rocprofv3, which states no rank in any file, where none has one.
+
+    Process numbers ascend as a launcher starts the ranks of a host: a guess, as devices are.
+    """
+    if any(t.rank is not None and t.rank_source != _PROCESSES for t in traces):
+        return traces
+    order = sorted(traces, key=lambda t: (natural_key(t.source.path), t.source.part))
+    return tuple(
+        dataclasses.replace(trace, rank=rank, rank_source=_PROCESSES)
+        for rank, trace in enumerate(order)
+    )
+
+
 _GUESS: Final = "order of devices"
+_PROCESSES: Final = "order of processes"
+_ROCPROF: Final = "rocprof"
 
 
 def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:

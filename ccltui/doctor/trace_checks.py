@@ -23,6 +23,7 @@ from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
 from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.acceleration import wanted
@@ -85,6 +86,9 @@ def rank_identity(job: Job) -> Finding:
         message = f"the file name alone gives the rank of {listed(by_name)}"
         return Finding("rank identity", "warning", message)
     sources = listed(sorted({trace.rank_source for trace in job.ranks}))
+    if any(trace.rank_source in GUESSES for trace in job.ranks):
+        message = f"guessed from the {sources}: no file states a rank"
+        return Finding("rank identity", "warning", message, "give them one with --rank-map")
     return Finding("rank identity", "ok", f"from {sources}")
 
 

@@ -268,7 +268,13 @@ def _guessed_ranks(view: View) -> list[str]:
     if not guessed:
         return _nameless_ranks(view)
     labels = some_of([trace.label for trace in guessed])
-    path = guessed[0].source.path
+    paths = list(dict.fromkeys(trace.source.path for trace in guessed))
+    if len(paths) > 1:
+        places = some_of([f"{trace.label} is {trace.source.path}" for trace in guessed])
+        return [
+            f"no file states a rank: they are numbered in the order of their processes: {places}"
+        ]
+    path = paths[0]
     return [f"{path} states no rank: {labels} number its devices in their order"]
 
 

@@ -11,6 +11,8 @@ from runs_by_hand import view_of
 import ccltui
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared
 
@@ -53,6 +55,24 @@ def test_a_report_of_ras_lists_those_that_are_ahead(shared: Path) -> None:
     assert "behind ranks 20 and 21" in found["text"]
     assert "not to blame" in found["more"][0]
     assert headline_of(case).startswith("30 of 32 ranks")
+
+
+def test_tables_of_rocprofv3_are_ranks_with_kernels(shared: Path) -> None:
+    case = input_of(shared, "t10_rocprofv3_csv")
+    job = open_job(case)
+    result = find("straggler_lag").run(View(job))
+    late = result.details["worst_straggler"]
+
+    assert {trace.rank: trace.source.path for trace in job.ranks}[late].startswith("node/5001")
+    assert result.value == pytest.approx(500)
+    assert (
+        result.details["blame"][str(late)]["last_count"],
+        result.details["num_collectives"],
+    ) == (
+        10,
+        10,
+    )
+    assert computed("dominant_kernel", case).value is not None
 
 
 def test_step_lines_of_a_run_without_an_end(shared: Path) -> None:

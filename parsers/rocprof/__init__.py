@@ -1,0 +1,77 @@
+"""Tables of rocprofv3 in csv: kernels of AMD devices, and what lies beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ccltui.parsers.format import Format, Match, Priority, Report, Rule
+
+if TYPE_CHECKING:
+    from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.text.file_sample import FileSample
+
+ROCPROF_VERSION: Final = 1
+"""Raised whenever the same bytes would give other columns: stored columns become invalid."""
+
+NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
+_BESIDE: Final = re.compile(
+    r'^"?(?:Guid"?,"?)?(?:Domain"?,"?Function|Kind"?,"?(?:Direction|Operation)|Node_Id"?,"?)'
+    r'|^"?Name"?,"?Calls"?,"?TotalDurationNs'
+)
+
+
+def _first_line(sample: FileSample) -> str:
+    text = sample.plain
+    return "" if text is None else text.lstrip("\n").partition("\n")[0]
+
+
+def _is_kernels(sample: FileSample) -> Match | None:
+    line = _first_line(sample)
+    if "Kernel_Name" not in line:
+        return None
+    names = {cell.strip().strip('"') for cell in line.split(",")}
+    return Match() if set(NEEDED) <= names and "Counter_Name" not in names else None
+
+
+def _is_beside(sample: FileSample) -> Match | None:
+    line = _first_line(sample)
+    if not _BESIDE.match(line):
+        return None
+    return Match() if any(word in line for word in ("_Timestamp", "Durat", "Agent")) else None
+
+
+def _read(
+    path: Path,
+    *,
+    shown: str,
+    scratch: Sequence[Path] = (),
+    progress: Report | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Sequence[RankTrace]:
+    from ccltui.parsers.rocprof.kernel_trace import read_kernel_trace  # noqa: PLC0415
+
+    return read_kernel_trace(
+        path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
+    )
+
+
+ROCPROF_TRACE: Final = Format(
+    kind="rocprof_trace",
+    description="kernel_trace.csv of rocprofv3: kernels of the devices of a process",
+    sniff=(Rule(Priority.TEXT_BANNER, _is_kernels),),
+    source="nsys",  # device work and host calls without metadata, as the exports of nsys
+    read=_read,
+    version=ROCPROF_VERSION,
+    family="rocprof",
+    several_ranks=True,
+    rank_in_name=True,
+    read_by_line=True,
+)
+ROCPROF_TABLE: Final = Format(
+    kind="rocprof_table",
+    description="another csv of rocprofv3: calls, copies and markers belong to kernel_trace.csv",
+    sniff=(Rule(Priority.TEXT_BANNER, _is_beside),),
+)
