@@ -16,6 +16,7 @@ from ccltui.report.overview_text import details_of
 METRICS: Final = (
     "hang_verdict",
     "nccl_tests_busbw",
+    "comms_summary",
     "run_step_time",
     "run_throughput",
     "run_loss",
@@ -36,7 +37,7 @@ class SideSentence(Struct, frozen=True):
 
 def side_sentences(results: Mapping[str, Result]) -> tuple[SideSentence, ...]:
     """Return what the files beside traces say, the first a headline."""
-    return (*_hang(results), *_table(results), *_run(results))
+    return (*_hang(results), *_table(results), *_logged(results), *_run(results))
 
 
 def side_actions(results: Mapping[str, Result]) -> tuple[str, ...]:
@@ -74,6 +75,18 @@ def _table(results: Mapping[str, Result]) -> Iterator[SideSentence]:
         f"{found['collective']}{ranks}, at {found['at_bytes']:,} bytes; {wrong}.",
         "nccl_tests_busbw", "max_busbw_GBps", found["max_busbw_GBps"], "GB/s",
     )  # fmt: skip
+
+
+def _logged(results: Mapping[str, Result]) -> Iterator[SideSentence]:
+    found = details_of(results, "comms_summary")
+    for number, row in enumerate((found.get("operations") or ())[:_MOST_FACTS]):
+        waited = row["waited_ms"]
+        split = "" if waited is None else f", {waited:,.5g} ms of it waiting for the last rank"
+        yield SideSentence(
+            f"DeepSpeed logged {row['total_ms']:,.5g} ms in {row['count']:,} {row['operation']} of "
+            f"{row['size']}{split}.",
+            "comms_summary", f"operations.{number}.total_ms", row["total_ms"], "ms",
+        )  # fmt: skip
 
 
 def _run(results: Mapping[str, Result]) -> Iterator[SideSentence]:

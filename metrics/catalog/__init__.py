@@ -26,6 +26,7 @@ BUILT_IN: Final = (
     "cluster.cluster_plausibility",
     "stragglers.collective_mismatches",
     "communication.collective_volume",
+    "runs.comms_summary",
     "communication.communication_fraction",
     "time.critical_path",
     "kernels.dominant_kernel",

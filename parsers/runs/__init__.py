@@ -17,6 +17,8 @@ _STEP_LINE = re.compile(
     r"""
       \bstep:\s*\d+\s+loss:                          # torchtitan
     | \biteration\s+\d+\s*/\s*(?:\d+|infinity)\s*\|  # Megatron
+    | \bglobal_step=\d+,\s*RunningAvgSamplesPerSec=   # DeepSpeed
+    | \bstep=\d+,\ skipped=\d+,\ lr= | \bComm\.\ Op\s{2,}Message\ Size\s{2,}Count
     | \[titan\]
     | \bEpoch\s\d+\sfinished\.\sAvg\sLoss:
     """,
@@ -27,7 +29,10 @@ _WATCHDOG: Final = re.compile(
     r"|failed to pass monitoredBarrier|without making progress in monitoring enqueued"
 )
 _WATCHDOG_WORDS: Final = ("Watchdog caught", "ast enqueued", "monitoredBarrier", "without making")
-_STEP_WORDS: Final = ("step:", "iteration", "[titan]", "finished.")
+_STEP_WORDS: Final = (
+    *("step:", "iteration", "[titan]", "finished."),
+    *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op"),
+)
 
 PROFILE_SUMMARY: Final = Format(
     kind="profile_summary",

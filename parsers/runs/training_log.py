@@ -1,4 +1,4 @@
-"""Training logs: the step lines of torchtitan, of Megatron, and of plain programs.
+"""Training logs: the step lines of torchtitan, of Megatron, of DeepSpeed, and of plain programs.
 
 Of a log that every rank writes, the lines of the first rank are used; where a job went back to an
 earlier step, the later line of a step counts.
@@ -20,10 +20,10 @@ from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.runs.run_end import RunEnd, run_end
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
-from ccltui.parsers.text.file_sample import ANSI
 from ccltui.parsers.text.json_fields import LARGEST_NUMBER
+from ccltui.parsers.text.line_prefixes import Prefixes
 
-Dialect = Literal["torchtitan", "megatron", "plain", "none"]
+Dialect = Literal["torchtitan", "megatron", "deepspeed", "plain", "none"]
 
 _NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 # Each begins with plain characters, which are searched for fast; the line is cut out around it.
@@ -31,6 +31,7 @@ _TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_
 _MEGATRON: Final = re.compile(
     r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
 )
+_DEEPSPEED: Final = re.compile(r"global_step=(?P<step>\d{1,12}),\s*RunningAvgSamplesPerSec=")
 _BEGIN: Final = 2_000_000  # where a program logs its options
 _LONGEST_HEAD: Final = 400
 _LONGEST_REST: Final = 2000
@@ -53,7 +54,7 @@ _LARGEST_WORLD: Final = 10**7
 _TITAN_STEPS: Final = re.compile(r"total steps (\d{1,12})|--training\.steps[= ](\d{1,12})")
 _FIELDS: Final = {
     "grad_norm": re.compile(rf"grad[ _]norm:\s*({_NUMBER})"),
-    "memory_gib": re.compile(rf"memory:\s*({_NUMBER})\s*GiB"),
+    "memory_gib": re.compile(rf"(?:memory:\s*({_NUMBER})\s*GiB|MaxMemAllocated=({_NUMBER})GB)"),
     "tokens_per_s_per_device": re.compile(
         rf"(?:\btps:|tokens/sec/GPU:|tokens per GPU \(tokens/s/GPU\):)\s*({_NUMBER})"
     ),
@@ -106,21 +107,21 @@ def read_training_log(path: Path, *, shown: str) -> TrainingLog:
 
 def training_log_of(text: BoundedText) -> TrainingLog:
     """Return the steps of a text that is read already."""
-    parts = [ANSI.sub("", part) if "\x1b" in part else part for part in text.parts]
-    dialect, reading = _first_fitting(parts)
+    parts = list(text.plain_of_ansi())
+    dialect, reading = _first_fitting(parts, text.prefixes)
     end = run_end(parts[-1]) if parts else RunEnd()
     begin = parts[0][:_BEGIN] if parts else ""
     return reading.log(dialect, _world(begin), _total(begin, reading), end, text.notes)
 
 
-def _first_fitting(parts: list[str]) -> tuple[Dialect, _Reading]:
+def _first_fitting(parts: list[str], prefixes: Prefixes) -> tuple[Dialect, _Reading]:
     for dialect, lines in _DIALECTS.items():
-        reading = _Reading()
+        reading = _Reading(prefixes)
         for part in parts:
             reading.take(lines(part))
         if reading.rows:
             return dialect, reading
-    return "none", _Reading()
+    return "none", _Reading(prefixes)
 
 
 @dataclass(slots=True)
@@ -154,6 +155,12 @@ def _megatron_lines(text: str) -> Iterator[_Line]:
         yield _Line(int(match["step"]), head, rest, total=total)
 
 
+def _deepspeed_lines(text: str) -> Iterator[_Line]:
+    for match in _DEEPSPEED.finditer(text):
+        head, rest = _around(text, match)
+        yield _Line(int(match["step"]), head, rest)
+
+
 def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
     """Return the text before and after a match in its line."""
     first = max(match.start() - _LONGEST_HEAD, 0)
@@ -171,6 +178,7 @@ def _epoch_lines(text: str) -> Iterator[_Line]:
 _DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[_Line]]]] = {
     "torchtitan": _titan_lines,
     "megatron": _megatron_lines,
+    "deepspeed": _deepspeed_lines,
     "plain": _epoch_lines,
 }
 
@@ -180,7 +188,7 @@ def _values(rest: str) -> _Values:
     for name, pattern in _FIELDS.items():
         match = pattern.search(rest)
         if match:
-            found[name] = _float(match[1])
+            found[name] = _float(match[match.lastindex or 1])
     return found
 
 
@@ -212,7 +220,8 @@ def _float(text: str) -> float:
 class _Reading:
     """Lines as one row a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefixes: Prefixes) -> None:
+        self._prefixes = prefixes
         self.rows: dict[int, _Line] = {}
         self.totals: list[int] = []
         self._rank: int | None = None
@@ -221,12 +230,14 @@ class _Reading:
 
     def take(self, lines: Iterator[_Line]) -> None:
         for line in lines:
-            if line.step == self._last:
-                continue
             rank = _rank(line.head)
+            if rank is None:  # the task of a launcher
+                rank = self._prefixes.rank(self._prefixes.split(line.head)[0])
             if rank is not None and self._rank is None:
                 self._rank = rank
             if rank != self._rank and rank is not None:
+                continue
+            if line.step == self._last:
                 continue
             line.read()
             if self._last is not None and line.step < self._last:

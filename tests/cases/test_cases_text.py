@@ -57,6 +57,18 @@ def test_a_report_of_ras_lists_those_that_are_ahead(shared: Path) -> None:
     assert headline_of(case).startswith("30 of 32 ranks")
 
 
+def test_a_log_of_deepspeed_with_its_summary(shared: Path) -> None:
+    case = input_of(shared, "t08_deepspeed_comms_summary")
+    first, second = computed("comms_summary", case).details["operations"]
+
+    assert (first["operation"], first["size"], first["count"]) == ("all_reduce", "64.0 MB", 120)
+    assert (first["total_ms"], first["waited_ms"]) == (640.2, 238.0)
+    assert (second["operation"], second["waited_ms"]) == ("all_gather", 11.0)
+    assert headline_of(case).startswith(
+        "DeepSpeed logged 640.2 ms in 120 all_reduce of 64.0 MB, 238"
+    )
+
+
 def test_tables_of_rocprofv3_are_ranks_with_kernels(shared: Path) -> None:
     case = input_of(shared, "t10_rocprofv3_csv")
     job = open_job(case)
