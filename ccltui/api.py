@@ -6,9 +6,11 @@ Metrics are computed when they are asked for, and give the results that the comm
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 
@@ -38,14 +40,14 @@ __all__ = ["Frame", "Job", "Rank", "Result", "open"]
 
 
 def open(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     profile_mode: Literal["auto", "torch", "nsys"] = "auto",
     capture: str | None = None,
-    iteration: int | None = None,
-    rank_map: Mapping[str, int] | None = None,
-    cache_dir: Path | None = None,
-    jobs: int | None = None,
+    iteration: SupportsIndex | None = None,
+    rank_map: Mapping[str | os.PathLike[str], SupportsIndex] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    jobs: SupportsIndex | None = None,
 ) -> Job:
     """Open a trace directory or one trace file, with every rank that can be read.
 
@@ -61,18 +63,26 @@ def open(
     Raises:
         ccltui.parsers.errors.TraceError: the path does not exist, holds nothing to open, or holds
             recordings that are not ranks of one job and none is chosen.
+        TypeError, ValueError: an argument is of another type, or no possible value.
     """
+    if profile_mode not in get_args(loading.ProfileMode):
+        raise ValueError(f"profile_mode {profile_mode!r} is not auto, torch or nsys")
+    directory, store = os.fspath(path), None if cache_dir is None else Path(cache_dir)
+    processes = None if jobs is None else _whole(jobs, "jobs")
+    if processes is not None and processes < 1:
+        raise ValueError(f"jobs is {processes}; it has to be 1 or more")
+    ranks = None if rank_map is None else _rank_map(rank_map)
     found = loading.start_job(
-        path,
-        rank_map=rank_map,
-        iteration=iteration,
+        directory,
+        rank_map=ranks,
+        iteration=None if iteration is None else _whole(iteration, "iteration"),
         capture=capture,
         profile_mode=profile_mode,
-        store=default_cache_dir() if cache_dir is None else cache_dir,
+        store=default_cache_dir() if store is None else store,
     )
     if iteration is None and capture is None:
-        loading.require_one_recording(found, path)
-    settings = loading.LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
+        loading.require_one_recording(found, directory)
+    settings = loading.LoadSettings(store, processes, inline=True, for_other_processes=False)
     loaded = loading.load_job(found, settings)
     return Job(View(loaded, ViewOptions(profile_mode=profile_mode)), capture)
 
@@ -243,33 +253,49 @@ class Job:
         found = registry.metrics().values()
         return {metric.name: metric.run(self._view) for metric in found if metric.in_all}
 
-    def explain(self, *, budget: int = explanation.BUDGET) -> Explanation:
+    def explain(self, *, budget: SupportsIndex = explanation.BUDGET) -> Explanation:
         """Explain what slows the job down, as ``ccltui explain`` does."""
         results = {name: self.metric(name) for name in explanation.METRICS}
         summary = TraceSummary.of(self._view.job)
         options = command_options(self._view.options, self._capture)
-        return Explanation(explanation.explain(summary, results, options), budget)
+        return Explanation(explanation.explain(summary, results, options), _whole(budget, "budget"))
 
-    def window(self, start_ns: int | None = None, end_ns: int | None = None) -> Job:
-        """Return the job between two times, ns since its origin; None is no limit."""
-        return Job(self._view.with_options(window=Window(start_ns, end_ns)), self._capture)
+    def window(
+        self,
+        start_ns: SupportsIndex | float | None = None,
+        end_ns: SupportsIndex | float | None = None,
+    ) -> Job:
+        """Return the job between two times, ns since its origin; None is no limit.
+
+        Raises:
+            ValueError: the start is after the end, or a time is no whole number.
+        """
+        start = None if start_ns is None else _whole(start_ns, "start_ns")
+        end = None if end_ns is None else _whole(end_ns, "end_ns")
+        if start is not None and end is not None and start > end:
+            raise ValueError(f"the window starts at {start}, after its end at {end}")
+        return Job(self._view.with_options(window=Window(start, end)), self._capture)
 
     def select(
         self,
         *,
-        ranks: Iterable[int] | None = None,
-        steps: tuple[int, int] | None = None,
+        ranks: Iterable[SupportsIndex] | SupportsIndex | None = None,
+        steps: Iterable[SupportsIndex] | SupportsIndex | None = None,
         group: str | None = None,
         overrides: Mapping[str, object] | None = None,
     ) -> Job:
         """Return the job restricted to ranks, steps (both included) and a process group.
 
+        ``ranks`` is any collection of numbers, or one; ``steps`` the first and the last, or one.
         ``overrides`` replace fields of the workload card and set parameters of metrics, as
         ``--set`` does. What is None stays as it is.
+
+        Raises:
+            TypeError, ValueError: an argument is of another type, or no possible value.
         """
         changes: dict[str, object] = {
-            "ranks": None if ranks is None else frozenset(ranks),
-            "steps": steps,
+            "ranks": None if ranks is None else frozenset(_numbers(ranks, "ranks")),
+            "steps": None if steps is None else _steps(steps),
             "group": group,
             "overrides": overrides,
         }
@@ -311,3 +337,38 @@ class Explanation:
     def _write(self, kind: str) -> bytes:
         writer: Callable[[explanation.Explanation, int], bytes] = explanation_writers.WRITERS[kind]
         return writer(self._found, self._budget)
+
+
+def _whole(value: SupportsIndex | float, name: str) -> int:
+    """Return a whole number of Python, of numpy, or a float like 4e9; else raise with its name."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return int(value)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # TypeError for what has no index
+    except TypeError:
+        error = ValueError if isinstance(value, float | np.floating) else TypeError
+        raise error(f"{name}: {value!r} is not a whole number") from None
+
+
+def _numbers(values: Iterable[SupportsIndex] | SupportsIndex, name: str) -> list[int]:
+    """Return the numbers of a collection, or the one that was given. Raises TypeError."""
+    if isinstance(values, str | bytes):  # each character of which would be a number
+        raise TypeError(f"{name}: {values!r} is text; give numbers, as [0, 1, 2]")
+    if isinstance(values, Iterable):
+        return [_whole(one, name) for one in values]
+    return [_whole(values, name)]
+
+
+def _steps(values: Iterable[SupportsIndex] | SupportsIndex) -> tuple[int, int]:
+    """Return the first and the last step. Raises TypeError and ValueError."""
+    if isinstance(values, range) and values.step == 1 and values:
+        return values[0], values[-1]
+    steps = _numbers(values, "steps")
+    if not 1 <= len(steps) <= 2 or steps[0] > steps[-1]:
+        raise ValueError(f"steps: {values!r} is not the first and the last step, as (10, 20)")
+    return steps[0], steps[-1]
+
+
+def _rank_map(given: Mapping[str | os.PathLike[str], SupportsIndex]) -> dict[str, int]:
+    """Return the ranks of files by path as text. Raises TypeError."""
+    return {os.fspath(path): _whole(rank, "rank_map") for path, rank in given.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
 
@@ -156,6 +156,47 @@ def report_format(text: str) -> str:
     if text not in others:
         raise GrammarError(f"{text[:40]!r} is none of {', '.join((*FORMATS, *others))}")
     return text
+
+
+_ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    ".json": ("json",),
+    ".jsonl": ("jsonl",),
+    ".ndjson": ("jsonl",),
+    ".csv": ("csv",),
+    ".md": ("md", "markdown"),
+    ".markdown": ("md", "markdown"),
+    ".html": ("html",),
+    ".htm": ("html",),
+    ".txt": ("table", "text", "column", "md"),
+    ".prom": ("openmetrics",),
+}
+"""Names of the format that a file ending states; a command has at most one of them."""
+
+
+def settle_format(options: argparse.Namespace, formats: Collection[str], default: str) -> None:
+    """Set ``options.format`` where none is given: by the ending of the output, else the default.
+
+    Args:
+        options: With ``format``, None where none is given, and ``output``.
+        formats: Formats that the command writes.
+        default: The format where the ending states none.
+
+    Raises:
+        GrammarError: The ending is that of a format which the command does not write.
+    """
+    target = options.output or "-"
+    ending = Path(target).suffix.lower()
+    stated = _ENDINGS.get(ending, ())
+    fitting = [name for name in stated if name in formats]
+    if options.format is None:
+        if stated and not fitting:
+            known = f"{', '.join(formats)}; --format chooses one whatever the ending"
+            raise GrammarError(f"{target} ends in {ending}, and this is written as {known}")
+        options.format = fitting[0] if fitting else default
+    elif stated and options.format not in stated:
+        from ccltui.report.output import print_message  # noqa: PLC0415  (rare)
+
+        print_message(f"{target} is written as {options.format}, as --format states")
 
 
 def add_gate(parser: argparse._ActionsContainer, help_text: str) -> None:

@@ -96,7 +96,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--format",
         type=args.grammar(args.report_format),
         metavar="NAME",
-        help=f"{', '.join(args.FORMATS)}, or that of a plug-in; default: table",
+        help=f"{', '.join(args.FORMATS)}, or that of a plug-in; default: that of the ending of "
+        "FILE, else table",
     )
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     group.add_argument(
@@ -115,12 +116,13 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 def _print_metrics(options: argparse.Namespace) -> int:
     from ccltui.commands import print_metrics  # noqa: PLC0415
 
+    args.settle_format(options, args.FORMATS, "table")
     use_functions(options)
     return print_metrics.run(
         print_metrics.PrintOptions(
             metrics=options.metric,
             gates=options.fail_if,
-            format=options.format or "table",
+            format=options.format,
             output=options.output,
             detail=options.detail,
             debug=options.debug,

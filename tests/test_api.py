@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from ccltui.metrics.registry import UnknownMetricError
 from ccltui.parsers.errors import TraceError
 
 ROOT = Path(__file__).parents[1]
+Opened: Any = ccltui.open  # for calls that a type checker refuses as well
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +143,81 @@ def test_the_example_of_the_page_runs(directory: Path, capsys: pytest.CaptureFix
     exec(code.replace("/scratch/run-0421", str(directory)), {})
 
     assert len(capsys.readouterr().out.splitlines()) >= 4
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_paths_are_text_or_paths(
+    directory: Path, tmp_path: Path, kind: Callable[[Path], object]
+) -> None:
+    found = Opened(kind(directory), cache_dir=kind(tmp_path / "x"))
+
+    assert len(found.ranks) > 1
+    assert (tmp_path / "x").is_dir()
+    assert isinstance(found.path, str)
+
+
+def test_ranks_of_files_are_given_by_path_or_text(tmp_path: Path) -> None:
+    put(tmp_path, "a.json", trace_text(rank=None))
+    put(tmp_path, "b.json", trace_text(rank=None, ts=2))
+    for name in (str, Path):
+        ranks: Any = {name("a.json"): np.int64(3), name("b.json"): 4}
+        assert [r.rank for r in ccltui.open(tmp_path, rank_map=ranks).ranks] == [3, 4]
+
+
+@pytest.mark.parametrize("number", [1, np.int32(1), np.uint8(1), True])
+def test_numbers_are_those_of_python_or_numpy(
+    job: ccltui.Job, directory: Path, number: Any
+) -> None:
+    assert len(ccltui.open(directory, jobs=number).ranks) == len(job.ranks)
+    assert [r.rank for r in job.select(ranks=number).ranks] == [1]
+    assert str(job.explain(budget=np.int64(2000)))
+
+
+@pytest.mark.parametrize(
+    "ranks", [[0, 1], (1, 0), {0, 1}, range(2), np.arange(2), iter([0, 1]), np.array([1, 0, 1])]
+)
+def test_ranks_are_any_collection(job: ccltui.Job, ranks: Any) -> None:
+    assert [rank.rank for rank in job.select(ranks=ranks).ranks] == [0, 1]
+
+
+@pytest.mark.parametrize("steps", [(11, 12), [11, 12], range(11, 13), np.array([11, 12])])
+def test_steps_are_a_first_and_a_last(job: ccltui.Job, steps: Any) -> None:
+    expected = job.select(steps=(11, 12)).metric("iter_time").value
+    assert expected is not None
+    assert job.select(steps=steps).metric("iter_time").value == expected
+    assert job.select(steps=11).metric("iter_time").value == (
+        job.select(steps=(11, 11)).metric("iter_time").value
+    )
+
+
+def test_times_are_whole_numbers_however_they_are_written(job: ccltui.Job) -> None:
+    values = [
+        job.window(start, end).metric("idle_ratio").value
+        for start, end in ((0, 2_000_000), (0.0, 2e6), (np.int64(0), np.float64(2e6)), (None, 2e6))
+    ]
+    assert len(set(values)) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ValueError, lambda _, path: Opened(path, profile_mode="kineto")),
+        (ValueError, lambda _, path: Opened(path, jobs=0)),
+        (TypeError, lambda _, path: Opened(path, jobs="2")),
+        (TypeError, lambda _, path: Opened(path, iteration="x")),
+        (TypeError, lambda _, path: Opened(path, rank_map={"a": "b"})),
+        (TypeError, lambda _, path: Opened(3)),
+        (TypeError, lambda job, _: job.select(ranks="0-1")),
+        (ValueError, lambda job, _: job.select(steps=(12, 11))),
+        (ValueError, lambda job, _: job.select(steps=(1, 2, 3))),
+        (ValueError, lambda job, _: job.select(steps=[])),
+        (ValueError, lambda job, _: job.window(2, 1)),
+        (ValueError, lambda job, _: job.window(0.5)),
+        (TypeError, lambda job, _: job.window("1ms")),
+    ],
+)
+def test_what_is_no_possible_value_is_refused(
+    job: ccltui.Job, directory: Path, error: type[Exception], call: Callable[..., object]
+) -> None:
+    with pytest.raises(error):
+        call(job, directory)

@@ -56,6 +56,9 @@ def init_parser() -> args.Parser:
     return result
 
 
+_LINT_FORMATS = ("text", "json")
+
+
 def lint_parser() -> args.Parser:
     """Parser of the arguments of ``ccltui card lint``."""
     result = args.Parser(
@@ -67,7 +70,11 @@ def lint_parser() -> args.Parser:
     result.add_argument("card", metavar="CARD|DIR", help="a card, or the directory of one")
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     result.add_argument("--traces", metavar="DIR", help="traces that CARD describes")
-    result.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    result.add_argument(
+        "--format",
+        choices=_LINT_FORMATS,
+        help="default: that of the ending of FILE, else text",
+    )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
     args.add_capture(result)
     args.add_loading(result)
@@ -108,6 +115,7 @@ def _init(arguments: Sequence[str]) -> int:
 
 def _lint(arguments: Sequence[str]) -> int:
     options = lint_parser().parse_args(arguments)
+    args.settle_format(options, _LINT_FORMATS, "text")
     _check_output(options.output)
     from ccltui.doctor.card_lint import lint  # noqa: PLC0415  (numpy)
 

@@ -36,6 +36,7 @@ _PATHS_LISTED = 3
 FIX_HEADER = ("check", "what to do")
 CHECK_NAMES = ("check", "state", "message", "fix")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
+_FORMATS = ("table", "json")
 
 
 def parser() -> args.Parser:
@@ -49,7 +50,7 @@ def parser() -> args.Parser:
         "them, terminal, cache, limits",
     )
     result.add_argument(
-        "--format", choices=("table", "json"), default="table", help="default: table"
+        "--format", choices=_FORMATS, help="default: that of the ending of FILE, else table"
     )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
     result.add_argument(
@@ -80,6 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     and files that could not be read for lack of resources, as they do for ``--metric``.
     """
     options = parser().parse_args(arguments)
+    args.settle_format(options, _FORMATS, "table")
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

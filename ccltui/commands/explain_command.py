@@ -26,7 +26,9 @@ def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui explain``."""
     result = args.Parser(prog=PROG, usage=usage_of("explain"), description=_DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
-    result.add_argument("--format", choices=tuple(WRITERS), default="md", help="default: md")
+    result.add_argument(
+        "--format", choices=tuple(WRITERS), help="default: that of the ending of FILE, else md"
+    )
     result.add_argument(
         "--budget",
         type=int,
@@ -48,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     The status is that of the verdict: that a job cannot be explained is an answer.
     """
     options = parser().parse_args(arguments)
+    args.settle_format(options, WRITERS, "md")
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

@@ -51,7 +51,9 @@ def parser() -> args.Parser:
         help="gpu: device work; runtime: calls of CUDA or HIP; cpu_ops: operators; annotations: "
         "ranges; python: frames; default: gpu",
     )
-    result.add_argument("--format", choices=_FORMATS, default="table", help="default: table")
+    result.add_argument(
+        "--format", choices=_FORMATS, help="default: that of the ending of FILE, else table"
+    )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
     args.add_capture(result)
     args.add_selection(result)
@@ -63,6 +65,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui inspect`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
+    args.settle_format(options, _FORMATS, "table")
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

@@ -56,9 +56,8 @@ def parser() -> args.Parser:
     result.add_argument(
         "--format",
         choices=tuple(WRITERS),
-        default="table",
         help="csv and json: a line per directory; table and markdown: a column per directory; "
-        "default: table",
+        "default: that of the ending of FILE, else table",
     )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     args.add_selection(result)
@@ -70,6 +69,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui metrics-report`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
+    args.settle_format(options, WRITERS, "table")
     functions = use_functions(options)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = args.selection_of(options)

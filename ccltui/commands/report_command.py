@@ -22,6 +22,7 @@ _DESCRIPTION = """\
 Write a report of a job as one file: the verdict, the parts of a step, the ranks, who is late when,
 the worst moments, dimensions, kernels, distributions, how far to trust it, and definitions. The
 HTML page needs no network and no scripts, is light or dark as the reader prefers, and prints."""
+_FORMATS = ("html", "md")
 _EPILOG = """\
 An existing file is never replaced. Sections that these traces do not allow have the reason."""
 
@@ -34,9 +35,9 @@ def parser() -> args.Parser:
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     result.add_argument(
         "--format",
-        choices=("html", "md"),
-        default="html",
-        help="html, or md: the text and the tables as Markdown; default: html",
+        choices=_FORMATS,
+        help="html, or md: the text and the tables as Markdown; default: that of the ending of "
+        "FILE, else html",
     )
     result.add_argument(
         "-o",
@@ -57,6 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     That a section is absent is an answer: the status is that of reading the input and of writing.
     """
     options = parser().parse_args(arguments)
+    args.settle_format(options, _FORMATS, "html")
     # Imported here: the template engine is not for the other commands.
     from ccltui.report.page.make_page import METRICS, make_page  # noqa: PLC0415
 

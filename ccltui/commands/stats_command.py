@@ -185,7 +185,10 @@ def _print_studies(options: argparse.Namespace) -> int:
 
     if options.report or options.filter_time or options.filter_nvtx:
         raise GrammarError("--alltoall takes whole files: neither reports nor filters")
-    chosen, target = _only(options.format) or "column", _only(options.output)
+    target = _only(options.output)
+    single = argparse.Namespace(format=_only(options.format), output=target)
+    args.settle_format(single, _STUDY_FORMATS, "column")
+    chosen = single.format
     if chosen not in _STUDY_FORMATS:
         raise GrammarError(f"--alltoall is written as {', '.join(_STUDY_FORMATS)}")
     problem = check_target(target)

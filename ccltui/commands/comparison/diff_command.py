@@ -42,7 +42,9 @@ def parser() -> args.Parser:
     result.add_argument(
         "b", nargs="?", metavar="B", help="what is compared with A; default: A, in parts of it"
     )
-    result.add_argument("--format", choices=FORMATS, default="table", help="default: table")
+    result.add_argument(
+        "--format", choices=FORMATS, help="default: that of the ending of FILE, else table"
+    )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     result.add_argument(
         "--noise",
@@ -69,6 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         0; 3 where the sides are not comparable; 4 where a condition of ``--fail-if`` holds.
     """
     options = parser().parse_args(arguments)
+    args.settle_format(options, FORMATS, "table")
     for target in (options.output, options.junit):
         problem = check_target(target)
         if problem is not None:
