@@ -11,9 +11,14 @@ from ccltui.index.index_engine import EngineError
 
 _VARIABLE: Final = "CCLTUI_SBATCH"
 _TIMEOUT_S: Final = 60
-# Profiles are bash. Those for analysis come first: reading needs no GPU.
+# Profiles are bash. Those for analysis come first: reading needs no GPU. What the user exported for
+# sbatch wins over the profile.
 _PRINT: Final = r"""
 set -eu
+if [[ -r $CCLTUI_SBATCH/lib/site.sh ]]; then
+    source "$CCLTUI_SBATCH/lib/site.sh"
+    take_sbatch_variables
+fi
 source "$1" >&2
 [[ ${SITE_ACCOUNT_NEEDED:-no} != yes || -n ${SITE_ANALYSIS_ACCOUNT:-${SITE_ACCOUNT:-}} ]] || {
     echo "no account: ${SITE_ACCOUNT_FROM:-set SITE_ACCOUNT}" >&2

@@ -99,7 +99,9 @@ check_dependency() {
 # sbatch_words: set SBATCH, the arguments of `sbatch`, and JOB_ENVIRONMENT.
 sbatch_words() {
     local account=${SITE_ANALYSIS_ACCOUNT:-$SITE_ACCOUNT}
-    JOB_ENVIRONMENT=("CCLTUI_SBATCH=$CCLTUI_SBATCH" "CCLTUI_SITE=$CCLTUI_SITE" "VENV_DIR=$VENV_DIR")
+    JOB_ENVIRONMENT=(
+        "CCLTUI_SBATCH=$CCLTUI_SBATCH" "CCLTUI_SITE=$CCLTUI_SITE" "CCLTUI_SUBMITTED=yes" "VENV_DIR=$VENV_DIR"
+    )
     SBATCH=(--export=ALL --output="$(log_pattern)")
     # Else a job whose condition can no longer come true waits in the queue for ever.
     [[ -z $AFTER ]] || SBATCH+=(--dependency="afterok:$AFTER" --kill-on-invalid-dep=yes)

@@ -14,8 +14,8 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
-# shellcheck source=../lib/follow_site.sh
-source "$CCLTUI_SBATCH/lib/follow_site.sh"
+# shellcheck source=../lib/site_options.sh
+source "$CCLTUI_SBATCH/lib/site_options.sh"
 
 SWITCHES=(NSYS NCCL_LOGS TORCHRUN_LOGS DIST_DEBUG)
 
@@ -32,13 +32,21 @@ set_switches() {
     need_count MICRO_BATCH_SIZE_PER_GPU "$MICRO_BATCH_SIZE_PER_GPU"
     DEEPSPEED_CONFIG=${DEEPSPEED_CONFIG:-$GPT2_DEEPSPEED/deepspeed_config.json}
     [[ $DEEPSPEED_CONFIG == */* ]] || DEEPSPEED_CONFIG=$GPT2_DEEPSPEED/$DEEPSPEED_CONFIG
-    DATA_DIR=${DATA_DIR:-$PWD}
+    find_data
+}
+
+# find_data: tokens are where the job was submitted, or beside the scripts.
+find_data() {
+    [[ -z ${DATA_DIR:-} ]] || return 0
+    DATA_DIR=$PWD
+    [[ -r $PWD/train_small.bin || ! -r $GPT2_DEEPSPEED/train_small.bin ]] || DATA_DIR=$GPT2_DEEPSPEED
 }
 
 need_run_dir() {
     [[ -n ${RUN_DIR:-} ]] || fail "$USAGE" "RUN_DIR is not set" \
         "name a folder for this run on a file system that all nodes share"
-    RUN_DIR=$(realpath -m -- "$RUN_DIR")
+    # Tasks of an array are runs of one command: each has a folder of its own.
+    RUN_DIR=$(realpath -m -- "$RUN_DIR${SLURM_ARRAY_TASK_ID:+/$SLURM_ARRAY_TASK_ID}")
     export RUN_DIR
     [[ ! -e $RUN_DIR/RUN_COMPLETE.txt ]] || fail "$USAGE" "$RUN_DIR holds a finished run" \
         "give another RUN_DIR: runs are never written over"
@@ -71,10 +79,10 @@ gpt2_words() {
 
 run_gpt2() {
     local status=0
+    load_site
+    need_site_options "$@"
     set_switches
     need_run_dir
-    load_site
-    follow_site "$@"
     set_paths
     set_caches
     load_modules

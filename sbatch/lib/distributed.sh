@@ -27,6 +27,8 @@ on_every_node() {
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
         # Since 22.05 a step no longer inherits the CPUs that sbatch was asked for.
         [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+        # A job of `sbatch --export=NONE` would hand nothing over that its script has set.
+        export SLURM_EXPORT_ENV=ALL
         srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \
             "${SITE_SRUN_OPTIONS[@]}" "$@"
     else

@@ -16,7 +16,7 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 
 main() {
-    local name
+    local name site variable
     split_options "$@"
     set -- "${WORDS[@]}"
     while (($#)); do
@@ -42,10 +42,12 @@ main() {
         printf 'export %s=%q\n' "$name" "${!name}"
     done
     # With these a plain `sbatch …/run.sbatch` asks for what the site needs.
-    [[ -z $SITE_ACCOUNT ]] || printf 'export SBATCH_ACCOUNT=%q\n' "$SITE_ACCOUNT"
-    [[ -z $SITE_PARTITION ]] || printf 'export SBATCH_PARTITION=%q\n' "$SITE_PARTITION"
-    [[ -z $SITE_CONSTRAINT ]] || printf 'export SBATCH_CONSTRAINT=%q\n' "$SITE_CONSTRAINT"
-    [[ -z $SITE_QOS ]] || printf 'export SBATCH_QOS=%q\n' "$SITE_QOS"
+    for name in ACCOUNT PARTITION CONSTRAINT QOS; do
+        site=SITE_$name variable=SBATCH_$name
+        [[ -n ${!site} && ${!site} != "${!variable:-}" ]] || continue
+        printf 'export SBATCH_%s=%q\n' "$name" "${!site}"
+        printf 'export CCLTUI_ACTIVATED_%s=%q\n' "$name" "${!site}"
+    done
     for name in "${SITE_MODULES[@]}"; do
         printf 'module load %q\n' "$name"
     done

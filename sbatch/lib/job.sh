@@ -20,8 +20,8 @@ source "$CCLTUI_SBATCH/lib/traces.sh"
 source "$CCLTUI_SBATCH/lib/checks.sh"
 # shellcheck source=failures.sh
 source "$CCLTUI_SBATCH/lib/failures.sh"
-# shellcheck source=follow_site.sh
-source "$CCLTUI_SBATCH/lib/follow_site.sh"
+# shellcheck source=site_options.sh
+source "$CCLTUI_SBATCH/lib/site_options.sh"
 
 # run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
 run_workload() {
@@ -32,9 +32,9 @@ run_workload() {
     # Modules that the configuration imports lie there; those of the user come first.
     export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$CCLTUI_SBATCH/torchtitan_models
     load_site
+    need_site_options "$@"
     set_profile_mode
     export PROFILE_MODE
-    follow_site "$@"
     [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
     use_present_gpus
     set_paths
@@ -49,6 +49,8 @@ run_workload() {
     need_nsys
     need_assets
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
+    # Tasks of an array run at the same time: each has a folder of its own.
+    TRACE_DIR+=${SLURM_ARRAY_TASK_ID:+/$SLURM_ARRAY_TASK_ID}
     RUN_NAME=${name}_$(date +%Y%m%d_%H%M%S)
     export TRACE_DIR RUN_NAME TRACES_FOLDER=${FACTS[traces_folder]}
     start_trace_dir

@@ -10,12 +10,26 @@ load_site() {
     profile=$(cd -- "$(dirname -- "$profile")" && pwd)/${profile##*/}
     # shellcheck disable=SC2317
     site_environment() { :; }
+    take_sbatch_variables
     # shellcheck source=../sites/generic.sh
     source "$profile"
     export CCLTUI_SITE=$profile
     need_one_of SITE_DEVICE "$SITE_DEVICE" cuda cpu
     need_count SITE_GPUS_PER_NODE "$SITE_GPUS_PER_NODE"
     need_count SITE_CPUS_PER_TASK "$SITE_CPUS_PER_TASK"
+}
+
+# take_sbatch_variables: what the user exported for sbatch wins over the profile. What activate.sh exported
+# is the profile's own, and may be that of another site or allocation by now.
+take_sbatch_variables() {
+    local name variable activated site
+    for name in ACCOUNT PARTITION QOS CONSTRAINT; do
+        variable=SBATCH_$name activated=CCLTUI_ACTIVATED_$name
+        [[ -n ${!variable:-} && ${!variable} != "${!activated:-}" ]] || continue
+        for site in "SITE_$name" "SITE_ANALYSIS_$name"; do
+            [[ -n ${!site:-} ]] || printf -v "$site" '%s' "${!variable}"
+        done
+    done
 }
 
 site_names() {

@@ -89,6 +89,26 @@ scripts_with_allocation() {
     [ "$output" = "perlmutter m4321" ]
 }
 
+@test "what the user exported for sbatch wins over the profile, and what activate.sh exported does not" {
+    SBATCH_ACCOUNT=mine CCLTUI_SITE=perlmutter NERSC_ALLOCATION=theirs load_site
+    [ "$SITE_ACCOUNT" = mine ]
+    unset "${!SITE_@}"
+    SBATCH_ACCOUNT=old CCLTUI_ACTIVATED_ACCOUNT=old CCLTUI_SITE=perlmutter NERSC_ALLOCATION=new load_site
+    [ "$SITE_ACCOUNT" = new ]
+    unset "${!SITE_@}"
+    SITE_ACCOUNT=third
+    SBATCH_ACCOUNT=mine CCLTUI_SITE=perlmutter load_site
+    [ "$SITE_ACCOUNT" = third ]
+}
+
+@test "activation leaves what the user exported for sbatch" {
+    run env SBATCH_ACCOUNT=mine SCRATCH=/s CCLTUI_SITE=perlmutter NERSC_ALLOCATION=theirs VENV_DIR=/absent \
+        bash "$CCLTUI_SBATCH/lib/environment.sh"
+    [ "$status" -eq 0 ]
+    [[ $output != *_ACCOUNT=* ]]
+    [[ $output == *"export SBATCH_QOS=regular"*"export CCLTUI_ACTIVATED_QOS=regular"* ]]
+}
+
 @test "modules are loaded although they use unset variables" {
     module() { printf '%s\n' "$2 $UNSET_BY_NOBODY" >>"$BATS_TEST_TMPDIR/loaded"; }
     CCLTUI_SITE=perlmutter load_site

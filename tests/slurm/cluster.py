@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import cluster_files as files
-from daemons import Daemons, await_true, free_ports, kill_all, missing_programs, processes_with
+from daemons import Daemons, await_true, free_ports, missing_programs, processes_with
 
 ACCOUNTING: Final = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
 _NODE_INIT: Final = """\
@@ -84,7 +84,6 @@ class Cluster:
     def stop(self) -> None:
         """End every process of the cluster and of its jobs."""
         self._daemons.stop()
-        kill_all(processes_with(f"SLURM_CONF={self.plan.conf}"))
 
     def run(
         self, *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,11 @@ class Daemons:
                 raise ClusterError(f"{daemon.name} ended with {status}: {text[-2000:]}")
 
     def stop(self, *, grace_s: float = 5) -> None:
-        """End all, the last started first; whoever ignores the request is killed."""
+        """End all, the last started first, and what they started; some need to be killed.
+
+        Nothing else is ended: a client of the cluster in a shell of the user's is not ours.
+        """
+        started = family(daemon.process.pid for daemon in self._running)
         for daemon in reversed(self._running):
             process = daemon.process
             process.send_signal(signal.SIGTERM if daemon.polite else signal.SIGKILL)
@@ -89,6 +93,7 @@ class Daemons:
                 process.kill()
                 process.wait()
         self._running.clear()
+        kill_all([pid for pid, since in started.items() if _start_and_parent(pid)[0] == since])
 
 
 def processes_with(*variables: str) -> list[int]:
@@ -103,6 +108,35 @@ def processes_with(*variables: str) -> list[int]:
         if marks <= set(environment.split(b"\0")) and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def family(roots: Iterable[int]) -> dict[int, int]:
+    """Processes ``roots`` and all below them, with the time at which each began.
+
+    A number alone would name another process once this one has ended.
+    """
+    told = {int(one.name): _start_and_parent(int(one.name)) for one in Path("/proc").glob("[0-9]*")}
+    children: dict[int, list[int]] = {}
+    for pid, (_, parent) in told.items():
+        children.setdefault(parent, []).append(pid)
+    found: dict[int, int] = {}
+    left = list(roots)
+    while left:
+        pid = left.pop()
+        if pid in told and pid not in found:
+            found[pid] = told[pid][0]
+            left += children.get(pid, [])
+    return found
+
+
+def _start_and_parent(pid: int) -> tuple[int, int]:
+    """When a process began, in ticks since the machine did, and its parent; -1 where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return -1, -1
+    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    return int(fields[19]), int(fields[1])
 
 
 def kill_all(pids: Sequence[int]) -> None:

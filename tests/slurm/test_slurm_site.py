@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from cluster_files import ACCOUNT, OTHER_ACCOUNT, OTHER_PARTITION, PARTITION
-from jobs import script, submit, wait_for_end
+from jobs import script, submit, wait_for_end, wait_for_state
 
 from workloads import (
     ANALYSE,
@@ -120,58 +120,186 @@ FSDP = ROOT / "sbatch" / "fsdp_benchmark" / "slurm_submit.sh"
 PLAIN = ("sbatch", "--parsable", "--nodes=1", "--gpus-per-node=2", "--cpus-per-task=2")
 
 
-def test_a_plain_sbatch_gets_account_and_partition_of_the_site(
+def refused(log: str) -> str:
+    """The one line on what sbatch lacked."""
+    (line,) = [one for one in log.splitlines() if "error: " in one]
+    assert "so nothing was run" in line
+    assert "would run" not in log
+    return line
+
+
+def jobs_of(cluster: Cluster) -> set[str]:
+    return set(cluster.run("squeue", "-h", "-t", "all", "-o", "%i").stdout.split())
+
+
+def test_a_plain_sbatch_without_what_its_site_needs_fails_and_says_it(
     accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path
 ) -> None:
-    options = (*PLAIN, "--nodes=2", "--time=00:07:00")
+    before = jobs_of(accounting)
+    options = (*PLAIN, "--nodes=2", "--time=00:07:00", "--mem=20", "--comment=mine")
+
     done = accounting.run(*options, FSDP, "--n-layer", "2", cwd=tmp_path, env=chosen_site)
 
-    first = done.stdout.strip()
-    assert wait_for_end(accounting, first).state == "COMPLETED", done.stderr
-    said = (tmp_path / "logs" / f"train_{first}.err").read_text()
-    (second,) = re.findall(r"submitted again as job (\d+) with --account=", said)
+    job = done.stdout.strip()
+    ended = wait_for_end(accounting, job)
+    line = refused((tmp_path / "logs" / f"train_{job}.err").read_text())
+    assert (ended.state, ended.exit_code) == ("FAILED", 1), line
+    missing = f"--account={OTHER_ACCOUNT} --partition={OTHER_PARTITION}"
+    given = "--parsable --nodes=1 --gpus-per-node=2 --cpus-per-task=2 --nodes=2 --time=00:07:00"
+    assert line.endswith(
+        f": submit it with: sbatch {missing} {given} --mem=20 --comment=mine {FSDP} --n-layer 2"
+    )
+    assert jobs_of(accounting) - before == {job}
+
+
+def test_who_waits_for_the_job_hears_of_the_failure(
+    accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path
+) -> None:
+    waiting = accounting.run(*PLAIN, "--wait", FSDP, cwd=tmp_path, env=chosen_site)
+    failed = waiting.stdout.strip()
+    after = (f"--dependency=afterok:{failed}", "--account=m1234")
+    later = submit(accounting, *after, script(tmp_path, "true"), cwd=tmp_path)
+
+    assert waiting.returncode == 1
+    assert wait_for_state(accounting, later, "DependencyNeverSatisfied").state == "PENDING"
+    accounting.run("scancel", later)
+
+
+@pytest.mark.parametrize("way", ["options", "variables", "lines"])
+def test_what_was_given_to_sbatch_wins_over_the_site(
+    accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path, way: str
+) -> None:
+    batch, environment = FSDP, dict(chosen_site)
+    given: tuple[str, ...] = ()
+    if way == "options":
+        given = ("-A", ACCOUNT, f"--part={PARTITION}")
+    elif way == "variables":
+        environment |= {"SBATCH_ACCOUNT": ACCOUNT, "SBATCH_PARTITION": PARTITION}
+    else:
+        batch = tmp_path / "submit.sh"
+        lines = f"\n#SBATCH --account={ACCOUNT}\n#SBATCH -p {PARTITION}\n"
+        batch.write_text(FSDP.read_text().replace("\n", lines, 1))
+
+    done = accounting.run(*PLAIN, *given, batch, cwd=tmp_path, env=environment)
+
+    job = done.stdout.strip()
+    state = wait_for_end(accounting, job).state
+    log = (tmp_path / "logs" / f"train_{job}.err").read_text()
+    assert state == "COMPLETED", log
+    assert "would run on each of 1 nodes" in log
+    found = described(accounting, job)
+    assert (found["Account"], found["Partition"]) == (ACCOUNT, PARTITION)
+
+
+def test_the_command_that_is_printed_is_right(
+    accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path
+) -> None:
+    first = accounting.run(*PLAIN, FSDP, "--n-layer", "2", cwd=tmp_path, env=chosen_site)
+    job = first.stdout.strip()
+    wait_for_end(accounting, job)
+    line = refused((tmp_path / "logs" / f"train_{job}.err").read_text())
+
+    again = accounting.run(
+        *line.partition("submit it with: ")[2].split(), cwd=tmp_path, env=chosen_site
+    )
+
+    second = again.stdout.strip()
     assert wait_for_end(accounting, second).state == "COMPLETED"
     found = described(accounting, second)
     assert (found["Account"], found["Partition"]) == (OTHER_ACCOUNT, OTHER_PARTITION)
-    assert (found["NumNodes"], found["TimeLimit"]) == ("2", "00:07:00")
-    assert found["WorkDir"] == str(tmp_path)
     log = (tmp_path / "logs" / f"train_{second}.err").read_text()
-    assert "would run on each of 2 nodes: torchrun " in log
     assert "--n-layer 2" in log
 
 
-def test_an_account_given_to_sbatch_is_kept(
-    accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path
-) -> None:
-    given = (f"--account={ACCOUNT}", f"--partition={PARTITION}")
-    done = accounting.run(*PLAIN, *given, FSDP, cwd=tmp_path, env=chosen_site)
-
-    job = done.stdout.strip()
-    assert wait_for_end(accounting, job).state == "COMPLETED", done.stderr
-    log = (tmp_path / "logs" / f"train_{job}.err").read_text()
-    assert "submitted again" not in log
-    assert "would run on each of 1 nodes" in log
-
-
-def test_a_workload_submitted_plainly_follows_its_site_too(
+def test_a_workload_submitted_plainly_needs_what_its_site_needs_too(
     accounting: Cluster, chosen_site: dict[str, str], tmp_path: Path
 ) -> None:
     workload = tiny_workload(tmp_path)
     environment = {**workload.environment, **chosen_site, "VENV_DIR": str(tmp_path / "absent")}
     del environment["SITE_ACCOUNT"], environment["CCLTUI_SBATCH"]
     (workload.folder / "CCLTUI_SBATCH").write_text(f"{ROOT}/sbatch\n")
-    out = f"--output={tmp_path}/out_%j.log"
+    words = (*PLAIN, f"--output={tmp_path}/out_%j.log", workload.folder / "run.sbatch")
 
-    done = accounting.run(
-        *PLAIN, out, workload.folder / "run.sbatch", cwd=Path("/"), env=environment
+    done = accounting.run(*words, cwd=Path("/"), env=environment)
+
+    job = done.stdout.strip()
+    assert wait_for_end(accounting, job).exit_code == 1
+    line = refused((tmp_path / f"out_{job}.log").read_text())
+    assert f"sbatch was not given --account={OTHER_ACCOUNT} --partition={OTHER_PARTITION}" in line
+
+    for name in ("ACCOUNT", "PARTITION"):
+        environment[f"SBATCH_{name}"] = {"ACCOUNT": OTHER_ACCOUNT, "PARTITION": OTHER_PARTITION}[
+            name
+        ]
+    done = accounting.run(*words, cwd=Path("/"), env=environment)
+
+    job = done.stdout.strip()
+    assert wait_for_end(accounting, job).exit_code == 1
+    log = (tmp_path / f"out_{job}.log").read_text()
+    assert f"error: no Python environment in {tmp_path}/absent" in log
+
+
+GPT2 = ROOT / "sbatch" / "gpt2_deepspeed" / "run_2node_8gpu.sbatch"
+
+
+@pytest.mark.parametrize("export", ["ALL", "NONE"])
+@pytest.mark.parametrize("batch", [FSDP, FSDP.parent / "benchmark_only.sh", GPT2])
+def test_scripts_work_from_any_folder_and_make_their_logs(
+    cluster: Cluster, torch_installed: None, tmp_path: Path, batch: Path, export: str
+) -> None:
+    """Slurm's own log included, which it opens before the script can make a folder."""
+    variables = {**on_processors(tmp_path), "DRY_RUN": "yes", "RUN_DIR": str(tmp_path / "run")}
+    for name in ("train_small.bin", "val_small.bin"):
+        (tmp_path / name).write_bytes(b"")
+    given = ",".join([export, *(f"{name}={value}" for name, value in variables.items())])
+
+    done = cluster.run(*(*PLAIN, "--account=m1234", f"--export={given}", batch), cwd=tmp_path)
+
+    job = done.stdout.strip()
+    state = wait_for_end(cluster, job).state
+    logs = {path.name: path.read_text() for path in tmp_path.rglob(f"*_{job}.*")}
+    assert state == "COMPLETED", (done.stderr, logs)
+    kind = {"slurm_submit.sh": "train", "benchmark_only.sh": "benchmark"}.get(batch.name)
+    if kind is not None:
+        assert {path.name for path in (tmp_path / "logs").iterdir()} == {
+            f"{kind}_{job}.out",
+            f"{kind}_{job}.err",
+        }
+        assert not list(tmp_path.glob(f"*_{job}.*"))
+    assert any("would run on each of 1 nodes" in text for text in logs.values())
+
+
+def test_steps_of_a_job_have_its_variables_however_it_was_exported(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    text = (
+        f"source {ROOT}/sbatch/lib/distributed.sh; SITE_SRUN_OPTIONS=(); export NODES=2 MINE=here\n"
+        "on_every_node bash -c 'echo $MINE'"
+    )
+    batch = script(tmp_path, text, "--nodes=2", "--export=NONE", "--output=out.log")
+
+    job = submit(cluster, batch, cwd=tmp_path)
+
+    assert wait_for_end(cluster, job).state == "COMPLETED"
+    assert (tmp_path / "out.log").read_text().split() == ["here", "here"]
+
+
+def test_tasks_of_an_array_are_runs_of_their_own(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("")
+    environment = {
+        **on_processors(tmp_path),
+        **{"DRY_RUN": "yes", "RUN_DIR": str(tmp_path / "runs"), "DATA_DIR": str(tmp_path)},
+    }
+    for name in ("train_small.bin", "val_small.bin"):
+        (tmp_path / name).write_bytes(b"")
+
+    done = cluster.run(
+        *(*PLAIN, "--account=m1234", "--array=1-2", GPT2), cwd=tmp_path, env=environment
     )
 
-    first = done.stdout.strip()
-    assert wait_for_end(accounting, first).state == "COMPLETED", done.stderr
-    said = (tmp_path / f"out_{first}.log").read_text()
-    (second,) = re.findall(r"submitted again as job (\d+) with --account=", said)
-    assert wait_for_end(accounting, second).exit_code == 1
-    found = described(accounting, second)
-    assert (found["Account"], found["Partition"]) == (OTHER_ACCOUNT, OTHER_PARTITION)
-    log = (tmp_path / f"out_{second}.log").read_text()
-    assert f"error: no Python environment in {tmp_path}/absent" in log
+    job = done.stdout.strip()
+    for task in (1, 2):
+        wait_for_end(cluster, f"{job}_{task}")
+    told = "".join(path.read_text() for path in tmp_path.glob("gpt2_*.out"))
+    assert f"--run_dir {tmp_path}/runs/1 " in told
+    assert f"--run_dir {tmp_path}/runs/2 " in told

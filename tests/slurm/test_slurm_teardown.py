@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -45,6 +47,47 @@ def test_a_running_job_ends_with_its_cluster(directory: Path, tmp_path: Path) ->
     cluster.stop()
 
     assert processes_with(mark(directory)) == []
+
+
+@contextlib.contextmanager
+def bystander(conf: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A shell of the user's in which SLURM_CONF of the cluster is exported."""
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, "SLURM_CONF": conf}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_shell_that_uses_the_cluster_outlives_it(directory: Path) -> None:
+    cluster = Cluster(directory, nodes=1, accounts=False)
+    cluster.start()
+    with bystander(str(cluster.plan.conf)) as shell:
+        cluster.stop()
+
+        assert processes_with(mark(directory)) == [shell.pid]
+        assert shell.poll() is None
+
+
+@pytest.mark.parametrize("end", ["its input ends", "SIGTERM"])
+def test_who_holds_a_cluster_ends_what_he_started_alone(slurm_installed: None, end: str) -> None:
+    command = [sys.executable, str(Path(__file__).parent / "hold_cluster.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        conf = holder.stdout.readline().strip()
+        assert Path(conf).is_file()
+        with bystander(conf) as shell:
+            if end == "SIGTERM":
+                holder.terminate()
+            else:
+                holder.stdin.close()
+            holder.wait(60)
+
+            assert processes_with(f"SLURM_CONF={conf}") == [shell.pid]
+            assert shell.poll() is None
+            assert not Path(conf).parent.exists()
 
 
 def test_everything_dies_with_a_killed_test_run(directory: Path) -> None:
