@@ -224,6 +224,31 @@ def add_gate_reports(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def percent(text: str) -> float:
+    """Parse a percentage from 0. Raises GrammarError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise GrammarError(f"{text[:40]!r} is not a percentage from 0")
+    return value
+
+
+def add_runs_vary(parser: argparse._ActionsContainer, *older: str) -> None:
+    """Add the option that states the spread between runs; ``older`` are its former names."""
+    parser.add_argument(
+        "--runs-vary",
+        *older,
+        dest="runs_vary",
+        type=grammar(percent),
+        metavar="PCT",
+        help="by how many percent two runs of one command differ here: a difference beyond it, and "
+        "beyond the spread within the runs, is better or worse; without it one run a side is not "
+        "distinguishable from noise between runs",
+    )
+
+
 def add_capture(parser: argparse.ArgumentParser) -> None:
     """Add the options that select a capture and assign ranks to files."""
     group = parser.add_argument_group("what to open")

@@ -71,6 +71,7 @@ def parser() -> args.Parser:
     result.add_argument(
         "other", nargs="?", metavar="B", help="a second directory: its Compare pane compares both"
     )
+    args.add_runs_vary(result)
     _add_report(result)
     args.add_selection(result)
     args.add_capture(result)
@@ -146,6 +147,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
     _check_exists(options.trace)
+    if options.runs_vary is not None and options.other is None:
+        raise GrammarError("--runs-vary needs a second directory to compare with")
     if options.other is not None:
         _check_exists(options.other)
     if options.serve is not None:

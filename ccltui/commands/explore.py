@@ -129,6 +129,7 @@ def run(
                 record=options.record,
                 replay=options.replay,
                 against=against,
+                runs_vary_pct=options.runs_vary,
                 keys=_keys_of(config),
                 functions=functions,
             ),

@@ -24,7 +24,8 @@ def compare(jobs: OpenedJobs, arguments: Arguments) -> dict[str, Any]:
     section = arguments.get("section") or "waterfall"
     if section not in SECTIONS:
         raise GrammarError(f"no section {section[:80]!r}; there are {', '.join(SECTIONS)}")
-    found = document(compare_jobs(_side(jobs, arguments, "a"), _side(jobs, arguments, "b")))
+    sides = (_side(jobs, arguments, "a"), _side(jobs, arguments, "b"))
+    found = document(compare_jobs(*sides, runs_vary_pct=arguments.get("runs_vary_pct")))
     lists = {name: found.pop(name) for name in SECTIONS}
     rows = lists[section]
     columns = tuple(rows[0]) if rows else ()

@@ -152,6 +152,15 @@ def compare(
     b_steps: Steps = None,
     b_ranks: Ranks = None,
     b_window: Window = None,
+    runs_vary_pct: Annotated[
+        float | None,
+        Field(
+            description="by how many percent two runs of one command differ; without it two "
+            "single runs are not distinguishable from noise between runs",
+            ge=0,
+            allow_inf_nan=False,
+        ),
+    ] = None,
     cursor: Cursor = 0,
 ) -> None:
     """Compare two jobs, or parts: verdict, whether they are comparable, and what changed."""

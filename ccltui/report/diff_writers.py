@@ -89,6 +89,7 @@ def document(found: Comparison) -> dict[str, Any]:
         "rows": [_record(row) for row in found.rows],
         "verdict": found.verdict,
         "why": found.why,
+        "runs_vary_pct": found.runs_vary_pct,
     }
 
 
@@ -99,7 +100,7 @@ def headline(found: Comparison) -> str:
         first = found.leading
         change = _counted(found) if first is None else f", {first.name} {_percent(first)} %"
     why = f" ({found.why})" if found.why else ""
-    return safe_text(f"{found.verdict}{change}{why}")
+    return safe_text(f"{found.verdict_text}{change}{why}")
 
 
 def _counted(found: Comparison) -> str:

@@ -57,6 +57,7 @@ def write_table(found: ProfileComparison) -> bytes:
         rows_of_calls = [(name, _text(a), _text(b)) for name, a, b in calls]
         header = ("calls per backward pass", "A", "B")
         lines += ["", *table(header, rows_of_calls, align=("left", "right", "right"))]
+    lines += ["", f"Verdicts: {found.remark}."]
     lines += ["", "Not in these texts:", *(f"- {safe_text(text)}" for text in found.unknown)]
     return text_bytes(line.rstrip() for line in lines)
 
@@ -81,6 +82,7 @@ def write_markdown(found: ProfileComparison) -> bytes:
         rows = [_cells(row) for row in found.rows if row.part == part]
         if rows:
             lines += ["", *markdown_table((title, *_HEADER[1:]), rows, _ALIGN)]
+    lines += ["", f"Verdicts: {escaped(found.remark)}."]
     lines += ["", "Not in these texts:", "", *(f"- {escaped(text)}" for text in found.unknown)]
     return text_bytes(lines)
 
@@ -116,6 +118,8 @@ def write_json(found: ProfileComparison) -> bytes:
         ],
         "calls_per_backward": {name: {"a": a, "b": b} for name, a, b in _per_backward(found)},
         "verdict": None,
+        "why": found.remark,
+        "runs_vary_pct": found.runs_vary_pct,
         "unknown": list(found.unknown),
     }
     return json_bytes(document, indent=True)

@@ -39,5 +39,7 @@ class ExplorerOptions:
     """Keys by action id, where they differ from the registry."""
     against: str | None = None
     """Second path, which the Compare pane compares with the open one."""
+    runs_vary_pct: float | None = None
+    """By how many percent two runs of one command differ, where it was stated."""
     functions: Functions | None = None
     """Functions in files that are metrics of this run."""

@@ -30,6 +30,8 @@ class OtherPath:
         words = [] if options.capture is None else ["--a", f"capture={options.capture}"]
         if options.iteration is not None:
             words += ["--a", f"iteration={options.iteration}"]
+        if options.runs_vary_pct is not None:
+            words += ["--runs-vary", f"{options.runs_vary_pct:g}"]
         directory = options.cache_dir
         cache = () if directory is None else ("--cache-dir", str(directory))
         return cls(path, tuple(words), cache)

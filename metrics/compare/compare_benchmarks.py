@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.metrics.cluster.outliers import name_of
 from ccltui.metrics.cluster.plausibility import hosts_of, label_of
 from ccltui.metrics.compare.comparable import Check, Comparability
-from ccltui.metrics.compare.compare_runs import NOISE_PCT, Comparison, Row, assumed, beyond
+from ccltui.metrics.compare.compare_runs import Comparison, Row, judged
 from ccltui.metrics.compare.spread import Sample, half_width
 
 if TYPE_CHECKING:
@@ -19,21 +19,24 @@ _Key = tuple[str, str, str]
 
 
 def compare_benchmarks(
-    a: ClusterBenchmark, b: ClusterBenchmark, *, noise_pct: float = NOISE_PCT
+    a: ClusterBenchmark, b: ClusterBenchmark, *, runs_vary_pct: float | None = None
 ) -> Comparison:
     """Compare every value that one of two benchmarks has.
 
-    Devices of one host are matched by their number. Without several samples, differences below
-    ``noise_pct`` percent are not distinguishable.
+    Devices of one host are matched by their number. The samples of a value are of one benchmark:
+    without ``runs_vary_pct``, by how many percent two benchmarks of one machine differ, no
+    difference is called better or worse.
     """
     found = Comparability(tuple(_checks(a, b)))
     of_a, of_b = _by_key(a), _by_key(b)
     either = {**of_b, **of_a}
     rows = [
-        _row(either[key], (of_a.get(key), of_b.get(key)), found, noise_pct)
+        _row(either[key], (of_a.get(key), of_b.get(key)), found, runs_vary_pct)
         for key in {**of_a, **of_b}
     ]
-    return Comparison((a.path,), (b.path,), found, tuple(rows), ranked=False)
+    return Comparison(
+        (a.path,), (b.path,), found, tuple(rows), ranked=False, runs_vary_pct=runs_vary_pct
+    )
 
 
 def _by_key(benchmark: ClusterBenchmark) -> dict[_Key, Measurement]:
@@ -70,7 +73,7 @@ def _row(
     either: Measurement,
     sides: tuple[Measurement | None, Measurement | None],
     found: Comparability,
-    noise_pct: float,
+    runs_vary_pct: float | None,
 ) -> Row:
     a, b = sides
     samples = [Sample(one.samples, "samples") for one in (a, b) if one is not None and one.samples]
@@ -93,8 +96,5 @@ def _row(
         return replace(row, verdict="not comparable", note=f"{missing} does not state it")
     if found.why_not:
         return replace(row, verdict="not comparable", note=found.why_not)
-    if half is not None:
-        note = f"difference ±{half:.3g} {row.unit} (95 %)"
-        return replace(row, verdict=beyond(row, half), note=note)
-    limit = noise_pct / 100 * abs(row.a)
-    return replace(row, verdict=beyond(row, limit), note=assumed(noise_pct))
+    verdict, note = judged(row, runs_vary_pct, is_one_run=True)
+    return replace(row, verdict=verdict, note=note)

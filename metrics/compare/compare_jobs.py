@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
 from ccltui.metrics.compare import job_table
+from ccltui.metrics.compare.between_runs import INDISTINCT, ONE_RUN, limit_of, stated
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.job_changes import (
     CollectiveChange,
@@ -27,6 +28,8 @@ from ccltui.metrics.compare.metric_changes import (
     dimension_rows,
     metric_changes,
 )
+from ccltui.metrics.compare.pooled_runs import pooled
+from ccltui.metrics.compare.run_intervals import RunIntervals
 from ccltui.metrics.device.step_division import KINDS, Part
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class JobComparison:
         blocks: blocks of steps that are nearly independent.
         metrics: metrics of both sides, where they were asked for.
         by_dimension: the table of `parallelism` of both sides, where it was asked for.
+        runs_vary_pct: spread between runs in percent that the user stated, None for none.
     """
 
     a: JobTable
@@ -81,18 +85,35 @@ class JobComparison:
     blocks: tuple[int, int]
     metrics: tuple[MetricChange, ...] = ()
     by_dimension: tuple[DimensionRow, ...] = ()
+    runs_vary_pct: float | None = None
 
     @property
     def verdict(self) -> Verdict | Literal["unknown"]:
         """Verdict on the step time of B; better and worse only where both did the same work."""
         if self.checks.verdict == "not comparable":
             return "not comparable"
-        direction = self.step_time.direction
-        if self.by_step and direction in ("", "not distinguishable"):
+        if self.by_step and not self.step_time.is_beyond:
             return "not distinguishable"
         if self.checks.verdict == "unknown":
             return "unknown"
-        return "worse" if direction == "longer" else "better"
+        if self.is_unjudged:
+            return "not distinguishable"
+        return "worse" if self.step_time.direction == "longer" else "better"
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether both are one run each, and the spread between runs is not stated.
+
+        Parts of one run are compared within it.
+        """
+        return self.step_time.is_one_run and self.runs_vary_pct is None
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words, which say where the spread between runs is unknown."""
+        if self.verdict == "not distinguishable" and self.is_unjudged:
+            return INDISTINCT
+        return self.verdict
 
     @property
     def why(self) -> str:
@@ -102,8 +123,20 @@ class JobComparison:
         if self.verdict == "unknown":
             return "; ".join(self.checks.unknown)
         if self.verdict == "not distinguishable":
-            return self.too_few or "the 95 % interval of the difference holds 0"
+            return "; ".join(self._noise())
         return ""
+
+    def _noise(self) -> Iterator[str]:
+        """Yield why the step time is not distinguishable, the closest noise first."""
+        row = self.step_time
+        if row.half_width is None:
+            yield from (one for one in (self.too_few,) if one)
+        elif row.delta is not None and abs(row.delta) <= row.half_width:
+            yield "the 95 % interval of the difference holds 0"
+        elif self.runs_vary_pct is not None:
+            yield stated(self.runs_vary_pct)
+        if self.is_unjudged:
+            yield ONE_RUN
 
     @property
     def why_unmeasured(self) -> str:
@@ -113,7 +146,7 @@ class JobComparison:
     @property
     def too_few(self) -> str:
         """Reason why no interval can be computed, "" where one can."""
-        if not self.by_step or min(self.blocks) >= LEAST:
+        if not self.by_step or min(self.blocks) >= LEAST or self.step_time.half_width is not None:
             return ""
         steps = " against ".join(map(str, self.count))
         if min(self.count) < LEAST:
@@ -125,11 +158,57 @@ class JobComparison:
         )
 
 
-def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
-    """Compare two sides.
+def compare_jobs(
+    a: JobTable | Sequence[JobTable],
+    b: JobTable | Sequence[JobTable],
+    *,
+    runs_vary_pct: float | None = None,
+) -> JobComparison:
+    """Compare two sides, each of one run or of several runs of one command.
 
     Times are those of a step where both sides have steps, else those of all the measured time.
+
+    Args:
+        a: the first side.
+        b: the second side.
+        runs_vary_pct: by how many percent two runs of one command differ, where it is known.
+
+    Raises:
+        NotFoundError: the runs of a side do not repeat one another.
     """
+    a, b = (pooled([one] if isinstance(one, JobTable) else one) for one in (a, b))
+    found = _compared(a, b, runs_vary_pct)
+    runs = RunIntervals.of(a, b)
+    return found if runs is None or not found.by_step else _by_runs(found, runs)
+
+
+def _by_runs(found: JobComparison, runs: RunIntervals) -> JobComparison:
+    """Return a comparison with the intervals of runs."""
+    on_device = found.step_time.name == "step time"
+
+    def steps(run: JobTable) -> F64:
+        return run.device_ms if on_device else run.marker_ms
+
+    def markers(run: JobTable) -> F64:
+        return run.marker_ms
+
+    return replace(
+        found,
+        step_time=runs.of_steps(found.step_time, steps),
+        markers=None if found.markers is None else runs.of_steps(found.markers, markers),
+        kinds=tuple(runs.of_kind(row) for row in found.kinds),
+        kernels=_ordered(runs.of_work(row, "kernels") for row in found.kernels),
+        operators=_ordered(runs.of_work(row, "operators") for row in found.operators),
+    )
+
+
+def _compared(a: JobTable, b: JobTable, runs_vary_pct: float | None) -> JobComparison:
+    is_one_run = a.job != b.job and not a.runs and not b.runs
+
+    def judged(row: TimeChange) -> TimeChange:
+        vary = limit_of(row.a, runs_vary_pct)
+        return replace(row, runs_vary_ms=vary, is_one_run=is_one_run)
+
     checks = job_checks(a, b)
     by_step = a.has_steps and b.has_steps
     if not by_step:
@@ -149,21 +228,24 @@ def compare_jobs(a: JobTable, b: JobTable) -> JobComparison:
         b=b,
         checks=checks,
         by_step=by_step,
-        step_time=step_time,
-        markers=markers,
-        kinds=_kinds(a, b, block) if by_step else (),
+        step_time=judged(step_time),
+        markers=None if markers is None else judged(markers),
+        kinds=tuple(map(judged, _kinds(a, b, block))) if by_step else (),
         waterfall=_waterfall(a, b, step_time),
         dimensions=_dimensions(a, b, by_step=by_step),
-        kernels=_works(a, b, (a.kernels, b.kernels), block, by_step=by_step),
-        operators=_works(a, b, (a.operators, b.operators), block, by_step=by_step),
+        kernels=_works(a, b, (a.kernels, b.kernels), block, judged, by_step=by_step),
+        operators=_works(a, b, (a.operators, b.operators), block, judged, by_step=by_step),
         collectives=_collectives(a, b, by_step=by_step),
         stragglers=_stragglers(a, b),
         count=(len(steps[0]), len(steps[1])),
         blocks=(len(steps[0]) // block[0], len(steps[1]) // block[1]),
-        metrics=metric_changes(a.metrics, b.metrics),
+        metrics=metric_changes(
+            a.metrics, b.metrics, is_one_run=is_one_run, runs_vary_pct=runs_vary_pct
+        ),
         by_dimension=dimension_rows(
             a.metrics, b.metrics, (a.num_steps, b.num_steps) if by_step else (1, 1)
         ),
+        runs_vary_pct=runs_vary_pct,
     )
 
 
@@ -222,6 +304,7 @@ def _works(
     b: JobTable,
     works: tuple[Mapping[WorkKey, Work], Mapping[WorkKey, Work]],
     block: tuple[int, int],
+    judged: Callable[[TimeChange], TimeChange],
     *,
     by_step: bool,
 ) -> tuple[WorkChange, ...]:
@@ -234,15 +317,17 @@ def _works(
         values = [
             0.0 if w is None else w.total_ns / 1e6 / n for w, n in zip(sides, per, strict=True)
         ]
-        rows.append(
-            WorkChange(
-                key, sides[0], sides[1], TimeChange(key[0], values[0], values[1], widths.get(key))
-            )
-        )
+        time = TimeChange(key[0], values[0], values[1], widths.get(key))
+        rows.append(WorkChange(key, sides[0], sides[1], judged(time)))
+    return _ordered(rows)
+
+
+def _ordered(rows: Iterable[WorkChange]) -> tuple[WorkChange, ...]:
     return tuple(sorted(rows, key=_order))
 
 
 def _order(row: WorkChange) -> tuple[bool, float, WorkKey]:
+    """Order of device work: what changed beyond the noise first, then by size of the difference."""
     noise = row.time.direction == "not distinguishable"
     return noise, -abs(row.time.delta or 0.0), row.key
 
@@ -283,7 +368,11 @@ def _collectives(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[Collective
         per = [side.num_steps if by_step else 1 for side in (a, b)]
         calls = tuple(one.calls / n for one, n in zip(sides, per, strict=True))
         times = [one.total_ns / 1e6 / n for one, n in zip(sides, per, strict=True)]
-        rows.append(CollectiveChange(key, (calls[0], calls[1]), TimeChange(key.operation, *times)))
+        rows.append(
+            CollectiveChange(
+                key, (calls[0], calls[1]), TimeChange(key.operation, times[0], times[1])
+            )
+        )
     return tuple(sorted(rows, key=lambda row: (-abs(row.time.delta or 0.0), row.key)))
 
 
@@ -301,7 +390,7 @@ def _dimensions(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[DimensionCh
         rows.append(
             DimensionChange(
                 dim,
-                TimeChange(dim, *exposed),
+                TimeChange(dim, exposed[0], exposed[1]),
                 (counts[0][0], counts[1][0]),
                 (counts[0][1], counts[1][1]),
             )

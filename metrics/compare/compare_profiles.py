@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from ccltui.metrics.compare.between_runs import ONE_RUN, stated
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.spread import t95
 from ccltui.metrics.model.classify import is_collective_kernel
+from ccltui.metrics.runs.distinct_tables import distinct_tables
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
 from ccltui.metrics.runs.run_files import Run
 from ccltui.parsers.discovery.run_directories import RunFolder
@@ -78,13 +80,17 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One side: its texts, and calls by part and name."""
+    """One side: its texts, and calls by part and name.
+
+    ``repeats`` are texts that print a recording of another text again, each with that text.
+    """
 
     name: str
     texts: tuple[str, ...]
     calls: dict[Part, dict[str, Calls]]
     nccl: NcclCalls | None
     num_cut: int
+    repeats: tuple[tuple[str, str], ...] = ()
 
     @property
     def bottleneck(self) -> str:
@@ -115,6 +121,12 @@ class ProfileComparison:
     b: Profile
     rows: tuple[ProfileRow, ...]
     unknown: tuple[str, ...]
+    runs_vary_pct: float | None = None
+
+    @property
+    def remark(self) -> str:
+        """What the verdicts rest on, or why there is none."""
+        return ONE_RUN if self.runs_vary_pct is None else stated(self.runs_vary_pct)
 
 
 def profile(name: str, texts: Sequence[StatsText]) -> Profile:
@@ -125,18 +137,27 @@ def profile(name: str, texts: Sequence[StatsText]) -> Profile:
     """
     calls: dict[Part, dict[str, Calls]] = {"range": {}, "kernel": {}}
     cut = 0
+    repeats: dict[tuple[str, str], None] = {}
     for part, reports in _TABLES:
-        tables = [table for text in texts if (table := _first(text, reports)) is not None]
+        found = distinct_tables(texts, reports)
+        repeats.update(dict.fromkeys(found.repeats))
+        tables = [table for _, table in found.tables]
         rows = [row for table in tables for row in _rows(table)]
         cut += len({name for name, *_ in rows if name.endswith("…")})
         calls[part] = _summed(rows)
     run = Run(name, RunFolder(name, ()), stats=tuple(texts))
     paths = tuple(text.path for text in texts)
-    return Profile(name, paths, calls, nccl_calls(run), cut)
+    return Profile(name, paths, calls, nccl_calls(run), cut, tuple(repeats))
 
 
-def compare_profiles(a: Profile, b: Profile, *, noise_pct: float) -> ProfileComparison:
-    """Compare two profiles; differences of ``noise_pct`` percent are not distinguishable."""
+def compare_profiles(
+    a: Profile, b: Profile, *, runs_vary_pct: float | None = None
+) -> ProfileComparison:
+    """Compare two profiles, of one run each.
+
+    The spread of calls is that within a run: without ``runs_vary_pct``, by how many percent two
+    runs of one command differ, no difference is called better or worse.
+    """
     rows = []
     for part, most in _MOST.items():
         one, other = a.calls[part], b.calls[part]
@@ -144,14 +165,9 @@ def compare_profiles(a: Profile, b: Profile, *, noise_pct: float) -> ProfileComp
         order = sorted(dict.fromkeys(longest), key=lambda name: -_weight(one, other, name))
         for name in order:
             pair = one.get(name), other.get(name)
-            verdict: Verdict = "" if name.endswith("…") else _verdict(*pair, noise_pct)
+            verdict: Verdict = "" if name.endswith("…") else _verdict(*pair, runs_vary_pct)
             rows.append(ProfileRow(part, name, *pair, verdict))
-    return ProfileComparison(a, b, tuple(rows), tuple(_unknown(a, b)))
-
-
-def _first(text: StatsText, reports: Sequence[str]) -> Section | None:
-    found = (text.find(report) for report in reports)
-    return next((one for one in found if one is not None and one.columns), None)
+    return ProfileComparison(a, b, tuple(rows), tuple(_unknown(a, b)), runs_vary_pct)
 
 
 _Row = tuple[str, int, int, float | None]
@@ -213,12 +229,14 @@ def _weight(a: dict[str, Calls], b: dict[str, Calls], name: str) -> float:
     return max(side[name].share if name in side else 0.0 for side in (a, b))
 
 
-def _verdict(a: Calls | None, b: Calls | None, noise_pct: float) -> Verdict:
-    """Verdict on the time of a call: beyond the noise, and beyond the 95 % interval (Welch)."""
+def _verdict(a: Calls | None, b: Calls | None, runs_vary_pct: float | None) -> Verdict:
+    """Verdict on the time of a call: beyond the stated spread, and the 95 % interval (Welch)."""
     if a is None or b is None:
         return ""
+    if runs_vary_pct is None:
+        return "not distinguishable"
     change = b.mean_ns - a.mean_ns
-    width = noise_pct / 100 * a.mean_ns
+    width = runs_vary_pct / 100 * a.mean_ns
     if a.std_ns is not None and b.std_ns is not None:
         error = math.sqrt(a.std_ns**2 / a.count + b.std_ns**2 / b.count)
         width = max(width, t95(max(min(a.count, b.count) - 1, 1)) * error)
@@ -248,6 +266,9 @@ def _unknown(a: Profile, b: Profile) -> Iterator[str]:
         if lacking:
             yield f"{words} of {' and '.join(lacking)}: no such table"
     yield f"other hosts: A has the text of {_hosts(a)}, B of {_hosts(b)}"
+    for label, side in (("A", a), ("B", b)):
+        for left, kept in side.repeats:
+            yield f"{left} of {label} as a recording of its own: it prints that of {kept} again"
     if a.num_cut or b.num_cut:
         yield (
             f"names that agree as far as nsys prints them ({a.num_cut} and {b.num_cut} are cut): "

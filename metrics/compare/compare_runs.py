@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
+from ccltui.metrics.compare.between_runs import INDISTINCT, ONE_RUN, limit_of, stated
 from ccltui.metrics.compare.comparable import Comparability, comparability
-from ccltui.metrics.compare.compared_figures import FIGURES, Figure, calls_of
+from ccltui.metrics.compare.compared_figures import FIGURES, RUNS, Figure, calls_of
 from ccltui.metrics.compare.spread import half_width
 from ccltui.metrics.runs.run_files import Run
 
 Verdict = Literal["better", "worse", "not distinguishable", "not comparable", ""]
-
-NOISE_PCT: Final = 5.0
-"""Assumed spread in percent where both sides have one value and their spread is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One number of both sides, None where a side does not have it.
 
-    ``half_width`` is half of the 95 % interval of the difference, None where the spread is assumed.
+    ``half_width`` is half of the 95 % interval of the difference, of runs where a side has several,
+    else of the parts of each run; None where no spread is known.
     """
 
     name: str
@@ -59,6 +58,7 @@ class Comparison:
         rows: the numbers.
         remarks: further remarks.
         ranked: whether rows are in order of importance.
+        runs_vary_pct: spread between runs in percent that the user stated, None for none.
     """
 
     a: tuple[str, ...]
@@ -67,6 +67,19 @@ class Comparison:
     rows: tuple[Row, ...]
     remarks: tuple[str, ...] = ()
     ranked: bool = True
+    runs_vary_pct: float | None = None
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether each side is one run, and the spread between runs is not stated."""
+        return len(self.a) == len(self.b) == 1 and self.runs_vary_pct is None
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words, which say where the spread between runs is unknown."""
+        if self.verdict == "not distinguishable" and self.is_unjudged:
+            return INDISTINCT
+        return self.verdict
 
     @property
     def leading(self) -> Row | None:
@@ -94,16 +107,23 @@ class Comparison:
             names = ", ".join(check.name for check in self.comparability.unknown)
             parts.append(f"unknown in one or both runs: {names}")
         parts += self.remarks
+        if self.verdict_text == INDISTINCT:
+            parts.insert(0, ONE_RUN)
         return "; ".join(part for part in parts if part)
 
 
-def compare(a: Sequence[Run], b: Sequence[Run], *, noise_pct: float = NOISE_PCT) -> Comparison:
+def compare(
+    a: Sequence[Run], b: Sequence[Run], *, runs_vary_pct: float | None = None
+) -> Comparison:
     """Compare runs; several runs of one side are repetitions.
 
-    ``noise_pct`` is the spread in percent assumed where it is unknown.
+    Args:
+        a: runs of the first side.
+        b: runs of the second side.
+        runs_vary_pct: by how many percent two runs of one command differ, where it is known.
     """
     found = comparability(a[0], b[0])
-    rows = [_row(figure, a, b, found, noise_pct) for figure in (*FIGURES, *calls_of((*a, *b)))]
+    rows = [_row(figure, a, b, found, runs_vary_pct) for figure in (*FIGURES, *calls_of((*a, *b)))]
     known = [row for row in rows if row.a is not None or row.b is not None]
     return Comparison(
         a=tuple(run.name for run in a),
@@ -111,6 +131,7 @@ def compare(a: Sequence[Run], b: Sequence[Run], *, noise_pct: float = NOISE_PCT)
         comparability=found,
         rows=tuple(known),
         remarks=tuple(_remarks(a, b)),
+        runs_vary_pct=runs_vary_pct,
     )
 
 
@@ -123,11 +144,17 @@ def _remarks(a: Sequence[Run], b: Sequence[Run]) -> Iterator[str]:
 
 
 def _row(
-    figure: Figure, a: Sequence[Run], b: Sequence[Run], found: Comparability, noise_pct: float
+    figure: Figure,
+    a: Sequence[Run],
+    b: Sequence[Run],
+    found: Comparability,
+    runs_vary_pct: float | None,
 ) -> Row:
-    sample_a, sample_b = figure.sample(a), figure.sample(b)
+    sample_a, sample_b = figure.samples(a, b)
     half, spread = None, ""
+    is_one_run = True
     if sample_a is not None and sample_b is not None and figure.depends_on is None:
+        is_one_run = RUNS not in (sample_a.what, sample_b.what)
         half = half_width(sample_a, sample_b)
         sides = [f"{len(s.values)} {s.what}" for s in (sample_a, sample_b)]
         spread = " against ".join(dict.fromkeys(sides)) if half is not None else ""
@@ -143,7 +170,9 @@ def _row(
         spread=spread,
     )
     doubts = [figure.doubt(runs[0]) for runs in (a, b)]
-    verdict, note = _verdict(row, figure, doubts, found, noise_pct)
+    verdict, note = _verdict(row, figure, doubts, found)
+    if not verdict:
+        verdict, note = judged(row, runs_vary_pct, is_one_run=is_one_run)
     return replace(row, verdict=verdict, note=note)
 
 
@@ -152,8 +181,8 @@ def _verdict(
     figure: Figure,
     doubts: Sequence[str],
     found: Comparability,
-    noise_pct: float,
 ) -> tuple[Verdict, str]:
+    """Verdict of a number that the noise does not decide, "" where it does."""
     if row.delta is None or row.a is None:
         return "not comparable", f"{'A' if row.a is None else 'B'} does not state it"
     why_not = figure.why_not(found) or found.unknown_of(figure.must_be_known)
@@ -163,20 +192,32 @@ def _verdict(
         return "not comparable", _both(doubts)
     if figure.depends_on is not None:
         return direction(row), "calls of the profiled node over its backward passes"
+    return "", ""
+
+
+def judged(row: Row, runs_vary_pct: float | None, *, is_one_run: bool) -> tuple[Verdict, str]:
+    """Verdict by the noise: beyond the interval of the values and the stated spread between runs.
+
+    Of one run a side the interval is that of its parts. A difference within it is noise whatever
+    runs do; one beyond it says nothing without the spread between runs.
+    """
+    limit = limit_of(row.a, runs_vary_pct)
+    known = [one for one in (row.half_width, limit) if one is not None]
+    notes = []
     if row.half_width is not None:
-        return beyond(row, row.half_width), f"difference ±{row.half_width:.3g} {row.unit} (95 %)"
-    return beyond(row, noise_pct / 100 * abs(row.a)), assumed(noise_pct)
+        over = ", within one run" if is_one_run else ""
+        notes.append(f"difference ±{row.half_width:.3g} {row.unit} (95 %{over})")
+    if runs_vary_pct is not None:
+        notes.append(stated(runs_vary_pct))
+    if is_one_run and limit is None:
+        return "not distinguishable", "; ".join([*notes, "one run a side"])
+    return beyond(row, max(known)) if known else "not distinguishable", "; ".join(notes)
 
 
 def _both(doubts: Sequence[str]) -> str:
     if len(set(doubts)) == 1:
         return f"both: {doubts[0]}"
     return "; ".join(f"{side}: {text}" for side, text in zip("AB", doubts, strict=True) if text)
-
-
-def assumed(noise_pct: float) -> str:
-    """Return the note on a number whose spread is assumed."""
-    return f"one value per side, so the spread is unknown; {noise_pct:g} % is assumed"
 
 
 def beyond(row: Row, limit: float) -> Verdict:

@@ -16,6 +16,8 @@ from ccltui.metrics.runs.run_files import Run
 
 _PARTS: Final = 10
 _LEAST_STEPS: Final = 5 * _PARTS
+RUNS: Final = "runs"
+"""What the values of a sample are where they are of several runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,21 @@ class Figure:
         known = self._known(runs)
         return sum(known) / len(known) if known else None
 
-    def sample(self, runs: Sequence[Run]) -> Sample | None:
-        """Return the values of repetitions; of a single run those over time, or its one value."""
-        known = self._known(runs)
-        if len(known) > 1:
-            return Sample(tuple(known), "runs")
-        within = self.within(runs[0])
-        return within or (Sample(tuple(known), "run") if known else None)
+    def samples(self, a: Sequence[Run], b: Sequence[Run]) -> tuple[Sample | None, Sample | None]:
+        """Return the values of both sides: of their runs where a side has several.
+
+        Else those over time of each run: a side of one run has the spread of the other's runs then,
+        not that of its own parts, which is another thing.
+        """
+        sides = [self._known(runs) for runs in (a, b)]
+        if max(map(len, sides)) > 1:
+            first, second = (Sample(tuple(one), RUNS) if one else None for one in sides)
+        else:
+            first, second = (
+                self.within(runs[0]) or (Sample(tuple(one), "run") if one else None)
+                for runs, one in zip((a, b), sides, strict=True)
+            )
+        return first, second
 
     def _known(self, runs: Sequence[Run]) -> list[float]:
         return [value for run in runs if (value := self.of(run)) is not None]

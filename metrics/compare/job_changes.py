@@ -9,7 +9,8 @@ from ccltui.metrics.compare.job_table import CollectiveKey, Work, WorkKey
 from ccltui.metrics.device.step_division import Part
 
 Direction = Literal["longer", "shorter", "not distinguishable", ""]
-"""Whether a time changed beyond its 95 % interval; "" where the spread is unknown."""
+"""Whether a time changed beyond the noise; "" where the noise is unknown: without an interval, and
+between two runs of which nobody knows how far runs of one command differ."""
 Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 
 
@@ -17,13 +18,22 @@ Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 class TimeChange:
     """A time of both sides in ms, None where a side does not have it.
 
-    ``half_width`` is half of the 95 % interval of the difference, None where the spread is unknown.
+    Attributes:
+        name: what it is the time of.
+        a: time of A.
+        b: time of B.
+        half_width: half of the 95 % interval of the difference, of runs where a side has several,
+            else of steps; None where it is unknown.
+        runs_vary_ms: spread between runs that the user stated, None for none.
+        is_one_run: whether A and B are one run each, so that the interval is that within runs.
     """
 
     name: str
     a: float | None
     b: float | None
     half_width: float | None = None
+    runs_vary_ms: float | None = None
+    is_one_run: bool = False
 
     @property
     def delta(self) -> float | None:
@@ -38,11 +48,22 @@ class TimeChange:
     @property
     def direction(self) -> Direction:
         """Whether B is longer or shorter than A."""
-        if self.delta is None or self.half_width is None:
+        if self.is_beyond is None or self.delta is None:
             return ""
-        if abs(self.delta) <= self.half_width:
+        if not self.is_beyond:
             return "not distinguishable"
+        if self.is_one_run and self.runs_vary_ms is None:
+            return ""
         return "longer" if self.delta > 0 else "shorter"
+
+    @property
+    def is_beyond(self) -> bool | None:
+        """Whether the difference exceeds all noise that is known, None where none is.
+
+        Of one run a side without a stated spread that is the noise within the runs alone.
+        """
+        known = [one for one in (self.half_width, self.runs_vary_ms) if one is not None]
+        return None if self.delta is None or not known else abs(self.delta) > max(known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ class JobTable:
         waits_ms: exposed waiting by straggler, in the unit of ``parts_ms``.
         missing: why a section has no numbers.
         metrics: metrics that were asked for, by name.
+        runs: tables of the runs that are pooled here, empty where the side is one run.
     """
 
     name: str
@@ -107,6 +108,12 @@ class JobTable:
     waits_ms: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[Section, str] = field(default_factory=dict)
     metrics: Mapping[str, Measure] = field(default_factory=dict)
+    runs: tuple[JobTable, ...] = ()
+
+    @property
+    def num_runs(self) -> int:
+        """Number of runs of the side."""
+        return len(self.runs) or 1
 
     @property
     def has_steps(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.bootstrap import block_length, mean_differences
+from ccltui.metrics.compare.between_runs import limit_of
+from ccltui.metrics.compare.spread import Sample, half_width
 from ccltui.metrics.result import Result, values_by_step
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 Change = Literal["higher", "lower", "not distinguishable", ""]
-"""Whether a number changed beyond its 95 % interval; "" where its spread is unknown."""
+"""Whether a number changed beyond the noise; "" where the noise is unknown."""
 
 SUMS: Final = ("calls", "message_bytes", "exposed_ms")
 """Columns of dimensions that are sums over the measured time, compared as means of a step."""
@@ -31,6 +33,7 @@ class Measure(Struct, frozen=True):
     """One metric of one side; ``why`` is the reason where it is unavailable or partial.
 
     ``by_step`` are the values of which ``value`` is the mean, empty where it is another statistic.
+    ``by_run`` are those of several runs, of which ``value`` is the mean; empty of one run.
     """
 
     title: str
@@ -39,6 +42,7 @@ class Measure(Struct, frozen=True):
     why: str = ""
     by_step: tuple[float, ...] = ()
     details: Mapping[str, Any] = {}
+    by_run: tuple[float, ...] = ()
 
 
 class MetricChange(Struct, frozen=True):
@@ -50,9 +54,12 @@ class MetricChange(Struct, frozen=True):
         unit: unit of all numbers.
         a: value of A, None where it is unavailable.
         b: value of B.
-        half_width: half of the 95 % interval of the difference, by the bootstrap over steps; None
-            where the value is no mean of steps or these are too few.
+        half_width: half of the 95 % interval of the difference, of runs where a side has several,
+            else by the bootstrap over steps; None where the value is no mean of steps or these are
+            too few.
         why: why a side has no value or covers only a part, "" where both are whole.
+        runs_vary: spread between runs that the user stated, in the unit, None for none.
+        is_one_run: whether A and B are one run each.
     """
 
     name: str
@@ -62,6 +69,8 @@ class MetricChange(Struct, frozen=True):
     b: float | None
     half_width: float | None = None
     why: str = ""
+    runs_vary: float | None = None
+    is_one_run: bool = False
 
     @property
     def delta(self) -> float | None:
@@ -70,11 +79,14 @@ class MetricChange(Struct, frozen=True):
 
     @property
     def direction(self) -> Change:
-        """Whether B is higher or lower than A beyond the interval."""
-        if self.delta is None or self.half_width is None:
+        """Whether B is higher or lower than A beyond the noise."""
+        known = [one for one in (self.half_width, self.runs_vary) if one is not None]
+        if self.delta is None or not known:
             return ""
-        if abs(self.delta) <= self.half_width:
+        if abs(self.delta) <= max(known):
             return "not distinguishable"
+        if self.is_one_run and self.runs_vary is None:
+            return ""
         return "higher" if self.delta > 0 else "lower"
 
 
@@ -114,7 +126,13 @@ def measures(
     return found
 
 
-def metric_changes(a: Mapping[str, Measure], b: Mapping[str, Measure]) -> tuple[MetricChange, ...]:
+def metric_changes(
+    a: Mapping[str, Measure],
+    b: Mapping[str, Measure],
+    *,
+    is_one_run: bool = False,
+    runs_vary_pct: float | None = None,
+) -> tuple[MetricChange, ...]:
     """Return the metrics that both sides were asked for and that a side has, in order."""
     rows = []
     for name, one in a.items():
@@ -129,8 +147,10 @@ def metric_changes(a: Mapping[str, Measure], b: Mapping[str, Measure]) -> tuple[
                 one.unit,
                 one.value,
                 other.value,
-                _half_width(one.by_step, other.by_step),
+                _half_width(one, other),
                 "; ".join(reasons),
+                limit_of(one.value, runs_vary_pct),
+                is_one_run,
             )
         )
     return tuple(rows)
@@ -167,10 +187,13 @@ def _by_key(
     }
 
 
-def _half_width(a: Sequence[float], b: Sequence[float]) -> float | None:
-    if not a or not b:
+def _half_width(a: Measure, b: Measure) -> float | None:
+    if a.by_run or b.by_run:
+        runs = [one.by_run or (() if one.value is None else (one.value,)) for one in (a, b)]
+        return half_width(*(Sample(one, "runs") for one in runs)) if all(runs) else None
+    if not a.by_step or not b.by_step:
         return None
-    sides = np.array(a, np.float64), np.array(b, np.float64)
+    sides = np.array(a.by_step, np.float64), np.array(b.by_step, np.float64)
     found = mean_differences(*sides, block=(block_length(sides[0]), block_length(sides[1])))
     return None if found.half_width is None else float(found.half_width[0])
 

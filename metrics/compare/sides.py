@@ -5,7 +5,8 @@ Sides of one kind are compared here, but traces, which have to be loaded first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,13 @@ def side(path: str | Path) -> Side:
             return Side(str(path), texts=texts, has_traces=traces)
         message = "no traces, no run, no cluster benchmark and no text of nsys stats here"
         raise NotFoundError(message, path=where)
+    _check_repeats(runs, where)
+    texts = tuple(text for run in runs for text in run.stats)
+    return Side(str(path), runs=runs, texts=texts, has_traces=traces)
+
+
+def _check_repeats(runs: Sequence[Run], where: str) -> None:
+    """Raise NotFoundError where runs do not repeat one another."""
     for other in runs[1:]:
         found = comparability(runs[0], other)
         commits = runs[0].git_commit, other.git_commit
@@ -81,8 +89,6 @@ def side(path: str | Path) -> Side:
             names = listed([run.name for run in runs])
             message = f"{len(runs)} runs that do not repeat one another ({why}); name one: {names}"
             raise NotFoundError(message, path=where)
-    texts = tuple(text for run in runs for text in run.stats)
-    return Side(str(path), runs=runs, texts=texts, has_traces=traces)
 
 
 def _has_traces(discovery: Discovery) -> bool:
@@ -99,25 +105,51 @@ def _texts(discovery: Discovery) -> tuple[StatsText, ...]:
     return tuple(text for text in texts if text.tables)
 
 
-def compare_sides(a: Side, b: Side, *, noise_pct: float) -> Comparison | ProfileComparison:
+def with_runs(first: Side, others: Sequence[Side]) -> Side:
+    """Return a side with the runs of further paths, which repeat those of the first.
+
+    Raises:
+        NotFoundError: a path holds no run, or one of another kind than the first.
+    """
+    runs = list(first.runs)
+    known = {Path(first.path).resolve()}
+    for other in others:
+        if not first.runs or not other.runs:
+            message = (
+                f"{_held(other)} here, and the first is {_held(first)}: further runs of a side are "
+                "run directories or traces, as the first"
+            )
+            raise NotFoundError(message, path=printable(other.path))
+        if Path(other.path).resolve() in known:
+            message = "this run is named twice for one side"
+            raise NotFoundError(message, path=printable(other.path))
+        known.add(Path(other.path).resolve())
+        runs += other.runs
+    _check_repeats(runs, printable(first.path))
+    return replace(first, runs=tuple(runs))
+
+
+def compare_sides(
+    a: Side, b: Side, *, runs_vary_pct: float | None = None
+) -> Comparison | ProfileComparison:
     """Compare runs with runs, benchmarks, or texts of nsys where a side has no run.
 
     Args:
         a: the first side.
         b: the second side.
-        noise_pct: difference in percent that is not distinguishable where the spread is unknown.
+        runs_vary_pct: by how many percent two runs of one command differ, where it is known.
 
     Raises:
         NotFoundError: one side has runs and the other has none.
     """
     if a.runs and b.runs:
-        return compare(a.runs, b.runs, noise_pct=noise_pct)
+        return compare(a.runs, b.runs, runs_vary_pct=runs_vary_pct)
     if a.texts and b.texts:
         sides = [profile(Path(one.path).name or one.path, one.texts) for one in (a, b)]
-        return compare_profiles(*sides, noise_pct=noise_pct)
+        return compare_profiles(*sides, runs_vary_pct=runs_vary_pct)
     if a.benchmark is None or b.benchmark is None:
         raise _unlike(a, b)
-    return compare_benchmarks(a.benchmark, b.benchmark, noise_pct=noise_pct)
+    return compare_benchmarks(a.benchmark, b.benchmark, runs_vary_pct=runs_vary_pct)
 
 
 def _unlike(a: Side, b: Side) -> NotFoundError:

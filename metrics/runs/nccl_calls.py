@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ccltui.metrics.runs.distinct_tables import distinct_tables
 from ccltui.metrics.runs.run_files import Run
 
 if TYPE_CHECKING:
-    from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
+    from ccltui.parsers.nsys.text_reports.typed_table import Section
 
 _BACKWARD: Final = ("DeepSpeedEngine.backward", "train/backward", "backward")
 _NCCL: Final = re.compile(r"(?:^|:)nccl([A-Z]\w*)$")
+_REPORTS: Final = ("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum")
 _SETUP: Final = re.compile(r"Comm|Group|GetUniqueId|MemAlloc|RedOp")
 
 
@@ -69,9 +71,10 @@ def nccl_calls(run: Run) -> NcclCalls | None:
 
     None where neither lists ranges of NCCL and of backward passes.
     """
-    captures: set[str] = set()
-    sources = [_of_text(text, captures) for text in run.stats]
-    if not sources and run.summary is not None:
+    sources = [
+        _of_table(path, table) for path, table in distinct_tables(run.stats, _REPORTS).tables
+    ]
+    if not run.stats and run.summary is not None:
         counts = {one.name: one.instances for one in run.summary.ranges if one.instances}
         sources = [_Source("profile_summary.json", counts, exhaustive=False)]
     return _calls(sources)
@@ -91,26 +94,16 @@ def _calls(sources: Sequence[_Source]) -> NcclCalls | None:
         instances=dict(instances.most_common()),
         backward=sum(source.backward[1] for source in alike),
         backward_range=name,
-        files=tuple(source.path for source in alike),
+        files=tuple(dict.fromkeys(source.path for source in alike)),
         exhaustive=all(source.exhaustive for source in alike),
     )
 
 
-def _of_text(text: StatsText, captures: set[str]) -> _Source:
-    """Return the exactly known instances of ranges, of captures not yet in ``captures``."""
-    found: dict[str, int] = {}
-    exhaustive = True
-    for section in text.sections:
-        if section.report.partition(":")[0] not in ("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum"):
-            continue
-        capture = section.provenance.database
-        if capture and capture in captures:
-            continue
-        captures.add(capture)
-        rows = _rows(section)
-        exhaustive &= len(rows) == len(section) and not section.provenance.command
-        found.update(rows)
-    return _Source(text.path, found, exhaustive)
+def _of_table(path: str, table: Section) -> _Source:
+    """Return the exactly known instances of ranges of one recording."""
+    rows = _rows(table)
+    exhaustive = len(rows) == len(table) and not table.provenance.command
+    return _Source(path, rows, exhaustive)
 
 
 def _rows(section: Section) -> dict[str, int]:

@@ -37,7 +37,7 @@ def test_a_run_is_complete_and_its_throughput_is_as_stated(run: str) -> None:
 
 
 def test_different_accumulation_is_not_comparable() -> None:
-    found = compare_sides(side(RUNS / "accum1"), side(RUNS / "accum2"), noise_pct=5.0)
+    found = compare_sides(side(RUNS / "accum1"), side(RUNS / "accum2"), runs_vary_pct=5.0)
 
     assert isinstance(found, Comparison)
     assert found.verdict == "not comparable"

@@ -23,13 +23,18 @@ several), two cluster benchmarks, or folders that hold only texts of nsys stats.
 command first checks whether both did the same work, then prints the step time, its parts as a
 waterfall that adds up to the difference, exposed communication by dimension, stragglers,
 collectives, kernels and operators, with intervals by a bootstrap over steps. A step time is called
-better or worse only where model, batch, ranks and steps are known to be equal."""
+better or worse only where model, batch, ranks and steps are known to be equal, and where the
+spread between runs is known: the spread within a run, over its steps, says nothing of it. Name
+more runs of the same command (--also-a, --also-b), or state by how much two of them differ
+(--runs-vary PCT). Otherwise one run a side is not distinguishable from noise between runs; the
+difference and its size are printed all the same."""
 _EPILOG = """\
 Conditions of --fail-if on traces: step_time.change_pct > 3 (step_time alone tests change_pct),
 kernels.NAME.delta_ms, parts.NAME.delta_ms, exposed.change_ms. A change is the difference where it
-is beyond the noise, and 0 where it is not. On runs: throughput.delta_pct < -3."""
+is beyond the noise, and 0 where it is not. On runs: throughput.delta_pct < -3. With one run a side
+a gate is judged all the same: the noise is that of the steps then, and the number of the condition
+says how far runs may differ, so choose it above the spread of your runs."""
 FORMATS = ("table", "csv", "json", "md")
-_DEFAULT_NOISE_PCT = 5.0
 _HEADLINES = ("change_pct", "delta_pct")
 
 
@@ -46,14 +51,16 @@ def parser() -> args.Parser:
         "--format", choices=FORMATS, help="default: that of the ending of FILE, else table"
     )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
-    result.add_argument(
-        "--noise",
-        type=args.grammar(_percent),
-        default=_DEFAULT_NOISE_PCT,
-        metavar="PCT",
-        help="assumed spread of a number of a run or benchmark in percent, where each side has "
-        f"only one value of it; default: {_DEFAULT_NOISE_PCT:g}",
-    )
+    args.add_runs_vary(result, "--noise")
+    for letter in "ab":
+        result.add_argument(
+            f"--also-{letter}",
+            action="append",
+            default=[],
+            metavar="PATH",
+            help=f"another run of the command of {letter.upper()}: a run directory or traces, as "
+            f"{letter.upper()} is; may be repeated",
+        )
     args.add_gate(result, "exit with 4 if the condition holds; may be repeated")
     args.add_gate_reports(result)
     result.add_argument(
@@ -80,18 +87,23 @@ def run(arguments: Sequence[str]) -> int:
     if options.b is None and not in_parts:
         raise GrammarError("the following arguments are required: B, or --a and --b for parts of A")
     # A wrong command line is refused before numpy is imported.
-    from ccltui.metrics.compare.sides import are_jobs, side  # noqa: PLC0415
+    from ccltui.metrics.compare.sides import are_jobs, side, with_runs  # noqa: PLC0415
 
     if in_parts:
         return _compare_jobs(options)
     a, b = side(options.a), side(options.b)
     if are_jobs(a, b) or (options.traces and a.has_traces and b.has_traces):
         return _compare_jobs(options)
+    if a.runs and b.runs:
+        a = with_runs(a, [side(path) for path in options.also_a])
+        b = with_runs(b, [side(path) for path in options.also_b])
+    elif options.also_a or options.also_b:
+        raise GrammarError("--also-a and --also-b name run directories or traces")
     from ccltui.metrics.compare.compare_profiles import ProfileComparison  # noqa: PLC0415
     from ccltui.metrics.compare.sides import compare_sides  # noqa: PLC0415
     from ccltui.report.diff_writers import WRITERS, gate_values, headline  # noqa: PLC0415
 
-    found = compare_sides(a, b, noise_pct=options.noise)
+    found = compare_sides(a, b, runs_vary_pct=options.runs_vary)
     if isinstance(found, ProfileComparison):
         from ccltui.report import profile_writers as profiles  # noqa: PLC0415
 
@@ -143,13 +155,3 @@ def _gated(
     print_gates(verdicts)
     write_gate_reports(verdicts, PROG, junit_file=options.junit, github=options.github)
     return exit_codes.worst(*(gate_status(verdict) for verdict in verdicts))
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise GrammarError(f"{text[:40]!r} is not a percentage from 0")
-    return value

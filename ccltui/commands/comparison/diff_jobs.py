@@ -17,6 +17,7 @@ from ccltui.report.output import print_message
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.compare_jobs import JobComparison
+    from ccltui.metrics.compare.job_table import JobTable
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.view_options import ViewOptions
 
@@ -93,10 +94,10 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
 
     selection = args.selection_of(options)
     check_overrides(selection.overrides)
-    tables, loaded = [], dict[LoadOptions, LoadedJob]()
-    paths = (options.a, options.b or options.a)
-    sides = zip(paths, _names(*paths), (options.only_a, options.only_b), strict=True)
-    for path, name, parts in sides:
+    tables: dict[str, list[JobTable]] = {"a": [], "b": []}
+    loaded = dict[LoadOptions, LoadedJob]()
+    for label, path, name in _paths(options):
+        parts = getattr(options, f"only_{label}")
         loading = _loading(path, parts, options)
         if loading not in loaded:
             loaded[loading] = load_job(loading)
@@ -105,9 +106,17 @@ def compare(options: argparse.Namespace) -> tuple[JobComparison, bool]:
         table = job_table(view, _name(name, parts))
         if options.metrics:
             table = replace(table, metrics=measures(view, _compared_metrics()))
-        tables.append(table)
+        tables[label].append(table)
     is_whole = all(one.complete and not one.job.failures for one in loaded.values())
-    return compare_jobs(*tables), is_whole
+    return compare_jobs(tables["a"], tables["b"], runs_vary_pct=options.runs_vary), is_whole
+
+
+def _paths(options: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """Return side, path and name of each run that is compared."""
+    paths = [("a", options.a), ("b", options.b or options.a)]
+    paths += [("a", path) for path in options.also_a] + [("b", path) for path in options.also_b]
+    names = _names(*(path for _, path in paths))
+    return [(label, path, name) for (label, path), name in zip(paths, names, strict=True)]
 
 
 def _compared_metrics() -> list[Metric]:

@@ -17,10 +17,14 @@ _NAME: Final = re.compile(r"[\s:]+")
 SCHEMA_VERSION: Final = 1
 BASIS: Final = {
     "delta": "B minus A",
-    "change": "the difference where it is beyond its 95 % interval, 0 where it is not, null where "
-    "the spread is unknown",
-    "half_width": "half of the 95 % interval of the difference: studentised bootstrap over steps; "
-    "for kernels and operators the intervals hold for all rows at once",
+    "change": "the difference where it is beyond the noise that is known, 0 where it is not, null "
+    "where none is known; of one run a side without --runs-vary the noise within the runs alone",
+    "direction": "longer or shorter beyond the noise, that between runs included; null where it is "
+    "unknown, as of one run a side without --runs-vary",
+    "half_width": "half of the 95 % interval of the difference. Of one run a side: within the "
+    "runs, studentised bootstrap over steps; for kernels and operators the intervals hold for all "
+    "rows at once. Of several runs: of their means (Welch), for kernels and operators the wider of "
+    "both",
     "step_time": "from the end of the device work of one step to that of the next, mean over ranks "
     "and steps; by markers where a side has no device work by steps",
     "step_marker": "avg_iter_time_ms of iter_time: markers on the slowest rank, mean over steps",
@@ -94,6 +98,8 @@ def document(found: JobComparison) -> dict[str, Any]:
         "by_dimension": [to_builtins(row) for row in found.by_dimension],
         "verdict": found.verdict,
         "why": found.why or None,
+        "is_unjudged": found.is_unjudged,
+        "runs_vary_pct": found.runs_vary_pct,
         "basis": BASIS,
     }
 
@@ -125,8 +131,7 @@ def gate_values(found: JobComparison) -> dict[str, Any]:
 
 def time_record(row: TimeChange) -> dict[str, Any]:
     """Return a time of both sides with its difference and interval."""
-    known = row.delta is not None and row.half_width is not None
-    is_noise = row.direction == "not distinguishable"
+    known, is_noise = row.is_beyond is not None, row.is_beyond is False
     return {
         "name": row.name,
         "a_ms": row.a,
@@ -206,5 +211,6 @@ def _side(side: JobTable, num_steps: int) -> dict[str, Any]:
         "job": side.job,
         "num_ranks": side.num_ranks,
         "num_steps": num_steps or None,
+        "num_runs": side.num_runs,
         "unavailable": dict(side.missing),
     }

@@ -37,14 +37,16 @@ class Section(Struct, frozen=True):
 def headline(found: JobComparison) -> str:
     """The verdict in one line: step time, its interval, n, and why it is no verdict."""
     row = found.step_time
-    text = f"{found.verdict}: {row.name}"
+    text = f"{found.verdict_text}: {row.name}"
     if row.delta is None:
-        return f"{found.verdict}: no {row.name} ({found.why_unmeasured})" + _because(found)
+        return f"{found.verdict_text}: no {row.name} ({found.why_unmeasured})" + _because(found)
     text += f" {row.a:.4g} → {row.b:.4g} ms, {_signed(row.delta)} ms"
     text += "" if row.delta_pct is None else f" ({row.delta_pct:+.2f} %)"
     if row.half_width is not None:
-        text += f" ± {row.half_width:.3g} ms (95 %)"
-    if found.by_step and not found.too_few:
+        text += f" ± {row.half_width:.3g} ms (95 %{', within one run' if row.is_one_run else ''})"
+    if found.a.runs or found.b.runs:
+        text += f", {found.a.num_runs} against {found.b.num_runs} runs"
+    elif found.by_step and not found.too_few:
         text += f", n = {found.count[0]} against {found.count[1]} steps"
         if found.blocks != found.count and min(found.count) > 0:
             text += f" in {found.blocks[0]} against {found.blocks[1]} independent blocks"
@@ -92,7 +94,9 @@ def _times(found: JobComparison) -> Section:
         for row in (found.step_time, *found.kinds, *([found.markers] if found.markers else []))
     ]
     header = ("time of a step" if found.by_step else "time", *_NUMBERS, "± 95 %", "change")
-    note = "" if not found.too_few else f"No interval: {found.too_few}."
+    notes = [f"No interval: {found.too_few}."] if found.too_few else []
+    notes += ["± is within one run: no change is called one."] if found.is_unjudged else []
+    note = " ".join(notes)
     return Section("time", header, rows, _align(1, 5), note)
 
 

@@ -83,7 +83,8 @@ class ComparePane(TextPage[ComparedLine]):
         "The second path (B) against the open one (A): whether both did the same work, the step "
         "time with its 95 % interval, its parts as a waterfall, dimensions, stragglers, "
         "collectives, kernels and operators by size of the difference. Steps, ranks and window of "
-        "the view apply to both. ccltui diff prints the same."
+        "the view apply to both. Two single runs are not distinguishable from noise between runs, "
+        "unless --runs-vary PCT states it. ccltui diff prints the same."
     )
     kind = CompareQuery
     definition = "B - A: the second path less the open one; ±: half of the 95 % interval"

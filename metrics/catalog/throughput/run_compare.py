@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import mean, ratio
+from ccltui.metrics.compare.between_runs import INDISTINCT, limit_of
 from ccltui.metrics.compare.spread import Sample, half_width
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 AGAINST: Final = "against"
+RUNS_VARY: Final = "runs_vary_pct"
 _STEPS: Final = "steps"
 _STATED: Final = (
     "phase",
@@ -47,8 +49,8 @@ _PARTS: Final[Mapping[str, _Part]] = {
     unit="%",
     definition=(
         "Change in percent of the mean step time against another run; the details compare the "
-        "parts of a step, and a difference counts as a change only beyond the 95 % interval and "
-        "between comparable runs."
+        "parts of a step. A difference counts as a change only beyond the 95 % interval of the "
+        "steps and the spread between runs, which has to be stated, and between comparable runs."
     ),
     needs=("step markers in both runs", "the directory of the other run"),
     keys=(
@@ -64,7 +66,10 @@ _PARTS: Final[Mapping[str, _Part]] = {
     label="change against another run",
     higher_is_better=False,
     category="time",
-    parameters={AGAINST: "directory of the other run"},
+    parameters={
+        AGAINST: "directory of the other run",
+        RUNS_VARY: "by how many percent two runs of one command differ",
+    },
 )
 def run_compare(view: View) -> Result:
     """Means over steps of both jobs, and whether their difference exceeds the spread."""
@@ -75,7 +80,8 @@ def run_compare(view: View) -> Result:
         parts = [f"{c['name']}: {c['against']} there, {c['this']} here" for c in different]
         raise refuse("not_applicable", f"the runs are not comparable: {'; '.join(parts)}")
     there, here = _samples(other), _samples(view)
-    rows = [_row(name, there[name], here[name]) for name in here if name in there]
+    vary = _runs_vary(view)
+    rows = [_row(name, there[name], here[name], vary) for name in here if name in there]
     unknown = [check["name"] for check in checks if check["standing"] == "unknown"]
     details: dict[str, Any] = {
         "change_pct": rows[0]["change_pct"],
@@ -98,7 +104,8 @@ def run_compare(view: View) -> Result:
         basis={
             "change": "this job against the other: below 0 it is faster",
             "spread": "half of the 95 % interval of the difference of two means over steps (Welch)",
-            "verdict": "no change is called where the interval holds 0, or each has one step",
+            "verdict": "no change is called where the interval holds 0, each has one step, or the "
+            "spread between runs is not stated (--set runs_vary_pct=PCT)",
         },
         reasons=reasons,
     )
@@ -171,7 +178,21 @@ def _by_step(ranks: Sequence[RankView], part: _Part, ids: Sequence[int]) -> list
     return [(mean(covered[step]) or 0.0) / 1e6 for step in ids if step in covered]
 
 
-def _row(name: str, there: Sample, here: Sample) -> dict[str, Any]:
+def _runs_vary(view: View) -> float | None:
+    """Return the spread between runs in percent that the user stated, None for none."""
+    text = view.card.text(RUNS_VARY)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise refuse("not_applicable", f"{RUNS_VARY} is {text[:40]!r}, not a percentage from 0")
+    return value
+
+
+def _row(name: str, there: Sample, here: Sample, vary: float | None) -> dict[str, Any]:
     delta, width = here.mean - there.mean, half_width(there, here)
     return {
         "quantity": name,
@@ -184,7 +205,7 @@ def _row(name: str, there: Sample, here: Sample) -> dict[str, Any]:
         "n": len(here.values),
         "std_against": there.std,
         "std": here.std,
-        "verdict": _verdict(delta, width),
+        "verdict": _verdict(delta, width, limit_of(there.mean, vary)),
     }
 
 
@@ -192,12 +213,14 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _verdict(delta: float, width: float | None) -> str:
+def _verdict(delta: float, width: float | None, vary: float | None) -> str:
     """The verdict on a change; all quantities are times, so less is better."""
     if width is None:
         return "unknown: one step each"
-    if abs(delta) <= width:
+    if abs(delta) <= max(width, vary or 0.0):
         return "not distinguishable"
+    if vary is None:
+        return INDISTINCT
     return "less" if delta < 0 else "more"
 
 

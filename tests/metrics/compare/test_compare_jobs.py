@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.compare.between_runs import ONE_RUN, stated
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
 from ccltui.metrics.compare.job_changes import WorkChange
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
 from ccltui.metrics.device.step_division import Part
+from ccltui.parsers.errors import NotFoundError
+from ccltui.report.job_diff.diff_document import gate_values
+from ccltui.report.job_diff.diff_sections import headline
 
 FACTS = {"model": "llama", "batch": "8", "ranks": "2", "world size": "2", "gpu": "H100"}
 
@@ -43,8 +47,11 @@ A_STEPS = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)
 SLOWER = tuple(110.0 + x - 100 for x in A_STEPS)
 
 
-def compared(b_facts: Mapping[str, str] = FACTS, **more: object) -> JobComparison:
-    return compare_jobs(side(*A_STEPS), side(*SLOWER, name="B", facts=b_facts, **more))
+def compared(
+    b_facts: Mapping[str, str] = FACTS, runs_vary_pct: float | None = None, **more: object
+) -> JobComparison:
+    b = side(*SLOWER, name="B", facts=b_facts, **more)
+    return compare_jobs(side(*A_STEPS), b, runs_vary_pct=runs_vary_pct)
 
 
 PARTS = st.dictionaries(
@@ -95,12 +102,65 @@ def test_what_the_parts_leave_of_the_step_is_the_remainder() -> None:
 
 
 def test_a_job_that_is_slower_beyond_the_noise_is_worse() -> None:
-    found = compared()
+    found = compared(runs_vary_pct=5)
 
     assert (found.verdict, found.why, found.count) == ("worse", "", (6, 6))
     assert (found.step_time.delta, found.step_time.delta_pct) == pytest.approx((10.0, 10.0))
     assert [row.direction for row in (found.step_time, *found.kinds)] == ["longer", "longer"]
-    assert compare_jobs(side(*SLOWER), side(*A_STEPS, name="B")).verdict == "better"
+    faster = compare_jobs(side(*SLOWER), side(*A_STEPS, name="B"), runs_vary_pct=5)
+    assert faster.verdict == "better"
+
+
+def test_one_run_a_side_is_not_distinguishable_from_noise_between_runs() -> None:
+    found = compared()
+
+    assert (found.verdict, found.why) == ("not distinguishable", ONE_RUN)
+    assert headline(found).startswith(
+        "not distinguishable from noise between runs: step time 100 → 110 ms, +10.000 ms (+10.00 %)"
+    )
+    assert [row.direction for row in (found.step_time, *found.kinds)] == ["", ""]
+    assert compared(runs_vary_pct=12).verdict == "not distinguishable"
+    assert compared(runs_vary_pct=12).why == stated(12)
+
+
+def test_a_gate_on_a_stated_threshold_holds_with_one_run_a_side() -> None:
+    """Its number says how far runs may differ; within the runs noise is still no change."""
+    values = gate_values(compared())["step_time"]
+    assert (values["change_pct"], values["direction"]) == (pytest.approx(10.0), None)
+    same = compare_jobs(side(*A_STEPS), side(*A_STEPS[::-1], name="B"))
+    assert gate_values(same)["step_time"]["change_pct"] == 0
+    assert gate_values(compared(runs_vary_pct=12))["step_time"]["change_pct"] == 0
+
+
+def test_several_runs_a_side_are_judged_by_their_spread() -> None:
+    def runs(name: str, *factors: float) -> list[JobTable]:
+        return [
+            side(*(factor * ms for ms in A_STEPS), name=f"{name}{at}", facts=FACTS)
+            for at, factor in enumerate(factors)
+        ]
+
+    apart = compare_jobs(runs("A", 1.0, 1.01, 0.99), runs("B", 1.2, 1.21, 1.19))
+    mixed = compare_jobs(runs("A", 1.0, 1.3, 0.7), runs("B", 1.2, 1.5, 0.9))
+    single = compare_jobs(runs("A", 1.0, 1.01, 0.99), runs("B", 1.2))
+
+    assert (apart.verdict, apart.why) == ("worse", "")
+    assert apart.step_time.delta_pct == pytest.approx(20.0)
+    spread = 2.776 * (2 * float(np.var([1.0, 1.01, 0.99], ddof=1)) / 3) ** 0.5
+    assert apart.step_time.half_width == pytest.approx(spread * float(np.mean(A_STEPS)))
+    assert mixed.verdict == "not distinguishable"
+    assert single.verdict == "worse"
+    assert "3 against 3 runs" in headline(apart)
+
+
+def test_runs_of_a_side_must_repeat_one_another() -> None:
+    one, other = side(*A_STEPS), side(*A_STEPS, name="A2", facts=FACTS | {"batch": "16"})
+
+    with pytest.raises(NotFoundError, match="does not repeat A: batch 8 against 16"):
+        compare_jobs([one, other], side(*A_STEPS, name="B"))
+    with pytest.raises(NotFoundError, match="named twice"):
+        compare_jobs([one, one], side(*A_STEPS, name="B"))
+    with pytest.raises(NotFoundError, match="compared by their steps"):
+        compare_jobs([one, side(name="A2")], side(*A_STEPS, name="B"))
 
 
 @pytest.mark.parametrize("name", ["model", "batch", "ranks"])
@@ -109,7 +169,7 @@ def test_jobs_that_differ_in_what_must_be_equal_have_no_verdict(name: str) -> No
 
     assert found.verdict == "not comparable"
     assert found.why == f"{name} {FACTS[name]} against other"
-    assert found.step_time.direction == "longer"
+    assert found.step_time.is_beyond
 
 
 @pytest.mark.parametrize("name", ["model", "batch"])
@@ -120,7 +180,7 @@ def test_without_knowing_that_the_work_is_equal_nothing_is_better_or_worse(name:
 
 
 def test_other_devices_are_allowed_and_stated() -> None:
-    found = compared(FACTS | {"gpu": "A100"})
+    found = compared(FACTS | {"gpu": "A100"}, runs_vary_pct=5)
 
     assert found.verdict == "worse"
     assert found.checks.reported == ("gpu H100 against A100",)
@@ -144,6 +204,7 @@ def test_the_same_operators_with_the_same_shapes_are_the_same_work() -> None:
         found = compare_jobs(
             side(*A_STEPS, facts=nothing, operators=a),
             side(*SLOWER, name="B", facts=nothing, operators=b),
+            runs_vary_pct=5,
         )
         return found.verdict, found.checks.basis
 
@@ -166,7 +227,8 @@ def test_three_steps_are_not_distinguishable_however_large_the_change() -> None:
     found = compare_jobs(side(1, 1, 1), side(9, 9, 9, name="B"))
 
     assert found.verdict == "not distinguishable"
-    assert found.why == "n = 3 against 3 steps; an interval needs at least 4 a side"
+    few = "n = 3 against 3 steps; an interval needs at least 4 a side"
+    assert found.why == f"{few}; {ONE_RUN}"
     assert found.step_time.half_width is None
 
 
@@ -192,7 +254,9 @@ def test_kernels_beyond_the_noise_come_first_then_the_largest_difference() -> No
     b |= {("quiet", "comp"): work(*(x + 1 for x in quiet))}
     b["noisy", "comp"] = work(*(x + 1.5 for x in noisy))
 
-    found = compare_jobs(side(*A_STEPS, kernels=a), side(*A_STEPS, name="B", kernels=b))
+    found = compare_jobs(
+        side(*A_STEPS, kernels=a), side(*A_STEPS, name="B", kernels=b), runs_vary_pct=1
+    )
 
     def told(row: WorkChange) -> tuple[str, str]:
         return row.key[0], row.status

@@ -40,9 +40,92 @@ def put(folder: Path, host: str, ranges: Sequence[Row] = (), kernels: Sequence[R
 
 
 def compared(a: Path, b: Path) -> ProfileComparison:
-    found = compare_sides(side(a), side(b), noise_pct=5.0)
+    found = compare_sides(side(a), side(b), runs_vary_pct=5.0)
     assert isinstance(found, ProfileComparison)
     return found
+
+
+def test_one_run_a_side_has_no_verdict_and_says_why(tmp_path: Path) -> None:
+    a, b = put(tmp_path / "a", "gn-1", BASE), put(tmp_path / "b", "gn-2", TUNED)
+
+    found = compare_sides(side(a), side(b))
+
+    assert isinstance(found, ProfileComparison)
+    assert {one.verdict for one in found.rows} <= {"not distinguishable", ""}
+    assert row(found, ":DeepSpeedEngine.allreduce_gradients").change_pct == -75.0
+    for name in ("table", "md", "json"):
+        assert "one run a side, so the spread" in PROFILE_WRITERS[name](found).decode()
+
+
+def counted(folder: Path) -> tuple[int, float | None]:
+    """All-reduces of a folder of texts compared with itself, and those of a backward pass."""
+    found = compared(folder, folder)
+    calls, nccl = row(found, "NCCL:ncclAllReduce").a, found.a.nccl
+    assert calls is not None
+    assert nccl is not None
+    assert nccl.instances["AllReduce"] == calls.count
+    return calls.count, nccl.per_backward("AllReduce")
+
+
+def test_two_texts_of_one_report_count_once(tmp_path: Path) -> None:
+    """A copy, the report in another unit, and one with fewer rows, beside that of another host."""
+    folder = put(tmp_path / "a", "gn-1", BASE)
+    text = (folder / "nsys_stats_gn-1.txt").read_text()
+    (folder / "nsys_stats_gn-1_copy.txt").write_text(text)
+    lines = text.splitlines()
+    (folder / "nsys_stats_first.txt").write_text("\n".join(lines[:5]) + "\n")
+
+    assert counted(folder) == (300, 3.0)
+    (left, *_) = [one for one in compared(folder, folder).unknown if "of A as a recording" in one]
+    assert "it prints that of" in left
+
+    other = tuple((name, count, mean + 7, std) for name, count, mean, std in BASE)
+    put(folder, "gn-2", other)
+    assert counted(folder) == (600, 3.0)
+
+
+@pytest.mark.parametrize("same_rows", [True, False])
+def test_recordings_of_one_name_are_told_apart_by_their_rows(
+    tmp_path: Path, same_rows: bool
+) -> None:
+    """Each node records into /tmp/report1; one node's may be printed in two formats."""
+    banner = "Processing [/tmp/report1.sqlite] with [nvtx_sum.py]...\n"
+    rows = BASE if same_rows else tuple((n, c, mean + 1, s) for n, c, mean, s in BASE)
+    folder = put(tmp_path / "a", "gn-1", BASE)
+    put(folder, "gn-2", rows)
+    for path in folder.iterdir():
+        path.write_text(banner + path.read_text())
+
+    assert counted(folder)[0] == (300 if same_rows else 600)
+
+
+def test_all_recordings_of_one_text_count(tmp_path: Path) -> None:
+    other = tuple((name, count, mean + 7, std) for name, count, mean, std in BASE)
+    folder = put(tmp_path / "a", "both", BASE)
+    path = folder / "nsys_stats_both.txt"
+    path.write_text(path.read_text() + report("NVTX Range Summary (nvtx_sum)", "Range", other))
+
+    assert counted(folder) == (600, 3.0)
+
+
+def test_a_real_report_that_is_there_twice_counts_once(tmp_path: Path, shared: Path) -> None:
+    real = (shared / "nsys/gpt2-deepspeed/nsys_stats_gn-0011.txt").read_bytes()
+    folder = tmp_path / "baseline_2026-01-26"
+    folder.mkdir()
+    for name in ("nsys_stats_gn-0011.txt", "baseline_nvtx.txt"):
+        (folder / name).write_bytes(real)
+    without_banners = b"\n".join(
+        line for line in real.split(b"\n") if not line.startswith((b"Processing", b"Generating"))
+    )
+    (folder / "again.txt").write_bytes(without_banners)
+
+    found = compared(folder, folder)
+
+    calls = row(found, "NCCL:ncclAllReduce").a
+    assert calls is not None
+    assert calls.count == 42_748
+    assert found.a.nccl is not None
+    assert found.a.nccl.instances["AllReduce"] == 42_748
 
 
 def row(found: ProfileComparison, name: str) -> ProfileRow:
@@ -166,7 +249,7 @@ def test_a_profile_against_nothing_of_the_kind_is_one_line(tmp_path: Path) -> No
     (tmp_path / "empty").mkdir()
 
     with pytest.raises(NotFoundError, match="B is a cluster benchmark"):
-        compare_sides(side(a), side(tmp_path / "c"), noise_pct=5.0)
+        compare_sides(side(a), side(tmp_path / "c"), runs_vary_pct=5.0)
     with pytest.raises(NotFoundError, match="no text of nsys stats here"):
         side(tmp_path / "empty")
 

@@ -25,13 +25,14 @@ from runs_by_hand import (
 )
 
 from ccltui.metrics.compare.compare_runs import Comparison, Row
-from ccltui.metrics.compare.sides import compare_sides, side
+from ccltui.metrics.compare.sides import compare_sides, side, with_runs
 from ccltui.metrics.compare.spread import Sample, half_width, parts_of, t95
 from ccltui.parsers.errors import NotFoundError
+from ccltui.report.diff_writers import headline
 
 
-def compared(a: Path, b: Path, noise_pct: float = 5.0) -> Comparison:
-    found = compare_sides(side(a), side(b), noise_pct=noise_pct)
+def compared(a: Path, b: Path, runs_vary_pct: float | None = 5.0) -> Comparison:
+    found = compare_sides(side(a), side(b), runs_vary_pct=runs_vary_pct)
     assert isinstance(found, Comparison)
     return found
 
@@ -64,7 +65,79 @@ def test_the_tuned_run_is_better_and_on_another_commit(tmp_path: Path) -> None:
         "different commits: d8ca451 against ba03420; "
         "different DeepSpeed configurations: c84d643 against 5dc8962"
     )
-    assert rate.note == "one value per side, so the spread is unknown; 5 % is assumed"
+    assert rate.note == "runs of one command vary by 5 %, as stated by --runs-vary"
+
+
+def test_one_run_a_side_is_no_evidence_and_the_difference_stays(tmp_path: Path) -> None:
+    found = compared(*pair(tmp_path), runs_vary_pct=None)
+
+    rate = rows(found)["throughput"]
+    assert rate.delta_pct == pytest.approx(19.4704, abs=5e-5)
+    assert (found.verdict, rate.verdict) == ("not distinguishable", "not distinguishable")
+    assert rate.note == "one run a side"
+    assert headline(found).startswith(
+        "not distinguishable from noise between runs, throughput +19.47 % (one run a side, so the "
+        "spread between runs is unknown: name more runs of each side"
+    )
+    assert compared(*pair(tmp_path), runs_vary_pct=25).verdict == "not distinguishable"
+    assert "between runs" not in headline(compared(*pair(tmp_path), runs_vary_pct=25))
+
+
+def test_the_steps_of_a_run_tell_nothing_of_other_runs(tmp_path: Path) -> None:
+    """Each of 300 steps is 5 % shorter, with hardly any spread: another node may do that."""
+    a = with_steps(tmp_path / "a", 0.100, 1)
+    b = with_steps(tmp_path / "b", 0.095, 3)
+
+    row = rows(compared(a, b, runs_vary_pct=None))["step_time_mean"]
+
+    assert row.half_width is not None
+    assert row.delta is not None
+    assert abs(row.delta) > row.half_width
+    assert row.verdict == "not distinguishable"
+    assert row.note.endswith("(95 %, within one run); one run a side")
+    assert rows(compared(a, b, runs_vary_pct=2))["step_time_mean"].verdict == "better"
+    assert rows(compared(a, b, runs_vary_pct=8))["step_time_mean"].verdict == "not distinguishable"
+
+
+def put_rates(root: Path, *rates: float) -> list[Path]:
+    return [
+        put_run(
+            root / f"run_{number}",
+            document({**BASELINE, "tokens_per_sec_global": rate}, COMMIT_A),
+        )
+        for number, rate in enumerate(rates)
+    ]
+
+
+def test_more_runs_of_a_side_are_named_one_by_one(tmp_path: Path) -> None:
+    a = put_rates(tmp_path / "a", 100.0, 101.0, 102.0)
+    b = put_rates(tmp_path / "b", 104.0, 105.0, 106.0)
+
+    sides = [with_runs(side(one[0]), [side(path) for path in one[1:]]) for one in (a, b)]
+    found = compare_sides(*sides)
+
+    assert isinstance(found, Comparison)
+    assert (found.verdict, rows(found)["throughput"].spread) == ("better", "3 runs")
+    with pytest.raises(NotFoundError, match="named twice"):
+        with_runs(side(a[0]), [side(a[0])])
+    longer = document({**BASELINE, "tokens_per_sec_global": 1.0}, COMMIT_A)
+    longer["training_config"]["seq_len"] = 1024
+    put_run(tmp_path / "other", longer)
+    with pytest.raises(NotFoundError, match="do not repeat one another"):
+        with_runs(side(a[0]), [side(tmp_path / "other")])
+
+
+def test_the_spread_of_runs_is_not_mixed_with_that_of_steps(tmp_path: Path) -> None:
+    """Two runs against one with a log of steps: their spread holds for that one too."""
+    for name, seconds in (("run_0", 0.100), ("run_1", 0.110)):
+        with_steps(tmp_path / "a" / name, seconds, 1)
+    b = with_steps(tmp_path / "b", 0.0995, 2)
+
+    row = rows(compared(tmp_path / "a", b, runs_vary_pct=None))["step_time_mean"]
+
+    assert row.spread == "2 runs against 1 runs"
+    assert (row.half_width or 0) > 50
+    assert row.verdict == "not distinguishable"
 
 
 def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:
@@ -80,7 +153,7 @@ def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:
 def test_a_difference_within_the_noise_is_no_change(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
 
-    assert compared(a, b, noise_pct=20).verdict == "not distinguishable"
+    assert compared(a, b, runs_vary_pct=20).verdict == "not distinguishable"
     assert compared(b, a).verdict == "worse"
     assert compared(a, a).verdict == "not distinguishable"
 
@@ -207,7 +280,7 @@ def test_repetitions_are_a_sample(tmp_path: Path) -> None:
             epoch = {**BASELINE, "tokens_per_sec_global": rate}
             put_run(tmp_path / side_name / f"run_{number}", document(epoch, COMMIT_A))
 
-    found = compared(tmp_path / "a", tmp_path / "b")
+    found = compared(tmp_path / "a", tmp_path / "b", runs_vary_pct=None)
 
     row = rows(found)["throughput"]
     assert found.a == ("run_0", "run_1", "run_2")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.scene import Scene
 
 STILL: Final = "B is still being compared"
+_ONE_RUN: Final = "one run each, the spread between runs is unknown (--runs-vary)"
 _DOUBTS: Final = {"not comparable": "not comparable", "unknown": "comparability unknown"}
 
 
@@ -35,7 +36,7 @@ class TimeOf(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Return added, gone, longer, shorter or noise; "" where nothing is known."""
+        """Return added, gone, longer, shorter or noise; "" where the noise is not known."""
         if self.status in ("added", "gone"):
             return self.status
         return "noise" if self.direction == "not distinguishable" else self.direction or ""
@@ -89,6 +90,7 @@ class _Document(Struct, frozen=True):
     unit: str
     verdict: str
     step_time: TimeOf
+    is_unjudged: bool = False
     why: str | None = None
     kinds: tuple[TimeOf, ...] = ()
     kernels: tuple[_Work, ...] = ()
@@ -136,6 +138,8 @@ class Compared:
         found = self.document
         if found is None:
             return self.problem
+        if found.is_unjudged and found.verdict not in _DOUBTS:
+            return _ONE_RUN
         doubt = _DOUBTS.get(found.verdict, "")
         return f"{doubt}: {found.why}" if doubt and found.why else doubt
 
