@@ -23,7 +23,7 @@ from warm_shell import run
 
 
 def test_the_verdict_with_what_differs(tmp_path: Path) -> None:
-    done = run(CCLTUI, "diff", *pair(tmp_path))
+    done = run(CCLTUI, "diff", *pair(tmp_path), "--runs-vary", "5")
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -37,6 +37,38 @@ def test_the_verdict_with_what_differs(tmp_path: Path) -> None:
         *("tokens/s", "29,971.23", "35,806.75"),
         *("+5,835.52", "+19.47", "better"),
     ]
+
+
+def test_one_run_a_side_is_not_distinguishable_and_a_gate_is_judged(tmp_path: Path) -> None:
+    gates = ("--fail-if", "throughput.delta_pct > 19", "--fail-if", "throughput.delta_pct < -3")
+
+    done = run(CCLTUI, "diff", *pair(tmp_path), *gates)
+
+    assert done.returncode == 4
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(
+        "not distinguishable from noise between runs, throughput +19.47 % (one run a side, so the "
+        "spread between runs is unknown"
+    )
+    assert "throughput.delta_pct > 19" in done.stderr
+    assert "throughput.delta_pct < -3" not in done.stderr
+
+
+def test_more_runs_of_a_side_give_a_verdict(tmp_path: Path) -> None:
+    for name, rate in (("a1", 100.0), ("a2", 101.0), ("b1", 120.0), ("b2", 121.0)):
+        put_run(tmp_path / name, document({**BASELINE, "tokens_per_sec_global": rate}, COMMIT_A))
+    a1, a2, b1, b2 = (tmp_path / name for name in ("a1", "a2", "b1", "b2"))
+
+    done = run(CCLTUI, "diff", a1, b1, "--also-a", a2, "--also-b", b2)
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[:2] == [
+        *("A  a1, a2 (2 repetitions)", "B  b1, b2 (2 repetitions)")
+    ]
+    assert done.stdout.splitlines()[-1].startswith("better, throughput +19.90 %")
+    twice = run(CCLTUI, "diff", a1, b1, "--also-a", a1)
+    assert (twice.returncode, twice.stdout) == (1, "")
+    assert "this run is named twice for one side" in twice.stderr
 
 
 def test_calls_are_shown_per_backward_and_not_as_they_were_counted(tmp_path: Path) -> None:
@@ -58,7 +90,8 @@ def test_json_and_csv_are_exact_and_agree(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run(CCLTUI, "diff", a, b, "--format", "csv").stdout)))
 
     first = found["rows"][0]
-    assert (found["schema_version"], found["verdict"]) == (1, "better")
+    assert (found["schema_version"], found["verdict"]) == (1, "not distinguishable")
+    assert found["why"].startswith("one run a side, so the spread between runs is unknown")
     assert (first["number"], first["a"], first["b"]) == (
         *("throughput", 29971.22824616126),
         35806.75274368032,

@@ -17,7 +17,7 @@ from ccltui.parsers.columns import Device, RankTrace
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job
 
-Comparing = Callable[[Job, Job | Exception], Result]
+Comparing = Callable[..., Result]
 
 A100 = Device(0, "NVIDIA A100-SXM4-80GB")
 
@@ -43,7 +43,7 @@ def run(*lengths: float, device: Device = A100, rank: int = 0) -> RankTrace:
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch) -> Comparing:
-    def comparing(here: Job, there: Job | Exception) -> Result:
+    def comparing(here: Job, there: Job | Exception, **more: str) -> Result:
         def opened(path: str | Path, profile_mode: str = "auto") -> Job:
             assert (str(path), profile_mode) == ("/other", "auto")
             if isinstance(there, Exception):
@@ -51,7 +51,7 @@ def compare(monkeypatch: pytest.MonkeyPatch) -> Comparing:
             return there
 
         monkeypatch.setattr(run_compare, "open_job", opened)
-        options = ViewOptions(overrides={"against": "/other"})
+        options = ViewOptions(overrides={"against": "/other", **more})
         return find("run_compare").run(View(here, options))
 
     return comparing
@@ -67,7 +67,17 @@ def test_a_change_beyond_the_spread(compare: Comparing) -> None:
     assert (row["against_mean"], row["mean"]) == (pytest.approx(0.1), pytest.approx(0.08))
     # t(6) = 2.447 times sqrt(2 * (8/3) / 4) µs
     assert row["half_width"] == pytest.approx(2.447 * (2 * (8 / 3) / 4) ** 0.5 / 1000)
-    assert result.details["verdict"] == "less"
+    assert result.details["verdict"] == "not distinguishable from noise between runs"
+
+
+@pytest.mark.parametrize(("percent", "verdict"), [("10", "less"), ("25", "not distinguishable")])
+def test_the_spread_between_runs_is_stated(compare: Comparing, percent: str, verdict: str) -> None:
+    here, there = job(run(80, 82, 78, 80)), job(run(100, 102, 98, 100))
+
+    result = compare(here, there, runs_vary_pct=percent)
+
+    assert result.details["verdict"] == verdict
+    assert compare(here, there, runs_vary_pct="much").reason == "not_applicable"
     parts = {row["quantity"]: row["mean"] for row in result.details["rows"]}
     assert parts["comp_ms"] == pytest.approx(0.04, rel=1e-3)
     assert parts["idle_ms"] == pytest.approx(0.04, rel=1e-3)
@@ -117,7 +127,7 @@ def test_what_only_one_run_states_makes_it_partial(compare: Comparing) -> None:
 
     assert (result.status, result.reason) == ("partial", "card_incomplete")
     assert result.reasons[0].message.endswith("seq_len")
-    assert result.details["verdict"] == "less"
+    assert result.details["verdict"] == "not distinguishable from noise between runs"
 
 
 def test_a_run_against_itself_changes_nothing(compare: Comparing) -> None:
