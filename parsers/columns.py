@@ -381,6 +381,11 @@ class RankTrace:
         """Events of one group, empty when the file has none."""
         return self.events.get(name) or Events.empty()
 
+    @property
+    def is_of_profiler(self) -> bool:
+        """Whether any event is of a category that PyTorch's profiler, or the reader, knows."""
+        return any(len(events) for group, events in self.events.items() if group != "other")
+
     def text(self, string_id: int) -> str:
         """Text of a string id, "" for -1."""
         return "" if string_id < 0 else self.strings[int(string_id)]

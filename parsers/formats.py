@@ -36,6 +36,7 @@ from ccltui.parsers.runs import (
     WATCHDOG_LOG,
 )
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
+from ccltui.parsers.side.other_traces import OTHER_TRACE
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,
     FLIGHT_RECORD,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.event_record import EventRecord
 
 FORMATS: tuple[Format, ...] = (
+    OTHER_TRACE,  # before Kineto, whose rules match its JSON too
     TPU_TRACE,  # before Kineto, whose rules match its JSON too
     KINETO,
     NSYS_SQLITE,

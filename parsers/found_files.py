@@ -17,6 +17,7 @@ from ccltui.parsers.text.compression import Compression
 
 LEFT_OUT: Final = "left out: other files hold its ranks"
 """Said of a file that several ranks were merged into, beside the files of these ranks."""
+NO_RANK: Final = "left out: no rank, device work, step or collective is in it"
 _MAX_LOOKED_INTO: Final = 32
 """Captures whose files are read in search of one with kernels: a directory of small ones."""
 _FILES_LOOKED_INTO: Final = 2

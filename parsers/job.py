@@ -17,9 +17,17 @@ from ccltui.parsers.discovery.discover import Capture, Discovery, discover
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.errors import NotFoundError, TraceError, contained
 from ccltui.parsers.format import Source
+from ccltui.parsers.found_files import NO_RANK
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
-from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
+from ccltui.parsers.job_ranks import (
+    identified,
+    labelled,
+    ordered_ranks,
+    place_of,
+    with_new_rank,
+    without_side_files,
+)
 from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, printable
@@ -51,6 +59,7 @@ class Job:
     run_sources: tuple[RunSource, ...] = ()
     unread_ranks: tuple[int, ...] = ()  # have a file, which a sample of ranks leaves out
     merged: MergedRanks = field(default_factory=MergedRanks)
+    side: tuple[RankTrace, ...] = ()  # of processes that coordinate the ranks: no rank themselves
 
     @property
     def world_size(self) -> int | None:
@@ -70,7 +79,7 @@ class Job:
     @property
     def read_paths(self) -> frozenset[str]:
         """Files that were read to their end; those whose ranks are left out are among them."""
-        read = (*self.ranks, *self.merged.traces)
+        read = (*self.ranks, *self.merged.traces, *self.side)
         return frozenset(trace.source.path for trace in read if trace.read_share == 1)
 
     def ranks_in(self, path: str) -> tuple[int, ...] | None:
@@ -101,10 +110,22 @@ class Job:
         found = (*self.discovery.notes, *self.capture.notes)
         if self.ranks:
             found = tuple(note for note in found if note.code != "rank_conflict")
-        if self.merged.traces:
+        if self.merged.traces or (self.side and all(t.rank is not None for t in self.ranks)):
             found = tuple(note for note in found if note.code != "rank_unknown")
-        merged = self.merged.notes()
-        return (*found, *self._source_notes(), *self._conflict_notes(), *merged)
+        left_out = [*self.merged.notes(), *self._side_notes()]
+        return (*found, *self._source_notes(), *self._conflict_notes(), *left_out)
+
+    def _side_notes(self) -> list[Note]:
+        if not self.side:
+            return []
+        paths = listed([trace.source.path for trace in self.side], 4)
+        verb = "is" if len(self.side) == 1 else "are"
+        message = f"{paths} {verb} {NO_RANK}"
+        return [Note("side_file", message, count=len(self.side))]
+
+    def is_side(self, path: str) -> bool:
+        """Whether a file is of a process that is no rank."""
+        return any(trace.source.path == path for trace in self.side)
 
     def _source_notes(self) -> tuple[Note, ...]:
         """Return a note on which profiler is used, where two recorded."""
@@ -132,11 +153,11 @@ class Job:
         if self.merged.traces or is_merged(named):
             return self._with_merged(named)
         inserted = with_new_rank(self.ranks, named)
-        if inserted is not None:
+        if inserted is not None and inserted[-1].rank is not None:
             return dataclasses.replace(self, ranks=inserted)
-        place = (trace.source.path, trace.source.part)
-        others = tuple(t for t in self.ranks if (t.source.path, t.source.part) != place)
-        return dataclasses.replace(self, ranks=ordered_ranks((*others, named)))
+        every = [one for one in (*self.ranks, *self.side) if place_in(one) != place_in(named)]
+        ranks, side = without_side_files([*every, named])
+        return dataclasses.replace(self, ranks=ordered_ranks(ranks), side=side)
 
     def _with_merged(self, named: RankTrace) -> Job:
         """Return this job with one more trace, where a file holds several ranks."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from ccltui.parsers.found_files import Capture
@@ -159,3 +162,29 @@ def labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
 def place_of(source: SourceFile) -> str:
     """Return the path of a file, with the part of it where there are several."""
     return f"{source.path} {source.part_name}" if source.part_name else source.path
+
+
+def without_side_files(
+    traces: Sequence[RankTrace],
+) -> tuple[tuple[RankTrace, ...], tuple[RankTrace, ...]]:
+    """Separate ranks from processes that only coordinate them, as vLLM's front end does.
+
+    Such a process has no rank, and runs no work of a device, no step and no collective, where
+    others have a rank and a device.
+    """
+    if not any(one.rank is not None and len(one.group("gpu")) for one in traces):
+        return tuple(traces), ()
+    side = tuple(one for one in traces if _coordinates(one))
+    return tuple(one for one in traces if one not in side), side
+
+
+def _coordinates(trace: RankTrace) -> bool:
+    if trace.rank is not None or trace.read_share < 1 or trace.truncated:
+        return False
+    if len(trace.group("gpu")) or trace.source.parts > 1:
+        return False
+    annotations = trace.group("annotations")
+    names = [trace.text(name) for name in np.unique(annotations.name).tolist()]
+    if any(name.startswith("ProfilerStep#") for name in names):
+        return False
+    return not any(bool((events.args >= 0).any()) for events in trace.events.values())

@@ -12,7 +12,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.found_files import LEFT_OUT
+from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
 from ccltui.parsers.names import listed
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
@@ -241,13 +241,16 @@ def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
     ]
 
 
-def _is_left_out(found: FoundFile, job: Job) -> bool:
-    return job.merged.is_left_out(found.path)
+def _left_out(found: FoundFile, job: Job) -> str:
+    """Return why a file that was read does not count, "" where it does."""
+    if job.merged.is_left_out(found.path):
+        return LEFT_OUT
+    return NO_RANK if job.is_side(found.path) else ""
 
 
 def _problem(found: FoundFile, job: Job) -> str:
     parts = [f"repeats {found.duplicate_of}"] if found.duplicate_of else []
-    parts += [LEFT_OUT] if _is_left_out(found, job) else []
+    parts += [left_out] if (left_out := _left_out(found, job)) else []
     return "; ".join(parts + ([found.problem] if found.problem else []))
 
 
@@ -292,7 +295,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
             "capture": found.capture,
             "size_bytes": found.size_bytes,
             "duplicate_of": found.duplicate_of,
-            "problem": found.problem or (LEFT_OUT if _is_left_out(found, job) else None),
+            "problem": found.problem or _left_out(found, job) or None,
         }
         for found in job.discovery.files
     ]

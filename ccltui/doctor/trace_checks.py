@@ -17,10 +17,13 @@ from ccltui.metrics.card.card_check import check_card
 from ccltui.metrics.card.effective_config import WORLD, config_of
 from ccltui.metrics.model.classify import COMM, classes_of
 from ccltui.metrics.model.rank_steps import steps_of
+from ccltui.metrics.view.data_quality import beyond_world
+from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import UNTIMED, Group, RankTrace
 from ccltui.parsers.device.note_codes import DEAD_CLOCK, lost_times
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
+from ccltui.parsers.kineto.kineto_reader import NANOSECONDS
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
 from ccltui.parsers.kineto.scanner import accelerator
 from ccltui.parsers.merged_files import GUESSES
@@ -60,6 +63,10 @@ def ranks(job: Job) -> Finding:
     if conflict:
         fix = "keep the files of one run in one directory"
         return Finding("ranks", "problem", conflict[0], fix)
+    beyond = beyond_world(job)
+    if beyond:
+        fix = "keep the files of one run in one directory"
+        return Finding("ranks", "problem", beyond, fix)
     if job.world_size is None:
         return Finding(
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
@@ -98,7 +105,7 @@ def files_read(job: Job) -> Finding:
     if job.failures:
         first = job.failures[0].error
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
-        says_what_to_do = first.endswith((ONE_FILE_A_RANK, OPEN_THE_FILES))
+        says_what_to_do = first.endswith((ONE_FILE_A_RANK, OPEN_THE_FILES, NANOSECONDS))
         fix = "" if says_what_to_do else _COPY_AGAIN
         return Finding("files", "problem", f"{message}; {cut}" if cut else message, fix)
     if cut:
@@ -142,6 +149,11 @@ def gpu_events(job: Job) -> Finding:
     if cut:
         message = f"none on {_ranks_text(without)}; cut off before the end: {_ranks_text(cut)}"
         return Finding("GPU events", "warning", message, _COPY_AGAIN)
+    foreign = [trace.label for trace in job.ranks if not trace.is_of_profiler]
+    if foreign and foreign == without:
+        message = f"no event of a category that PyTorch writes: {_ranks_text(foreign)}"
+        fix = "open what torch.profiler exports: these files are of another program, or re-written"
+        return Finding("GPU events", "problem", message, fix)
     message = f"CPU-only trace: {_ranks_text(without)}"
     if len(without) < len(job.ranks):
         return Finding("GPU events", "warning", message, _RECORD_DEVICE)
@@ -338,6 +350,8 @@ def capture_windows(job: Job) -> Finding:
     earliest_end = min(end for _, end in known)
     longest = max(end - start for start, end in known)
     common = earliest_end - latest_start
+    if common < longest / 2 and (corrected := _on_corrected_clocks(job)) is not None:
+        return corrected
     if common <= 0:
         message = f"the ranks have no common time: they are {_span(-common)} apart"
         fix = "take all files from one run and one capture"
@@ -346,6 +360,35 @@ def capture_windows(job: Job) -> Finding:
     if common >= longest / 2:
         return Finding("capture windows", "ok", message)
     return Finding("capture windows", "warning", message, "give all ranks one schedule")
+
+
+def _on_corrected_clocks(job: Job) -> Finding | None:
+    """Check whether all ranks share their time once collectives correct the clocks.
+
+    Metrics use these clocks. None where collectives do not tell the clock of every rank, or where
+    the ranks do not share their time on them either.
+    """
+    view = View(job)
+    clocks = [view.clocks.clocks[trace.label] for trace in job.ranks]
+    if not all(clock.known for clock in clocks) or len({clock.component for clock in clocks}) > 1:
+        return None
+    spans = [
+        view.on_job_clock(trace.label, np.array([trace.first_ns, trace.last_ns], np.int64))
+        for trace in job.ranks
+        if trace.first_ns is not None
+    ]
+    common = int(min(end for _, end in spans) - max(start for start, _ in spans))
+    longest = int(max(end - start for start, end in spans))
+    if common < longest / 2:
+        return None
+    offsets = [clock.offset_ns for clock in clocks]
+    apart = _span(int(max(offsets) - min(offsets)))
+    message = (
+        f"clocks differ by {apart}, corrected from collectives: {_span(common)} of at most "
+        f"{_span(longest)} are shared"
+    )
+    fix = "nothing for metrics, which use the corrected clocks; set the clocks of the hosts by NTP"
+    return Finding("capture windows", "warning", message, fix)
 
 
 def decoder(_job: Job) -> Finding:

@@ -15,6 +15,7 @@ from ccltui.parsers.cluster import (
     NCCL_TESTS,
     NCCL_TESTS_JSON,
 )
+from ccltui.parsers.discovery.sniff.unknown_files import UTF16
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
@@ -23,7 +24,8 @@ from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
-from ccltui.parsers.side.unread_files import FLIGHT_RECORD
+from ccltui.parsers.side.other_traces import OTHER_TRACE
+from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD
 
 _REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"
@@ -56,6 +58,9 @@ _TO_LOGS: Final = (
 _REPORTS_LISTED: Final = 6
 
 
+_NAMED: Final = (ARCHIVE, OTHER_TRACE)
+
+
 def answering(job: Job) -> list[FoundFile]:
     """Return the files that are of use without any trace."""
     files = job.discovery.files
@@ -81,10 +86,16 @@ def without_traces(job: Job) -> tuple[Finding, ...]:
 
 
 def _nothing(files: Sequence[FoundFile]) -> Finding:
-    """What to do where no file is of use; dumps of a flight recorder are of a job that hung."""
+    """What to do where no file is of use.
+
+    Dumps of a flight recorder are of a job that hung; archives and traces of other programs say
+    themselves what they are.
+    """
     dumps = [file for file in files if file.format is FLIGHT_RECORD]
     if not dumps:
-        return Finding("files", "problem", "no trace that can be opened", _TO_TRACE)
+        named = [one for one in files if one.format in _NAMED or one.problem == UTF16]
+        fix = f"{named[0].path}: {named[0].problem}" if named else _TO_TRACE
+        return Finding("files", "problem", "no trace that can be opened", fix)
     ranks = sorted({file.rank for file in dumps if file.rank is not None})
     of = f", of ranks {ranges_text(ranks)}" if ranks else ""
     count = "1 dump" if len(dumps) == 1 else f"{len(dumps)} dumps"

@@ -28,6 +28,8 @@ def device_ranks(view: View) -> list[RankView]:
         kind = "CPU-only trace"
         if any(rank.facts.has_device for rank in view.ranks):
             kind = "only copies and the like ran on the device"
+        elif not any(rank.trace.is_of_profiler for rank in view.ranks):
+            kind = "no event of a category that PyTorch writes"
         raise without_device_times(view, f"{kind}: no kernel was recorded on any rank")
     if not any(rank.window_ns for rank in ranks):
         raise refuse("window_empty", "no device work in the steps or the window")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.columns import Note, RankTrace
+    from ccltui.parsers.job import Job
 
 
 def missing_ranks(view: View) -> Sequence[int]:
@@ -99,10 +100,25 @@ def _world_sizes(view: View) -> list[Reason]:
     for rank in view.ranks:
         if rank.trace.world_size is not None:
             paths.setdefault(rank.trace.world_size, []).append(rank.trace.source.path)
+    beyond = beyond_world(view.job)
+    if beyond:
+        return [Reason("world_size_conflict", beyond)]
     if len(paths) < 2:
         return []
     claims = ", but ".join(f"{size} in {some_of(found)}" for size, found in sorted(paths.items()))
     return [Reason("world_size_conflict", f"the world size is {claims}")]
+
+
+def beyond_world(job: Job) -> str:
+    """Return which ranks the world that the files state does not have; "" for none."""
+    size = job.world_size
+    if size is None:
+        return ""
+    ranks = sorted({one.rank for one in job.ranks if one.rank is not None and one.rank >= size})
+    if not ranks:
+        return ""
+    who = "rank {} is" if len(ranks) == 1 else "ranks {} are"
+    return f"{who.format(ranges_text(ranks))} beyond the world size {size} that the files state"
 
 
 def _unread(view: View) -> list[Reason]:

@@ -37,7 +37,7 @@ from ccltui.parsers.store.store_entry import (
 )
 
 FOLDER: Final = "directories"
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 """Raised whenever a rule that recognises files, or what is taken from their ends, changes."""
 LEAST_FILES: Final = 32
 """Smaller directories are looked at anew: that takes less than a tenth of a second."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
-PARSER_VERSION: Final = 10
+PARSER_VERSION: Final = 11
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 

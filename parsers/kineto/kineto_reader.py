@@ -209,6 +209,8 @@ def _read(
         raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
     if not document.found_events:
         raise TraceError(_no_events(note_log, chunks, path), path=shown or path)
+    if builder.late_times and not builder.events_kept:
+        raise TraceError(NANOSECONDS, path=shown or path)
     source = SourceFile(
         path=shown or str(path),
         real_path=str(path.resolve()),
@@ -222,6 +224,8 @@ def _read(
     base_ns = _base(members.get("baseTimeNanoseconds"), note_log)
     devices = _devices(members)
     columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")), devices)
+    if members.get("displayTimeUnit") == "ns" and _are_nanoseconds(columns):
+        raise TraceError(NANOSECONDS, path=shown or path)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
     notes = tuple(
         note.__class__(note.code, note.message + kept, note.offset, note.count)
@@ -246,6 +250,20 @@ def _read(
 _CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
 _DAMAGE = frozenset({"malformed_event", "not_an_event", "corrupt_document"})
 """Notes of text that another process may have written over; a file that is cut has none."""
+
+
+NANOSECONDS = (
+    "its times look like nanoseconds, and a Chrome trace counts microseconds: divide ts and dur by "
+    "1,000"
+)
+_LONG_KERNEL_NS = 100_000_000
+"""Kernels take microseconds to milliseconds: a median above it is of times in nanoseconds."""
+
+
+def _are_nanoseconds(columns: Columns) -> bool:
+    """Whether kernels are so long that their times are no microseconds."""
+    gpu = columns.events.get("gpu")
+    return gpu is not None and len(gpu) > 1 and float(np.median(gpu.dur_ns)) > _LONG_KERNEL_NS
 
 
 def _whole(read: _Read) -> RankTrace:

@@ -17,7 +17,7 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.kineto.event_list import Batch
-from ccltui.parsers.kineto.json_text.decimal_times import nanoseconds
+from ccltui.parsers.kineto.json_text.decimal_times import is_late, nanoseconds
 from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
 from ccltui.parsers.kineto.read_notes import NoteLog
 from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
@@ -98,6 +98,7 @@ class Builder:
         self._open: dict[tuple[Scalar, Scalar], list[tuple[int, Event]]] = {}
         self._counts: Counter[tuple[Scalar, Scalar]] = Counter()
         self.events_kept = 0
+        self.late_times = 0  # events whose time is a number, but too large for microseconds
         self.scanner: Scanner | None = new_scanner(
             self._rows.strings,
             self._rows.tracks,
@@ -174,6 +175,7 @@ class Builder:
         durations: list[int | None],
         batch: Batch,
     ) -> None:
+        self.late_times += sum(map(is_late, (batch.events[index].ts for index in indices)))
         unread, negative = [], []
         for index, start, duration in zip(indices, starts, durations, strict=True):
             if start is None or duration is None:

@@ -21,6 +21,7 @@ WANTED = frozenset(
         "computeProperties",
         "baseTimeNanoseconds",
         "host_name",
+        "displayTimeUnit",
     }
 )
 

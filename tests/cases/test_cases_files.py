@@ -85,3 +85,23 @@ def test_a_file_of_two_writers_gives_no_number(shared: Path, tmp_path: Path) -> 
     assert why in checks["files"]["message"]
     assert not any("internal error" in one["message"] for one in checks.values())
     assert checks["files"]["fix"] == ""
+
+
+def test_times_in_nanoseconds_are_named(shared: Path, tmp_path: Path) -> None:
+    job = job_of(shared, "o_ns_values", tmp_path)
+    _, checks = doctor(shared, "o_ns_values", tmp_path)
+
+    assert not job.ranks
+    assert all("look like nanoseconds" in one.error for one in job.failures)
+    assert "look like nanoseconds" in checks["files"]["message"]
+    assert not any("CPU-only" in one["message"] + one["fix"] for one in checks.values())
+
+
+def test_doctor_knows_clocks_that_collectives_correct(shared: Path, tmp_path: Path) -> None:
+    job = job_of(shared, "q2_no_base_relative", tmp_path)
+    _, checks = doctor(shared, "q2_no_base_relative", tmp_path)
+
+    assert find("straggler_lag").run(View(job)).value == 800
+    windows = checks["capture windows"]
+    assert windows["state"] == "warning"
+    assert windows["message"].startswith("clocks differ by 4 s, corrected from collectives")

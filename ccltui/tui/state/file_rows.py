@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.parsers.found_files import LEFT_OUT
+from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.tui.state.scene import Scene
 
@@ -86,6 +86,8 @@ def _state(
     """Return the loading state of a file, or the reason why it is not read."""
     if state is not None and job.merged.is_left_out(found.path):
         return LEFT_OUT, Ink.DIM
+    if state is not None and job.is_side(found.path):
+        return NO_RANK, Ink.DIM
     if state is not None:
         return _loading_state(state, notes.get(found.path, []))
     if found.duplicate_of is not None:

@@ -72,6 +72,7 @@ class Session:
         parts = {trace.source.path: trace.source.parts for trace in self.job.ranks}
         merged = {path: self.job.ranks_in(path) for path in self.job.merged.paths}
         parts |= {path: len(ranks or ()) for path, ranks in merged.items()}
+        parts |= {trace.source.path: 0 for trace in self.job.side}
         return sum(parts.get(path, 1) for path in self.files)
 
     @property

@@ -33,6 +33,8 @@ def foreign_problem(sample: FileSample) -> str | None:
 
 def unknown_problem(sample: FileSample) -> str:
     """Return why a JSON text, another text or a binary file is of no use."""
+    if _is_utf16(sample.data):
+        return UTF16
     if sample.json is not None:
         return _json_problem(sample.json)
     if sample.text is None:
@@ -43,6 +45,19 @@ def unknown_problem(sample: FileSample) -> str:
     if sample.is_named_yaml:
         return "YAML, but no workload card: neither `workload:` nor `metric_source:`"
     return "text in no format known here"
+
+
+UTF16 = "text in UTF-16: convert it, iconv -f UTF-16 -t UTF-8"
+_LOOKED_AT = 256
+
+
+def _is_utf16(data: bytes) -> bool:
+    """Whether a text has a mark of UTF-16, or a zero beside each of its first characters."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return True
+    head = data[:_LOOKED_AT]
+    pairs = len(head) // 2
+    return pairs > 1 and pairs in (head[::2].count(0), head[1::2].count(0))
 
 
 def _sqlite_problem(sample: FileSample) -> str:

@@ -28,6 +28,16 @@ def nanoseconds(microseconds: object) -> int | None:
     return value if value is not None and -LIMIT_NS < value < LIMIT_NS else None
 
 
+def is_late(microseconds: object) -> bool:
+    """Whether a value is a number of microseconds beyond ``LIMIT_NS``, as nanoseconds are."""
+    if isinstance(microseconds, bool) or not isinstance(microseconds, int | str):
+        return False
+    try:
+        return Decimal(microseconds) * 1000 >= LIMIT_NS
+    except (InvalidOperation, ValueError):
+        return False
+
+
 def _rounded(text: str) -> int | None:
     try:
         number = Decimal(text)

@@ -14,7 +14,6 @@ from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.kineto.scanner.text_ids import StringPool
 from ccltui.parsers.system.acceleration import wanted
 
-
 _VERSION = 2
 """That of ``_scanner.pyx``: one compiled from older source passes other keys of tracks."""
 
