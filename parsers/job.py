@@ -28,7 +28,7 @@ from ccltui.parsers.job_ranks import (
     with_new_rank,
     without_side_files,
 )
-from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in
+from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, without_columns
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
@@ -114,6 +114,12 @@ class Job:
             found = tuple(note for note in found if note.code != "rank_unknown")
         left_out = [*self.merged.notes(), *self._side_notes()]
         return (*found, *self._source_notes(), *self._conflict_notes(), *left_out)
+
+    def without_ranks(self) -> Job:
+        """Return this job without columns of any rank, to be sent to another process."""
+        side = tuple(without_columns(trace) for trace in self.side)
+        merged = self.merged.without_columns()
+        return dataclasses.replace(self, ranks=(), merged=merged, side=side)
 
     def _side_notes(self) -> list[Note]:
         if not self.side:

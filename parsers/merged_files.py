@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import Group, Note, RankTrace
+from ccltui.parsers.columns import CollectiveArgs, Group, Note, RankTrace, Samples, Strings
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.quick_dataclass import dataclass
 
@@ -24,6 +24,18 @@ _COMPARED: Final[tuple[Group, ...]] = ("gpu", "cpu_ops", "annotations")
 def place_in(trace: RankTrace) -> Place:
     """Return where a rank was read from."""
     return trace.source.path, trace.source.part
+
+
+def without_columns(trace: RankTrace) -> RankTrace:
+    """Return what is known of a rank without its events, for notes on files."""
+    return dataclasses.replace(
+        trace,
+        strings=Strings.of(()),
+        events={},
+        collective_args=CollectiveArgs.empty(),
+        samples=Samples.empty(),
+        place=None,
+    )
 
 
 def is_merged(trace: RankTrace) -> bool:
@@ -72,6 +84,11 @@ class MergedRanks:
             rest = [part for part in parts if place_in(part) not in repeats]
             kept += _numbered(rest, found, [*wholes, *kept])
         return MergedRanks(traces, repeats, prints), kept
+
+    def without_columns(self) -> MergedRanks:
+        """Return this without events, which only the choice of ranks needs."""
+        traces = tuple(without_columns(one) for one in self.traces)
+        return dataclasses.replace(self, traces=traces)
 
     def notes(self) -> list[Note]:
         """Return a note for each merged file of which ranks are left out."""

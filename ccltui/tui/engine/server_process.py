@@ -9,7 +9,6 @@ import pickle
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ccltui.tui.engine import server_messages
@@ -96,7 +95,7 @@ class ServerProcess:
         sent = {id(one): self._ranks.get(id(one)) or self._send_rank(one) for one in job.ranks}
         self._ranks, self._job = sent, job
         numbers = tuple(number for number, _ in sent.values())
-        self.send(server_messages.SetJob(replace(job, ranks=()), numbers))
+        self.send(server_messages.SetJob(job.without_ranks(), numbers))
 
     def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
         # Imported after the first paint.

@@ -6,6 +6,7 @@ The scanner is built at install time if there is a compiler. Without it, or with
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -49,11 +50,16 @@ class Scanner(Protocol):
 
 def compiled() -> bool:
     """Return whether the scanner was built, from the source as it is now."""
+    return _module() is not None
+
+
+def _module() -> Any:
+    """Return the compiled module, None where there is none or it is out of date."""
     try:
-        from ccltui.parsers.kineto.scanner import _scanner  # noqa: PLC0415
+        found = importlib.import_module("ccltui.parsers.kineto.scanner._scanner")
     except ImportError:
-        return False
-    return getattr(_scanner, "VERSION", 1) == _VERSION
+        return None
+    return found if getattr(found, "VERSION", 1) == _VERSION else None
 
 
 def new_scanner(
@@ -75,12 +81,11 @@ def new_scanner(
         describe: Adds collective arguments given as JSON; returns their index.
         launch: Id of a launch by the JSON texts of grid, blocks per SM and occupancy.
     """
-    if not wanted() or not compiled():
+    module = _module() if wanted() else None
+    if module is None:
         return None
-    from ccltui.parsers.kineto.scanner import _scanner  # noqa: PLC0415
-
     indices = {group: index for index, group in enumerate(GROUPS)}
-    scanner: Scanner = _scanner.Scanner(
+    scanner: Scanner = module.Scanner(
         pool, tracks, lambda category: indices[group_of(category)], input_kind, describe, launch
     )
     return scanner

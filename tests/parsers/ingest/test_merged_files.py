@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -128,3 +129,16 @@ def test_a_stored_merge_is_taken_from_the_store(tmp_path: Path) -> None:
         "process 204002",
         "process 304003",
     ]
+
+
+def test_a_job_is_sent_without_the_columns_of_ranks_that_are_left_out(tmp_path: Path) -> None:
+    write_ranks(tmp_path / "job")
+    write(tmp_path / "job/all.json", merged(with_offset))
+    job = opened(tmp_path / "job", tmp_path)
+
+    sent = pickle.loads(pickle.dumps(job.without_ranks()))
+
+    assert not sent.ranks
+    assert not any(trace.events for trace in sent.merged.traces)
+    assert notes(sent) == notes(job)
+    assert sent.read_paths == {"all.json"}
