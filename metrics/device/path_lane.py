@@ -44,7 +44,7 @@ class Lane:
             return np.full(len(calls), MISSING, np.int64)
         piece = np.full(len(self.rank.facts.classes), MISSING, np.int64)
         piece[self.rows] = np.arange(len(self.rows))
-        return piece[calls.row]
+        return piece[calls.rows.of("gpu")]
 
     def last_before(self, time_ns: int) -> int:
         """Return the piece that ends last among those that began before a time, -1 without any."""

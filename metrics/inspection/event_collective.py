@@ -24,14 +24,14 @@ def call_of(view: View, event: EventRef) -> int:
     calls = view.facts.calls[event.rank]
     if calls.event_group != event.group:
         return -1
-    found = np.flatnonzero(calls.row == event.row)
+    found = np.flatnonzero(calls.rows.of(event.group) == event.row)
     return int(found[0]) if len(found) else -1
 
 
 def event_of_call(view: View, rank: str, call: int) -> EventRef:
     """Return the event of a call. Raises IndexError where there is no such call."""
     calls = view.facts.calls[rank]
-    return EventRef.of(rank, calls.event_group, int(calls.row[call]))
+    return EventRef.of(rank, calls.event_group, int(calls.rows.numbers[call]))
 
 
 def event_of_member(view: View, number: int, row: int, rank: str) -> EventRef:

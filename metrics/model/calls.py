@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
 from ccltui.metrics.model.call_families import Family, choose_family, untimed_family
+from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.call_types import stated
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -81,10 +82,9 @@ class Calls:
         step: id of the step.
         src: global rank that sends.
         dst: global rank that receives.
-        row: row in the event group ``event_group`` of the trace.
+        rows: rows in the events of the trace that the calls are of.
         has_metadata: whether metadata names the operation.
         library: index into `LIBRARIES` of the library whose communicator it uses.
-        event_group: group of events of the trace that ``row`` indexes.
     """
 
     source: str
@@ -102,10 +102,14 @@ class Calls:
     step: I64
     src: I64
     dst: I64
-    row: I64
+    rows: CallRows
     has_metadata: Bool
     library: I8
-    event_group: Group = "gpu"
+
+    @property
+    def event_group(self) -> Group:
+        """Group of events of the trace that the calls are of."""
+        return self.rows.group
 
     @property
     def counts_bytes(self) -> Bool:
@@ -130,13 +134,13 @@ class Calls:
             for name, values in values
             if isinstance(values, np.ndarray)
         }
-        return replace(self, **both)
+        return replace(self, rows=self.rows.with_none(len(other)), **both)
 
     def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Calls:
         """Return the same columns restricted to ``rows`` (mask or indices)."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         taken: dict[str, Any] = {k: v[rows] for k, v in values if isinstance(v, np.ndarray)}
-        return replace(self, **taken)
+        return replace(self, rows=self.rows.take(rows), **taken)
 
 
 def calls_of(
@@ -205,10 +209,9 @@ def _calls(
         step=_compact(family.step),
         src=_compact(src),
         dst=_compact(dst),
-        row=family.rows,
+        rows=CallRows(family.event_group, family.rows),
         has_metadata=_compact(args.op >= 0),
         library=_compact(family.library),
-        event_group=family.event_group,
     )
 
 
@@ -228,7 +231,7 @@ def streams_of(trace: RankTrace, calls: Calls) -> I64:
     if calls.event_group != "gpu":
         return np.full(len(calls), MISSING, np.int64)
     streams = np.array([track.stream for track in trace.tracks] + [MISSING], np.int64)
-    return streams[trace.group("gpu").track[calls.row]]
+    return streams[trace.group("gpu").track[calls.rows.of("gpu")]]
 
 
 def dtype_index(name: str) -> int:

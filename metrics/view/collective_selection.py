@@ -184,7 +184,7 @@ def _selected_rows(rank: RankView) -> Bool | None:
     """Mask of the rank's calls that the view selects, None for all."""
     if rank.selected_calls is rank.calls:
         return None
-    return np.isin(rank.calls.row, rank.selected_calls.row)
+    return np.isin(rank.calls.rows.numbers, rank.selected_calls.rows.numbers)
 
 
 def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | None]) -> Bool:

@@ -179,7 +179,7 @@ def damage(view: View) -> list[Reason]:
 
 
 def _untimed(view: View) -> list[Reason]:
-    """Return reasons for events that are left out, or are not timed, because of their times.
+    """Return reasons for events that are lost, left out, or not timed because of their times.
 
     That of a rank without device times names it, as no result in time is of that rank.
     """
@@ -194,7 +194,9 @@ def _untimed(view: View) -> list[Reason]:
     ]
     others = [rank for rank in view.ranks if not rank.facts.has_wrong_clock]
     losses = _reader_losses(others, _LEAVE_OUT.__contains__)
-    return [*reasons, *(Reason("device_times", text) for text in losses)]
+    reasons += [Reason("device_times", text) for text in losses]
+    stated = _reader_losses(view.ranks, _LOST.__contains__)
+    return [*reasons, *(Reason("lost_events", text) for text in stated)]
 
 
 def without_device_times(view: View, otherwise: str) -> Refusal:
@@ -209,6 +211,8 @@ def without_device_times(view: View, otherwise: str) -> Refusal:
     return refuse("no_gpu_events", text)
 
 
+_LOST: Final = frozenset({"cuda_graphs", "missing_rows", "nsys_diagnostic"})
+"""Codes of notes on events that a file states it lacks."""
 _LEAVE_OUT: Final = MESSAGES.keys() | DROPPED
 
 
@@ -237,7 +241,7 @@ _LOSSLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 def common_warnings(view: View) -> list[str]:
     """Return the warnings that apply to any number of this view."""
     warnings = [f"{path} repeats another file and is counted once" for path in _copied_paths(view)]
-    silent = _CUTS | _LOSSLESS | _LEAVE_OUT
+    silent = _CUTS | _LOSSLESS | _LEAVE_OUT | _LOST
     warnings += _reader_losses(view.ranks, lambda code: code not in silent)
     warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
     warnings += _guessed_ranks(view)

@@ -117,7 +117,7 @@ def selected_rows(rank: RankView) -> Bool:
     """Return a mask of the calls of a rank that the view selects."""
     if rank.selected_calls is rank.calls:
         return np.ones(len(rank.calls), np.bool_)
-    return np.isin(rank.calls.row, rank.selected_calls.row)
+    return np.isin(rank.calls.rows.numbers, rank.selected_calls.rows.numbers)
 
 
 def _matched_instances(

@@ -248,7 +248,7 @@ class RankView:
         if self.selection.chosen is None:
             return np.asarray(self.facts.classes == COMM)
         rows = np.zeros(len(self.facts.classes), np.bool_)
-        rows[self.device_calls.row] = True
+        rows[self.device_calls.rows.of("gpu")] = True
         return rows
 
     @cached_property

@@ -113,10 +113,10 @@ def _splits(
     parts, which do not depend on experts.
     """
     table = trace.collective_args
-    events = trace.group(calls.event_group)
+    of_call = calls.rows.events_of(trace).args[calls.rows.numbers]
     found = {}
     for row in rows.tolist():
-        args = int(events.args[calls.row[row]])
+        args = int(of_call[row])
         if args < 0:
             continue
         sent = _parsed(trace.text(int(table.in_split[args])), size)
@@ -128,7 +128,7 @@ def _splits(
 
 def split_sizes(trace: RankTrace, calls: Calls, row: int, size: int) -> Split | None:
     """Return what a call sends to each of ``size`` members; () for equal parts, None if unknown."""
-    args = int(trace.group(calls.event_group).args[calls.row[row]])
+    args = int(calls.rows.events_of(trace).args[calls.rows.numbers[row]])
     if args < 0:
         return None
     text = trace.text(int(trace.collective_args.in_split[args]))

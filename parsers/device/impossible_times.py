@@ -137,8 +137,10 @@ def limits_of(trace: RankTrace, gpu: Events) -> Limits:
         if host is None:
             break
         extent = max(host[1] - host[0], _SHORTEST_EXTENT_NS)
-        if len(choices) == 1:
-            extent = max(extent, _usual_extent(gpu))  # ranges may mark a part of the work only
+        if groups == _HOST:
+            # Hosts that wait for nothing are done long before their devices, and ranges may mark a
+            # part of the work only.
+            extent = max(extent, _usual_extent(gpu) * 3 // 2)
         limits = Limits(host[0] - extent, host[1] + extent, *zero)
         if limits.first_ns <= first and last + longest <= limits.last_ns:
             break

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.event_record import EventRecord, SoughtEvent
     from ccltui.parsers.text.file_sample import FileSample
 
-NSYS_VERSION: Final = 5
+NSYS_VERSION: Final = 6
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 _ONLY_NSYS = "an nsys report, which only nsys reads: run `nsys export -t sqlite` on it"

@@ -180,15 +180,13 @@ class Ranks(Sequence[RankTrace]):
                 segment(tables.kernels, streams, "kernel", args=args.kernels),
                 segment(tables.copies, streams, "gpu_memcpy"),
                 segment(tables.fills, streams, "gpu_memset"),
+                segment(tables.graphs, streams, "cuda_graph"),  # recorded as wholes
             ],
             "gpu_sync": [segment(tables.waits, streams, "cuda_sync")],
             "runtime": [segment(tables.calls, threads, "cuda_runtime", "cuda_driver")],
             "annotations": [segment(ranges, threads, "nvtx", rows=~chosen, args=args.ranges)],
             "cpu_ops": [segment(ranges, threads, "nvtx", rows=chosen, args=args.ranges)],
-            "other": [
-                segment(tables.os_calls, threads, "osrt"),
-                segment(tables.graphs, streams, "cuda_graph"),
-            ],
+            "other": [segment(tables.os_calls, threads, "osrt")],
         }
         events: dict[Group, Events] = {
             group: SpilledEvents(segments, base_ns, sms)

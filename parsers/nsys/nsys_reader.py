@@ -181,8 +181,8 @@ def _notes(
     graphs = database.last_row(export_schema.GRAPHS)
     if graphs:
         message = (
-            "CUDA graphs were recorded as wholes and are not counted as device work: the kernels "
-            "in them are not in the file; record with --cuda-graph-trace=node"
+            "CUDA graphs were recorded as wholes: each counts as one piece of computation, whatever"
+            " kernels are in it; record with --cuda-graph-trace=node"
         )
         notes.append(Note("cuda_graphs", message, count=graphs))
     if counters.num_left_out:

@@ -117,3 +117,29 @@ def test_a_gemm_that_was_not_collected_is_no_idle_time(shared: Path, tmp_path: P
     assert number(found["idle_ratio"], "idle_ratio") == pytest.approx(between + 0.001, abs=0.001)
     assert found["straggler_lag"].details["worst_straggler"] == 2
     assert found["straggler_lag"].value == pytest.approx(3000.0)
+
+
+def test_a_graph_recorded_as_a_whole_is_computation(shared: Path, tmp_path: Path) -> None:
+    found = results(opened(shared, tmp_path, "n10_graph_whole_nccl_outside"))
+
+    overlap = found["comm_comp_overlap"]
+    assert overlap.details["per_rank"]["2"]["comp_time_ms"] == pytest.approx(8 * 9.0)
+    assert overlap.details["per_rank"]["0"]["comp_time_ms"] == pytest.approx(8 * 6.0)
+    verdict = found["verdict"].details
+    assert verdict["verdict"] == "slow_worker"
+    assert str(verdict["why"]).startswith("rank 2 computes 1.50 times as long")
+    for name, result in found.items():
+        codes = {reason.code for reason in result.reasons}
+        assert result.status == "unavailable" or "lost_events" in codes, name
+
+
+def test_ranks_without_kernels_are_not_replayed(shared: Path, tmp_path: Path) -> None:
+    """Their copies are on the device, their collectives on the host: rows of two tables."""
+    found = results(opened(shared, tmp_path, "kernels_lost_copies_kept"))
+
+    for name, result in found.items():
+        assert "internal_error" not in {reason.code for reason in result.reasons}, name
+    what_if = found["what_if_no_straggler"]
+    assert what_if.status == "unavailable"
+    assert "rank 4, 5 has no kernels" in what_if.reasons[0].message
+    assert any("rank 4" in reason.message for reason in found["verdict"].reasons)

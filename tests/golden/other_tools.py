@@ -188,7 +188,7 @@ def by_name(path: Path) -> TraceLensWork:
     is_comm = is_kernel & np.array([bool(_NCCL.search(name)) for name in names])
     is_fill = np.array(["memset" in name.lower() for name in names]) & ~is_kernel
     calls = rank.calls
-    nccl = is_comm[calls.row]
+    nccl = is_comm[calls.rows.of("gpu")]
 
     def times(rows: Bool) -> Intervals:
         return union(gpu.start_ns[rows], gpu.end_ns[rows])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccltui.metrics.collectives.matching.match import MatchInput
+from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.calls import DTYPES, Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -60,7 +61,7 @@ def calls(rows: Sequence[Call], *, shift_us: float = 0.0, source: str = "kernel"
         step=column([row.step for row in rows]),
         src=column([row.src for row in rows]),
         dst=column([row.dst for row in rows]),
-        row=np.arange(len(rows)),
+        rows=CallRows("gpu", np.arange(len(rows))),
         has_metadata=np.zeros(len(rows), np.bool_),
         library=np.zeros(len(rows), np.int8),
     )

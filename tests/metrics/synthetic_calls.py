@@ -9,6 +9,7 @@ import numpy.typing as npt
 from calls_by_hand import EPOCH_NS
 
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
+from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -168,7 +169,7 @@ def _columns(family: Family, calls: list[Call], offset_ns: int, drift: float) ->
         step=np.array([call[6] for call in calls], np.int64) if family.marked else none,
         src=none,
         dst=none,
-        row=np.arange(count),
+        rows=CallRows("gpu", np.arange(count)),
         has_metadata=np.full(count, family.sized),
         library=np.zeros(count, np.int8),
     )

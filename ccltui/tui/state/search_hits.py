@@ -63,7 +63,7 @@ def _collectives(view: View, findings: Findings, search: Search) -> Hits:
     rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
     here = np.flatnonzero(rows >= 0)
     kernels = np.full(len(rows), -1, np.int64)
-    kernels[here] = trace.group(calls.event_group).name[calls.row[rows[here]]]
+    kernels[here] = calls.rows.events_of(trace).name[calls.rows.numbers[rows[here]]]
     pairs, names = np.unique(
         np.stack([communicator.kind_id.astype(np.int64), kernels]), axis=1, return_inverse=True
     )

@@ -52,7 +52,7 @@ def told_by_passes(
         if facts is None or not len(mine) or item.calls.event_group != "gpu":
             continue
         launched = facts.launched_ns
-        sent = launched.take(item.calls.row[pairs.send_row[mine]])
+        sent = launched.take(item.calls.rows.of("gpu")[pairs.send_row[mine]])
         found[mine] = _passes_before(sent, launched.take(lines.gpu_row), label_of(index), lines)
     known = (found != UNKNOWN) & (stages.direction != UNKNOWN)
     against = known & (found != stages.direction)

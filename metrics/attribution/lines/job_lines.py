@@ -418,7 +418,7 @@ def _leads(
         if one is None or not len(mine) or item.calls.event_group != "gpu":
             continue
         rows = table.row[mine]
-        launched = one.launched_ns.take(item.calls.row[rows])
+        launched = one.launched_ns.take(item.calls.rows.of("gpu")[rows])
         known = launched > np.iinfo(np.int64).min
         found[mine[known]] = np.maximum(item.calls.start_ns[rows] - launched, 0)[known]
     return found

@@ -180,7 +180,7 @@ def _has_launch(facts: RankFacts, calls: Calls) -> Bool:
     """Mask of the calls of which the launch is recorded."""
     if calls.event_group != "gpu":
         return np.zeros(len(calls), np.bool_)
-    return np.asarray(~facts.work.uncorrelated.take(calls.row))
+    return np.asarray(~facts.work.uncorrelated.take(calls.rows.of("gpu")))
 
 
 def _nearest_edges(
@@ -262,7 +262,7 @@ def _divided(
     known = np.append(found[order], -2)[place] == calls.step
     line = np.where(known, np.append(order, -1)[place], -1)
     if calls.event_group == "gpu":
-        line[earlier.take(calls.row)] = -1
+        line[earlier.take(calls.rows.of("gpu"))] = -1
     return found, lowest.astype(np.int64), np.array(stop, np.int64), line
 
 
@@ -321,7 +321,9 @@ def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> I6
     """Number of kernels launched before each call, the most that it can depend on."""
     launched = facts.launched_ns
     own = (
-        launched.take(calls.row[kept]) if calls.event_group == "gpu" else np.full(len(kept), _NEVER)
+        launched.take(calls.rows.of("gpu")[kept])
+        if calls.event_group == "gpu"
+        else np.full(len(kept), _NEVER)
     )
     latest = np.maximum.accumulate(launched.take(rows))
     found = np.searchsorted(latest, own, side="left")

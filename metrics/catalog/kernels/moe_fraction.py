@@ -164,7 +164,7 @@ def _expert_calls(view: View, rank: RankView) -> Bool:
     if calls.event_group == "gpu" and len(calls):
         dims, modes = view.dims_of(calls)
         known = (dims == _EXPERTS) & (modes != _GUESSED)
-        rows[calls.row[known & (calls.kind == _ALL_TO_ALL)]] = True
+        rows[calls.rows.of("gpu")[known & (calls.kind == _ALL_TO_ALL)]] = True
     return rows
 
 

@@ -35,7 +35,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
-from ccltui.metrics.view.data_quality import guessed_steps
+from ccltui.metrics.view.data_quality import guessed_steps, some_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
@@ -344,8 +344,14 @@ def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
 
 
 def _require_devices(view: View, source: str) -> None:
-    if source != "kernel" or not all(one.has_device for one in view.facts.ranks.values()):
-        raise refuse("no_gpu_events", "a replay needs the device work of all ranks")
+    without = [
+        label
+        for label, one in view.facts.ranks.items()
+        if not one.has_kernels or view.facts.calls[label].event_group != "gpu"
+    ]
+    if source != "kernel" or without:
+        which = f": rank {some_of(without)} has no kernels with times" if without else ""
+        raise refuse("no_gpu_events", f"a replay needs the device work of all ranks{which}")
 
 
 def _unknown_steps(view: View) -> Refusal | None:

@@ -127,7 +127,7 @@ def _posts(facts: RankFacts, calls: Calls, waiting: Intervals, behind: I64) -> t
     before it had ended.
     """
     all_launched = facts.launched_ns
-    launched = all_launched.take(calls.row)
+    launched = all_launched.take(calls.rows.of("gpu"))
     unknown = launched == np.iinfo(np.int64).min
     post, delay = calls.start_ns.copy(), np.zeros(len(calls), np.int64)
     free = (behind < 0) & waiting.contains(calls.start_ns)

@@ -172,14 +172,13 @@ class _Walk:
         call = self._call_row(self._link)
         if call is None:
             return
-        row = int(self._calls.row[call])
-        kernel = host_event(self._trace, self._trace.group(self._calls.event_group), row)
+        kernel = self._event_of(call)
         met = self._met(kernel.start_ns)
         since = kernel.start_ns - self._link.lag_ns if met is None else met
         name = f"{describe_group(self._view, self._link.group)['group']} {TYPES[self._link.kind]}"
         yield self._at("arrival", name, kernel.start_ns, kernel.start_ns, self._link.lag_ns)
         if self._calls.event_group == "gpu":
-            yield from self._launched(row, kernel)
+            yield from self._launched(int(self._calls.rows.of("gpu")[call]), kernel)
         else:  # no kernel: the host recorded the collective itself
             yield self._event("operator", kernel, 0)
         yield from self._reason(since, kernel.start_ns, after)
@@ -218,9 +217,11 @@ class _Walk:
             return
         call = self._call_row(after)
         if call is not None:
-            group = self._trace.group(self._calls.event_group)
-            one = host_event(self._trace, group, int(self._calls.row[call]))
-            yield self._event("wait", one)
+            yield self._event("wait", self._event_of(call))
+
+    def _event_of(self, call: int) -> HostEvent:
+        rows = self._calls.rows
+        return host_event(self._trace, rows.events_of(self._trace), int(rows.numbers[call]))
 
     def _costliest(self, since: int, until: int) -> Iterator[ChainEvent]:
         """Yield the longest kernel of the name that costs most more than on the peers."""

@@ -167,6 +167,6 @@ def test_rows_index_the_events() -> None:
 
     calls = calls_of(trace)
 
-    assert (calls.event_group, calls.row.tolist()) == ("gpu", [1, 2])
-    assert calls.take([1]).row.tolist() == [2]  # type: ignore[arg-type]
+    assert (calls.event_group, calls.rows.numbers.tolist()) == ("gpu", [1, 2])
+    assert calls.take([1]).rows.numbers.tolist() == [2]  # type: ignore[arg-type]
     assert calls.end_ns.tolist() == [2000, 4000]

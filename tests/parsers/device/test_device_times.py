@@ -129,6 +129,13 @@ def test_work_that_outlasts_the_host_by_less_than_the_recording_is_believed(
     assert noted(read(tmp_path, events)) == {}
 
 
+def test_a_host_may_be_done_long_before_its_device(tmp_path: Path) -> None:
+    launches = [launch(number, BASE_US + number) for number in range(1, 101)]
+    work = [kernel(number, BASE_US + 5000.0 * number, 4900.0) for number in range(1, 101)]
+
+    assert noted(read(tmp_path, [*launches, *work])) == {}
+
+
 def test_the_last_kernel_may_not_outlast_the_recording(tmp_path: Path) -> None:
     events = job()
     kernels(events)[-1]["dur"] = 1.6e6
