@@ -140,7 +140,7 @@ def limits_of(trace: RankTrace, gpu: Events) -> Limits:
         if groups == _HOST:
             # Hosts that wait for nothing are done long before their devices, and ranges may mark a
             # part of the work only.
-            extent = max(extent, _usual_extent(gpu) * 3 // 2)
+            extent = max(extent, 3 * _middle_extent(gpu))
         limits = Limits(host[0] - extent, host[1] + extent, *zero)
         if limits.first_ns <= first and last + longest <= limits.last_ns:
             break
@@ -177,10 +177,13 @@ def _host_extent(trace: RankTrace, groups: Iterable[Group]) -> tuple[int, int] |
     return min(first for first, _ in found), max(last for _, last in found)
 
 
-def _usual_extent(gpu: Events) -> int:
-    """Return the time from the start of the first tenth of the work to that of the last."""
+def _middle_extent(gpu: Events) -> int:
+    """Return the time from the start of the first quarter of the work to that of the last one.
+
+    Half of the time of even work, whatever the times of a few events are.
+    """
     start = np.asarray(gpu.start_ns)
-    return int(start[len(start) * 9 // 10] - start[len(start) // 10])
+    return int(start[len(start) * 3 // 4] - start[len(start) // 4])
 
 
 class _Search:
