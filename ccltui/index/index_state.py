@@ -1,7 +1,8 @@
 """State of an index run, as files in the store: plan, a record for each file read, and the job's.
 
 Every file is written under another name and renamed, so that engines, tasks and a later command on
-any node see whole ones without locks. Whoever starts ``ccltui index`` again continues from here.
+any node see whole ones without locks; one whose checksum does not match is as one that is not
+there. Whoever starts ``ccltui index`` again continues from here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 from ccltui.index import STATE_FOLDER
 from ccltui.index.index_plan import PLAN_VERSION, Plan
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.store.store_entry import is_shared
+from ccltui.parsers.store.store_entry import checked, is_shared, with_checksum
 
 LATEST: Final = "plan"
 """Name of the plan of the last command."""
@@ -240,14 +241,14 @@ class IndexState:
 
     def _read(self, path: Path, kind: type[_T]) -> _T | None:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
+            return msgspec.json.decode(checked(path.read_bytes()), type=kind)
         except (OSError, ValueError, RecursionError):
             return None
 
     def _write(self, path: Path, value: object) -> None:
         scratch = path.with_name(f".{uuid.uuid4().hex}")
         try:
-            scratch.write_bytes(msgspec.json.encode(value))
+            scratch.write_bytes(with_checksum(msgspec.json.encode(value)))
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)

@@ -83,7 +83,13 @@ def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
     state.write_record(FileRecord("k", "rank0.json", (0,)))
     assert state.record("k") == FileRecord("k", "rank0.json", (0,))
 
-    (tmp_path / "files" / "k").write_text("{")
+    place = tmp_path / "files" / "k"
+    data = place.read_bytes()
+    for at in range(len(data)):
+        place.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert state.record("k") is None
+
+    place.write_text("{")
     (tmp_path / "plan.json").write_text('{"version": 99}')
 
     assert state.record("k") is None

@@ -79,12 +79,15 @@ def test_every_metric_is_read_and_equal(place: Path, computed: list[str]) -> Non
     assert computed == []
 
 
-def test_no_column_of_events_is_read(place: Path) -> None:
+def test_no_column_of_events_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = answer(place, "--metric", "straggler_lag", store="other")
     assert expected["results"][0]["value"] is not None
     blank_columns(place / "store")
+    damage: list[str] = []
+    monkeypatch.setattr("ccltui.parsers.ingest.read_again._report", [damage.append])
 
     assert answer(place, "--metric", "straggler_lag") == expected
+    assert damage == [], "a column was used, and read from its trace"
 
 
 @pytest.mark.parametrize(
