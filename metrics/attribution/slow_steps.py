@@ -29,7 +29,7 @@ from ccltui.metrics.collectives.reports.step_roots import (
     beyond_usual,
     reliable_step_roots,
 )
-from ccltui.metrics.device.step_parts import PARTS, StepParts, from_end, step_parts
+from ccltui.metrics.findings.step_parts import PARTS, StepParts, from_end, step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.metrics.view.match_quality import confidence_limit

@@ -30,14 +30,14 @@ from ccltui.metrics.compare.metric_changes import (
 )
 from ccltui.metrics.compare.pooled_runs import pooled
 from ccltui.metrics.compare.run_intervals import RunIntervals
-from ccltui.metrics.device.step_division import KINDS, Part
+from ccltui.metrics.findings.partition import KINDS, Named
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
 
 MOST_TESTED: Final = 300
 """Rows of a table of work with an interval: the longest; each further one would widen all."""
-REMAINDER: Final[Part] = ("remainder", "other_steps")
+REMAINDER: Final[Named] = ("remainder", "other_steps")
 """Step time, of the steps of all ranks, less the parts, of all steps of each rank."""
 
 
@@ -295,7 +295,7 @@ def _waterfall(a: JobTable, b: JobTable, whole: TimeChange) -> tuple[PartChange,
     return tuple(sorted(rows, key=lambda row: (-abs(row.delta), _place(row.part))))
 
 
-def _place(part: Part) -> tuple[int, str]:
+def _place(part: Named) -> tuple[int, str]:
     return (KINDS.index(part[0]) if part[0] in KINDS else len(KINDS)), part[1]
 
 

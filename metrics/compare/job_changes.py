@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ccltui.metrics.compare.job_table import CollectiveKey, Work, WorkKey
-from ccltui.metrics.device.step_division import Part
+from ccltui.metrics.findings.partition import Named
 
 Direction = Literal["longer", "shorter", "not distinguishable", ""]
 """Whether a time changed beyond the noise; "" where the noise is unknown: without an interval, and
@@ -70,7 +70,7 @@ class TimeChange:
 class PartChange:
     """A bar of the waterfall: time of one part of a step in ms, 0 where a side has none."""
 
-    part: Part
+    part: Named
     a: float
     b: float
 

@@ -21,9 +21,8 @@ from ccltui.metrics.compare.job_table import (
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.device.pivot_groups import by_name, by_operator
 from ccltui.metrics.device.pivot_rows import with_launches
-from ccltui.metrics.device.step_division import COMPUTE, Part, divisions_of
-from ccltui.metrics.device.time_losses import losses
 from ccltui.metrics.device.work_pivot import Group, Grouping, pivot
+from ccltui.metrics.findings.partition import COMPUTE, Named, named_parts, partition
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.unavailable import Refusal
@@ -103,10 +102,10 @@ def job_table(view: View, name: str) -> JobTable:
 
 def _divided(
     view: View, ranks: Sequence[RankView], per: int
-) -> tuple[dict[Part, float], dict[str, float]]:
+) -> tuple[dict[Named, float], dict[str, float]]:
     """Time of each part, and of waiting by straggler."""
     require_communication_on_device(ranks)
-    return _parts(view, ranks, per), _waits(view, ranks, per)
+    return _parts(view, per), _waits(view, per)
 
 
 def _whole_steps(view: View) -> tuple[int, int] | None:
@@ -123,18 +122,18 @@ def _whole_steps(view: View) -> tuple[int, int] | None:
     return min(found), max(found)
 
 
-def _parts(view: View, ranks: Sequence[RankView], per: int) -> dict[Part, float]:
+def _parts(view: View, per: int) -> dict[Named, float]:
     """Time of each part, over rank-steps or ranks: the numbers of `step_composition`."""
-    total: Counter[Part] = Counter()
-    for parts in divisions_of(view, ranks).values():
+    total: Counter[Named] = Counter()
+    for parts in named_parts(view).values():
         total.update(parts)
     return {part: milliseconds(ns) / per for part, ns in total.items() if ns > 0}
 
 
-def _waits(view: View, ranks: Sequence[RankView], per: int) -> dict[str, float]:
+def _waits(view: View, per: int) -> dict[str, float]:
     return {
-        loss.what: milliseconds(loss.lost_ns) / per
-        for loss in losses(view, ranks)
+        loss.what: milliseconds(loss.total_ns) / per
+        for loss in partition(view).losses
         if loss.kind == "straggler"
     }
 
@@ -158,7 +157,7 @@ def _by_kind(ranks: Sequence[RankView], ids: Sequence[int]) -> tuple[F64, dict[s
         windows = {step: (start, stop) for step, start, stop in rank.step_windows}
         begin, end = np.array([windows[step] for step in ids], np.int64).T
         exposed = rank.comm - (rank.comp | rank.mem)
-        idle = end - begin
+        idle = rank.windows.before(end) - rank.windows.before(begin)
         step_ns += idle
         kinds = ((COMPUTE, rank.comp), ("exposed", exposed), ("copies", rank.mem - rank.comp))
         for kind, part in kinds:

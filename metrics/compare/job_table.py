@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.compare.metric_changes import Measure
-from ccltui.metrics.device.step_division import Part
+from ccltui.metrics.findings.partition import Named
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
@@ -100,7 +100,7 @@ class JobTable:
     num_rank_steps: int = 0
     device_ms: F64 = field(default_factory=lambda: np.empty(0))
     marker_ms: F64 = field(default_factory=lambda: np.empty(0))
-    parts_ms: Mapping[Part, float] = field(default_factory=dict)
+    parts_ms: Mapping[Named, float] = field(default_factory=dict)
     kinds_ms: Mapping[str, F64] = field(default_factory=dict)
     kernels: Mapping[WorkKey, Work] = field(default_factory=dict)
     operators: Mapping[WorkKey, Work] = field(default_factory=dict)

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from ccltui.metrics.compare.step_diff import Side
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.device.step_division import Part, divisions_of, in_order
+from ccltui.metrics.findings.partition import Named, in_order, named_parts, partition
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-OTHER_GROUPS: Final[Part] = ("communication", "other groups")
+OTHER_GROUPS: Final[Named] = ("communication", "other groups")
 """Time in collectives of groups that the view does not select."""
 
 
@@ -25,8 +25,8 @@ class Waterfall(Struct, frozen=True):
     The values of a side sum to its time, so that the changes sum to the whole difference.
     """
 
-    one: Mapping[Part, int]
-    other: Mapping[Part, int]
+    one: Mapping[Named, int]
+    other: Mapping[Named, int]
 
     @property
     def total_ns(self) -> tuple[int, int]:
@@ -39,7 +39,7 @@ class Waterfall(Struct, frozen=True):
         return self.total_ns[1] - self.total_ns[0]
 
     @property
-    def changes_ns(self) -> list[tuple[Part, int]]:
+    def changes_ns(self) -> list[tuple[Named, int]]:
         """Every part whose time differs, with the change; by kind, the largest first."""
         change = {
             part: self.other.get(part, 0) - self.one.get(part, 0)
@@ -60,7 +60,7 @@ def step_waterfall(view: View, one: Side, other: Side) -> Waterfall:
     return Waterfall(_divided(view, one), _divided(view, other))
 
 
-def _divided(view: View, side: Side) -> Counter[Part]:
+def _divided(view: View, side: Side) -> Counter[Named]:
     """Return the parts of a side."""
     chosen = view
     if side.step is not None:
@@ -70,8 +70,8 @@ def _divided(view: View, side: Side) -> Counter[Part]:
     if rank is None or not rank.window_ns:
         where = "its measured time" if side.step is None else f"step {side.step}"
         raise KeyError(f"rank {side.label} has no device work in {where}")
-    parts = divisions_of(chosen, list(ranks.values()))[side.label]
-    rest = rank.window_ns - sum(parts.values())
-    if rest:
-        parts[OTHER_GROUPS] += rest
+    parts = named_parts(chosen)[side.label]
+    for part in partition(chosen).parts:
+        if part.kind == "other_groups" and part.by_rank.get(side.label):
+            parts[OTHER_GROUPS] += part.by_rank[side.label]
     return parts

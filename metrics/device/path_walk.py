@@ -17,8 +17,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MEDIUM
-from ccltui.metrics.device.idle_gaps import UNKNOWN
 from ccltui.metrics.device.path_lane import Lane
+from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.view.rank_view import FOREVER_NS
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -212,7 +212,7 @@ class Walk:
         gap = np.maximum(begun - released, 0)
         facts, rows = of.rank.facts, of.rows[index]
         launched = facts.launched_ns[rows]
-        late = (launched != UNKNOWN) & (launched > released)
+        late = (launched != NOT_LAUNCHED) & (launched > released)
         host = np.where(late, np.minimum(launched - np.where(late, released, 0), gap), 0)
         held = np.array(self._held[lane], np.int64).reshape(-1, 2)
         none = np.zeros(len(held), np.int64)

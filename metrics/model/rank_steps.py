@@ -20,6 +20,8 @@ from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.formats import format_of_trace
 
+NOT_LAUNCHED: Final = np.iinfo(np.int64).min
+"""Launch time of device work without a launch record."""
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
 
@@ -150,12 +152,12 @@ def launch_rows(trace: RankTrace, chosen: I64 | None = None) -> I32:
 def launch_times(trace: RankTrace, rows: I32) -> I64:
     """Return the launch time of each row of ``gpu``, int64 ns.
 
-    ``rows`` is the result of `launch_rows`; where it is -1 the time is the lowest int64.
+    ``rows`` is the result of `launch_rows`; where it is -1 the time is `NOT_LAUNCHED`.
     """
     starts = trace.group("runtime").start_ns
     if not len(starts):
-        return np.full(len(rows), np.iinfo(np.int64).min)
-    return np.where(rows >= 0, starts.take(rows), np.iinfo(np.int64).min)
+        return np.full(len(rows), NOT_LAUNCHED)
+    return np.where(rows >= 0, starts.take(rows), NOT_LAUNCHED)
 
 
 class StepWork(Struct, frozen=True):
@@ -200,7 +202,7 @@ def step_of_work(
     gpu = trace.group("gpu")
     if launched is None:
         launched = launch_times(trace, launch_rows(trace))
-    uncorrelated = launched == np.iinfo(np.int64).min
+    uncorrelated = launched == NOT_LAUNCHED
     if not steps:
         nothing = np.empty(0, np.int64)
         index = np.full(len(gpu), OUTSIDE, np.int32)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from partition_checks import check
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -18,6 +19,27 @@ pytestmark = pytest.mark.shared
 GAP = "cases/hg_dataloader_gap/input"
 RESNET = "traces/kineto/samples/resnet50_num_workers_0"
 RESNET_PLUGIN = "traces/kineto/plugin/samples/resnet50_num_workers_0"
+SEVERAL_STEPS = (
+    "traces/aorta/misc",
+    "traces/hta/df_index_resolver",
+    "traces/hta/nccl_parser_config",
+    "traces/hta/trace_compare/base",
+    "traces/hta/trace_compare/test",
+    "traces/hta/trace_diff/control",
+    "traces/hta/trace_filter",
+    RESNET,
+    RESNET_PLUGIN,
+    "traces/torchrec/log/resnet18",
+    "traces/torchrec/trace/sst_long_a2a_optimizer",
+    "traces/torchrec/trace/sst_long_a2a_optimizer_3",
+    "traces/torchrec/trace/sst_long_a2a_optimizer_5_qcomm",
+    "traces/tracelens/traces/mi300",
+    "traces/stragglers-st",
+    "cases/n10_graph_whole_nccl_outside/input",
+    "cases/n19_one_gemm_zero_time/input",
+    GAP,
+)
+"""Public recordings of devices over several steps."""
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 
 
@@ -101,3 +123,10 @@ def test_half_of_the_time_of_the_sample_without_workers(shared: Path, tmp_path: 
     view = view_of(shared / RESNET_PLUGIN, tmp_path)
 
     assert find("gpu_busy").run(view).value == pytest.approx(0.499, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", SEVERAL_STEPS)
+def test_the_parts_are_the_span_and_the_metrics_agree(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    check(view_of(shared / name, tmp_path))

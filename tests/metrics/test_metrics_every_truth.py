@@ -2,8 +2,9 @@
 
 Step i of rank r (0 to 3), in µs: a product of 100 + 40 r + 10 i, a reduction of 4000 bytes from
 its end until 400, a copy of 15, a small kernel of 20, a reduction of 36 bytes of 100 - 25 r until
-600, exchanges of 10 + 5 i and 20 + 5 i of 120 and 240 kB times i + 1. The device's window of a
-step is 760 + 5 i; all three make 2295 for each rank. Sums below are over steps, in µs.
+600, exchanges of 10 + 5 i and 20 + 5 i of 120 and 240 kB times i + 1. The device's work of a step
+begins at 1000 i + 10 and lasts 760 + 5 i; all three make 2295 for each rank, and from the first
+work to the last end 2770. Sums below are over steps, in µs.
 
 A metric whose truth in this job would be a plain 0 or 1 names the test that holds it to another.
 A new metric without either fails.
@@ -20,7 +21,8 @@ from full_jobs import view_of
 
 from ccltui.metrics.registry import metrics
 
-WINDOW = 2295
+WORK = 2295
+WINDOW = 2770
 COMM = 1230 - 195 * 1.5  # of rank r 3 * (410 - 65 r); the mean over ranks
 COMP = 390 + 120 * 1.5
 REDUCTIONS, PRODUCTS, EXCHANGES, SMALL, COPIES = 3270, 2040, 480, 240, 180  # over all ranks
@@ -36,7 +38,7 @@ TRUTH: Mapping[str, float] = {
     "collective_volume": 3 * 4036 + 2_160_000,
     "communication_fraction": COMM / (WINDOW - IDLE),
     # Backwards from the end: rank 3's products 720 + 30 small, reductions 450 + 75, exchanges 120
-    "critical_path": (450 + 75 + 120) / WINDOW,
+    "critical_path": (450 + 75 + 120) / WORK,
     "dominant_kernel": REDUCTIONS / KERNELS,
     "exposed_communication": COMM / 1000,
     # idle without a launch record 577.5, reductions but for waiting 525, waiting for rank 3 292.5
@@ -45,12 +47,15 @@ TRUTH: Mapping[str, float] = {
     # Theil-Sen over (120, 10), (240, 15), (360, 20), (240, 20), (480, 25), (720, 30) kB and µs:
     # of 14 slopes the middle two are 1/30 and 1/24 µs a kB
     "hockney": 1 / ((1 / 30 + 1 / 24) / 2),
-    "idle_causes": 3 * 10 / 1000,  # the small kernel is launched 10 after the copy has ended
+    # the small kernel is launched 10 after the copy has ended, the product of the next step 5
+    # before it begins, after idle times of 240 and 235
+    "idle_causes": (3 * 10 + 235 + 230) / 1000,
     "idle_ratio": IDLE / WINDOW,
     "iter_time": 0.9,
     "kernel_categories": PRODUCTS / (KERNELS + COPIES),
     "kernels": (KERNELS + COPIES) / 4 / 1000,
-    "launch_bound": 1 / 2,  # of gaps before the copy and before the small kernel the second
+    # of gaps before the copies and before the small kernels the latter, and two between steps
+    "launch_bound": 5 / 8,
     "link_utilization": WIRE / SHORTEST / 1e3 / 300,
     "memory_transfer": 0.045,
     # 6 * (10,000 - 100) + 12 * 2 layers * 2 heads * 4 * 16 positions, on four A100

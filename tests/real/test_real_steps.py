@@ -11,7 +11,7 @@ from ccltui.metrics.attribution.slow_steps import slow_steps
 from ccltui.metrics.attribution.step_culprits import step_culprits
 from ccltui.metrics.compare.step_diff import Side
 from ccltui.metrics.compare.step_waterfall import step_waterfall
-from ccltui.metrics.device.step_parts import step_parts
+from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

@@ -20,7 +20,7 @@ from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.tui.state.against.compared import TimeOf
 
 _LABELS = 38
@@ -189,7 +189,7 @@ def _chosen_text(scene: Scene, width: int) -> str:
 
 def _changes_text(scene: Scene, width: int) -> str:
     """Return how each part of the chosen step differs from the median step, the largest first."""
-    from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.metrics.findings.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
@@ -209,7 +209,7 @@ def _changes_text(scene: Scene, width: int) -> str:
 
 
 def _records(scene: Scene) -> Iterator[Record]:
-    from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.metrics.findings.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
@@ -232,7 +232,7 @@ def _records(scene: Scene) -> Iterator[Record]:
 def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.bars import put_bar, put_scale
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.device.step_parts import one_per_rank
+    from ccltui.metrics.findings.step_parts import one_per_rank
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 

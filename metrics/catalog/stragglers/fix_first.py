@@ -13,7 +13,7 @@ from ccltui.metrics.device.device_time import (
     device_reasons,
     require_communication_on_device,
 )
-from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
+from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import describe_group
@@ -61,11 +61,11 @@ def fix_first(view: View) -> Result:
     """Divide the time without computation and describe the largest parts."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    window = sum(rank.window_ns for rank in ranks)
-    found = losses(view, ranks)
-    lost = sum(loss.lost_ns for loss in found)
+    divided = partition(view)
+    window, found = sum(divided.span_ns.values()), divided.losses
+    lost = sum(loss.total_ns for loss in found)
     rows = [_row(view, loss, window, len(ranks)) for loss in found]
-    top = sum(loss.lost_ns for loss in found[:SHOWN])
+    top = sum(loss.total_ns for loss in found[:SHOWN])
     lost_by: Counter[str] = Counter()
     for loss in found:
         lost_by.update(loss.by_rank)
@@ -93,8 +93,8 @@ def fix_first(view: View) -> Result:
     )
 
 
-def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, Any]:
-    lost_ms, share = milliseconds(loss.lost_ns) / num_ranks, ratio(loss.lost_ns, window_ns)
+def _row(view: View, loss: Part, window_ns: int, num_ranks: int) -> dict[str, Any]:
+    lost_ms, share = milliseconds(loss.total_ns) / num_ranks, ratio(loss.total_ns, window_ns)
     part = "" if share is None else f", {share:.1%} of the time"
     return {
         "kind": loss.kind,
@@ -106,7 +106,7 @@ def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, An
     }
 
 
-def _words(view: View, loss: Loss) -> str:
+def _words(view: View, loss: Part) -> str:
     if loss.kind == "straggler":
         if loss.what == OTHERS:
             return "ranks wait for others that come late now and then"
@@ -121,7 +121,7 @@ def _words(view: View, loss: Loss) -> str:
     return _IDLE[loss.what]
 
 
-def _evidence(view: View, loss: Loss) -> dict[str, Any] | None:
+def _evidence(view: View, loss: Part) -> dict[str, Any] | None:
     """Rank, time since the origin, and the collective or the length of the longest stretch."""
     place = loss.place
     if place is None:

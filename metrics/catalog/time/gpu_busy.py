@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -67,13 +68,12 @@ def gpu_busy(view: View) -> Result:
     total = Busy()
     for rank in ranks:
         useful = rank.comp | rank.mem
-        whole = (rank.occupied.total_ns, useful.total_ns, rank.window_ns)
+        whole = (split_time(rank).busy, useful.total_ns, rank.window_ns)
         per_rank[rank.label].add(*whole)
         total.add(*whole)
         busy_in, useful_in = rank.covered_by_step(rank.occupied), rank.covered_by_step(useful)
-        for step, start, end in rank.step_windows:
-            if step >= 0:
-                per_step[step].add(busy_in[step], useful_in[step], end - start)
+        for step, measured_ns in rank.covered_by_step(rank.windows).items():
+            per_step[step].add(busy_in[step], useful_in[step], measured_ns)
     details: dict[str, Any] = {
         **total.shares,
         "busy_ms": milliseconds(total.busy) / len(ranks),

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.device.idle_gaps import require_launches
-from ccltui.metrics.device.idle_split import BETWEEN_KERNELS_NS, CAUSES, HOST_CAUSES, causes_ns
+from ccltui.metrics.findings.idle_causes import (
+    BETWEEN_KERNELS_NS,
+    CAUSES,
+    HOST_CAUSES,
+    causes_of,
+    require_launches,
+)
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -34,7 +39,10 @@ def idle_causes(view: View) -> Result:
     """Divide the idle time of every rank completely among its causes."""
     ranks = device_ranks(view)
     require_launches(ranks)
-    rows = {rank.label: causes_ns(rank) for rank in ranks}
+    rows = {
+        rank.label: {cause: one.total_ns for cause, one in causes_of(rank).items()}
+        for rank in ranks
+    }
     total = {cause: sum(row[cause] for row in rows.values()) for cause in CAUSES}
     idle = sum(total.values())
     details: dict[str, Any] = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
+from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -39,18 +40,18 @@ if TYPE_CHECKING:
 def idle_ratio(view: View) -> Result:
     """Idle time of every rank over its windows."""
     ranks = device_ranks(view)
-    gaps = {rank.label: rank.windows - rank.facts.device_work for rank in ranks}
-    idle = {label: gap.total_ns for label, gap in gaps.items()}
+    gaps = [rank.windows - rank.facts.device_work for rank in ranks]
+    idle = {rank.label: split_time(rank).idle for rank in ranks}
     window = sum(rank.window_ns for rank in ranks)
     span = sum(rank.span.total_ns for rank in ranks)
     span_idle = sum((rank.span - rank.facts.device_work).total_ns for rank in ranks)
-    longest = max((int((g.end_ns - g.start_ns).max()) for g in gaps.values() if len(g)), default=0)
+    longest = max((int((g.end_ns - g.start_ns).max()) for g in gaps if len(g)), default=0)
     details: dict[str, Any] = {
         "idle_ratio": ratio(sum(idle.values()), window),
         "idle_ms": milliseconds(sum(idle.values())) / len(ranks),
         "window_ms": milliseconds(window) / len(ranks),
         "span_idle_ratio": ratio(span_idle, span),
-        "num_gaps": sum(len(gap) for gap in gaps.values()),
+        "num_gaps": sum(len(gap) for gap in gaps),
         "longest_gap_ms": milliseconds(longest),
         "per_rank": {rank.label: _row(rank, idle[rank.label]) for rank in ranks},
     }

@@ -11,7 +11,14 @@ from ccltui.metrics.device.device_time import (
     device_reasons,
     require_communication_on_device,
 )
-from ccltui.metrics.device.step_division import COMPUTE, KINDS, Part, divisions_of, in_order
+from ccltui.metrics.findings.partition import (
+    COMPUTE,
+    KINDS,
+    Named,
+    in_order,
+    named_parts,
+    partition,
+)
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
@@ -41,11 +48,11 @@ def step_composition(view: View) -> Result:
     """Divide the measured time completely into parts that are named for a reader."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
-    by_rank = divisions_of(view, ranks)
-    total: Counter[Part] = Counter()
+    by_rank, span = named_parts(view), partition(view).span_ns
+    total: Counter[Named] = Counter()
     for parts in by_rank.values():
         total.update(parts)
-    window = sum(rank.window_ns for rank in ranks)
+    window = sum(span.values())
     steps = _num_steps(ranks)
     details: dict[str, Any] = {
         "compute_ratio": ratio(total[COMPUTE, COMPUTE], window),
@@ -55,12 +62,10 @@ def step_composition(view: View) -> Result:
         "step_ms": _per_step(window, len(ranks), steps),
         "per_rank": {
             label: {
-                kind: ratio(sum(ns for part, ns in parts.items() if part[0] == kind), own)
+                kind: ratio(sum(ns for part, ns in parts.items() if part[0] == kind), span[label])
                 for kind in KINDS
             }
-            for (label, parts), own in zip(
-                by_rank.items(), (rank.window_ns for rank in ranks), strict=True
-            )
+            for label, parts in by_rank.items()
         },
     }
     return answer(
@@ -80,7 +85,7 @@ def step_composition(view: View) -> Result:
 
 
 def _row(
-    part: Part, time_ns: int, window_ns: int, num_ranks: int, steps: int | None
+    part: Named, time_ns: int, window_ns: int, num_ranks: int, steps: int | None
 ) -> dict[str, Any]:
     kind, name = part
     return {

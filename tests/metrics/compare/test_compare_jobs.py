@@ -15,7 +15,7 @@ from ccltui.metrics.compare.between_runs import ONE_RUN, stated
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
 from ccltui.metrics.compare.job_changes import WorkChange
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
-from ccltui.metrics.device.step_division import Part
+from ccltui.metrics.findings.partition import Named
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.job_diff.diff_document import gate_values
 from ccltui.report.job_diff.diff_sections import headline
@@ -72,7 +72,7 @@ STEPS = st.lists(st.floats(0.001, 1e5), min_size=0, max_size=6)
 
 @given(PARTS, PARTS, STEPS, STEPS)
 def test_the_waterfall_adds_up_to_the_whole_difference(
-    a: dict[Part, float], b: dict[Part, float], a_steps: list[float], b_steps: list[float]
+    a: dict[Named, float], b: dict[Named, float], a_steps: list[float], b_steps: list[float]
 ) -> None:
     found = compare_jobs(
         side(*a_steps, parts_ms=a), side(*b_steps, name="B", parts_ms=b, facts=FACTS)

@@ -13,7 +13,7 @@ from worked import cpu_only, two_steps
 
 from ccltui.metrics.compare.step_diff import Side
 from ccltui.metrics.compare.step_waterfall import OTHER_GROUPS, step_waterfall
-from ccltui.metrics.device.step_parts import step_parts
+from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace

@@ -15,8 +15,8 @@ from ccltui.draw import numbers
 from ccltui.draw.composition import INKS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.metrics.device.idle_split import CAUSES
-from ccltui.metrics.device.step_division import KINDS
+from ccltui.metrics.findings.idle_causes import CAUSES
+from ccltui.metrics.findings.partition import KINDS
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.report import overview_text

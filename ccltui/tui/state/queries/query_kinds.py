@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
-    from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.metrics.inspection.event_facts import EventReport
     from ccltui.metrics.model.launch_site import LaunchSite
     from ccltui.metrics.result import Result
@@ -114,7 +114,7 @@ class StepsQuery(ViewQuery["StepParts"]):
 
     def answer(self, view: View, findings: Findings) -> StepParts:
         """Return the parts of all steps on all ranks."""
-        from ccltui.metrics.device.step_parts import step_parts  # noqa: PLC0415
+        from ccltui.metrics.findings.step_parts import step_parts  # noqa: PLC0415
 
         return step_parts(view.with_options(steps=None))
 

@@ -35,7 +35,7 @@ from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.step_culprits import StepCulprits
-    from ccltui.metrics.device.step_parts import StepParts
+    from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.search_hits import Hits
 

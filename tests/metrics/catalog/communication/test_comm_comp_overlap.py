@@ -103,12 +103,12 @@ def two_steps() -> RankTrace:
     )
 
 
-def test_windows_are_those_of_the_steps_and_gaps_between_them_are_told_apart() -> None:
+def test_windows_are_those_of_the_steps_with_the_gaps_between_them() -> None:
     result = run(two_steps())
 
     assert result.basis["window"] == "step"
-    assert result.details["window_ms"] == 0.13  # [10,80) and [100,160)
-    assert result.details["idle_ms"] == 0.0
+    assert result.details["window_ms"] == 0.15  # [10,100) and [100,160), idle [80,100)
+    assert result.details["idle_ms"] == 0.02
     assert result.details["span_ms"] == 0.15
     assert result.details["span_idle_ms"] == 0.02
 
@@ -132,7 +132,7 @@ def test_a_window_clips_intervals() -> None:
 
     # The job starts with its first event, the marker at 0.
     details = result.details
-    assert details["window_ms"] == 0.04  # [50,80) and [100,110)
+    assert details["window_ms"] == 0.06  # [50,110)
     assert details["comm_time_ms"] == 0.03
     assert details["comp_time_ms"] == 0.01
     assert details["comm_sum_ms"] == 0.03

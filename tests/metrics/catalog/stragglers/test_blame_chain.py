@@ -23,7 +23,7 @@ from ccltui.metrics.collectives.causes.root_rule import (
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
-from ccltui.metrics.device.time_losses import losses
+from ccltui.metrics.findings.partition import partition
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -307,7 +307,7 @@ def test_causes_name_the_rank_with_most_lag_and_why() -> None:
 def test_the_largest_losses_name_the_root_and_no_victim() -> None:
     found = view()
 
-    lost = {one.what for one in losses(found, found.ranks) if one.kind == "straggler"}
+    lost = {one.what for one in partition(found).losses if one.kind == "straggler"}
 
     assert lost == {"1"}  # rank 0 is late too, because of rank 1
 

@@ -12,7 +12,7 @@ from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.collectives.reports import root_waiting
-from ccltui.metrics.device.time_losses import losses
+from ccltui.metrics.findings.partition import partition
 from ccltui.metrics.view.exposed_waits import exposed_waits
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.match_coverage import coverage_of
@@ -183,7 +183,7 @@ def test_waiting_for_the_root_of_a_broadcast_counts() -> None:
 
     assert straggler_lag.run(found).details["mean_lag_us"] == 0  # all reduce at the same time
     assert named(found) == ["0", "compute", "high"]
-    lost = {one.what: one.lost_ns for one in losses(found, found.ranks) if one.kind == "straggler"}
+    lost = {one.what: one.total_ns for one in partition(found).losses if one.kind == "straggler"}
     assert lost == {"0": COUNT * 3 * 2_000_000}
 
 

@@ -148,11 +148,11 @@ def _parts(rank: RankView, starts: I64, ends: I64) -> I64:
     """Parts of the steps of one rank, int64 ns [5, steps]."""
     comm, comp, mem = rank.comm, rank.comp, rank.mem
     overlap, kernels = comm & comp, comm | comp
-    in_comm, in_comp, both, copies, busy = (
+    # What the recording lacks of a step (`RankView.windows`) is in none of its parts.
+    in_comm, in_comp, both, copies, busy, window = (
         part.before(ends) - part.before(starts)
-        for part in (comm, comp, overlap, mem - kernels, rank.occupied)
+        for part in (comm, comp, overlap, mem - kernels, rank.occupied, rank.windows)
     )
-    window: I64 = ends - starts
     return np.stack([in_comp - both, in_comm - both, both, copies, window - busy])
 
 

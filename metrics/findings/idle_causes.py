@@ -1,0 +1,181 @@
+"""Idle times of devices, the launch of the work that ends each, and their division by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.collectives.causes.host_work import RULES, HostWork
+from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
+from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.array_types import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.rank_view import RankView
+
+BETWEEN_KERNELS_NS: Final = 10_000
+"""Longest gap, before work that was launched in time, that counts as changeover of the device."""
+
+CAUSES: Final = (
+    *(rule.cause for rule in RULES),  # what the host does by the names of events; first come first
+    "operators",  # inside any other operator of the framework
+    "between_markers",  # outside of the markers of steps, in nothing that was recorded
+    "host_other",  # the host was late, inside a step in nothing that was recorded
+    "launch_latency",  # from the launch to the start on the device
+    "between_kernels",
+    "dependency",  # launched in time and yet not started: another stream, or an event
+    "unknown",  # no launch record
+)
+HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Idle times of one rank in its windows; int64 arrays of one length.
+
+    Attributes:
+        start_ns: end of the work before the gap, also where a window cuts the gap.
+        end_ns: start of the work after the gap, also where a window cuts the gap.
+        inside_ns: length of the part inside the window.
+        launched_ns: launch time of the work after the gap, NOT_LAUNCHED where none is recorded; the
+            latest launch where several pieces of work start together.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    inside_ns: I64
+    launched_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def known(self) -> Bool:
+        """Mask of the gaps after which the work has a launch record."""
+        return np.asarray(self.launched_ns != NOT_LAUNCHED)
+
+    @property
+    def host_late(self) -> Bool:
+        """Mask of the gaps that began before the work after them was launched."""
+        return np.asarray(self.known & (self.launched_ns > self.start_ns))
+
+
+def require_launches(ranks: Sequence[RankView]) -> None:
+    """Refuse where no device work of any rank has a launch record.
+
+    Raises:
+        Refusal: correlation ids are missing.
+    """
+    if all((rank.facts.launch_row < 0).all() for rank in ranks):
+        raise refuse("not_applicable", "no device work has a launch record (correlation id)")
+
+
+def idle_gaps(rank: RankView) -> Gaps:
+    """Return all idle times in the rank's windows in order of time."""
+    return rank.remember(idle_gaps, lambda: gaps_in(rank, rank.windows))
+
+
+def gaps_in(rank: RankView, windows: Intervals) -> Gaps:
+    """Return all idle times of a rank in given windows, on its own clock, in order of time."""
+    work, idle = rank.facts.device_work, windows - rank.facts.device_work
+    after = np.searchsorted(work.end_ns, idle.start_ns, side="right")
+    has_before, has_after = after > 0, after < len(work)
+    start = np.where(has_before, np.append(work.end_ns, 0)[after - 1], idle.start_ns)
+    end = np.where(has_after, np.append(work.start_ns, 0)[after], idle.end_ns)
+    launched = np.where(has_after, _launch_at(rank, end), NOT_LAUNCHED)
+    return Gaps(start, end, idle.end_ns - idle.start_ns, launched)
+
+
+def _launch_at(rank: RankView, times_ns: I64) -> I64:
+    """Latest launch of the work that starts at each of ascending times, else NOT_LAUNCHED."""
+    gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
+    if not len(times_ns):
+        return np.empty(0, np.int64)
+    first = np.searchsorted(gpu.start_ns, times_ns, side="left")
+    stop = np.searchsorted(gpu.start_ns, times_ns, side="right")
+    padded = np.append(launched, NOT_LAUNCHED)  # reduceat needs every edge to be an index
+    latest = np.maximum.reduceat(padded, np.stack([first, stop], axis=1).ravel())[::2]
+    return np.where(stop > first, latest, NOT_LAUNCHED)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseTime:
+    """Idle time of one cause: all of it, and start and length of the longest piece, in ns."""
+
+    total_ns: int
+    longest_at_ns: int
+    longest_ns: int
+
+
+def causes_of(rank: RankView) -> dict[str, CauseTime]:
+    """Return the idle time of one rank in its windows by cause; the sum is all of it."""
+    return rank.remember(causes_of, lambda: _causes_of(rank))
+
+
+def _causes_of(rank: RankView) -> dict[str, CauseTime]:
+    found = {}
+    for cause, times in idle_times(rank, idle_gaps(rank), rank.windows).items():
+        length = times.end_ns - times.start_ns
+        found[cause] = CauseTime(0, 0, 0)
+        if len(length):
+            at = int(length.argmax())
+            found[cause] = CauseTime(int(length.sum()), int(times.start_ns[at]), int(length[at]))
+    return found
+
+
+def all_idle_times(rank: RankView) -> dict[str, Intervals]:
+    """Return the idle times of a rank from its first to its last device work, by cause.
+
+    Unlike `causes_of` also outside of what is measured: between steps, say.
+    """
+    extent = rank.facts.extent
+    return idle_times(rank, gaps_in(rank, extent), extent)
+
+
+def idle_times(rank: RankView, gaps: Gaps, windows: Intervals) -> dict[str, Intervals]:
+    """Return when a rank was idle in windows for each of `CAUSES`, on its own clock.
+
+    The times of two causes are disjoint; together they are all idle time.
+
+    Args:
+        rank: The rank.
+        gaps: Its idle times in the windows.
+        windows: Times on its own clock.
+    """
+    idle = windows - rank.facts.device_work
+    late = gaps.host_late
+    in_time = gaps.known & ~late
+    short = in_time & (gaps.end_ns - gaps.start_ns <= BETWEEN_KERNELS_NS)
+    found = dict.fromkeys(CAUSES, Intervals.empty())
+    rest = _before_launch(gaps) & windows
+    found["launch_latency"] = _some(idle, late) - rest
+    found["between_kernels"] = _some(idle, short)
+    found["dependency"] = _some(idle, in_time & ~short)
+    found["unknown"] = _some(idle, ~gaps.known)
+    if len(rest):
+        for cause, part in HostWork.of(rank.facts).activities.items():
+            found[cause], rest = rest & part, rest - part
+    if len(rest):
+        part = rank.facts.in_operators
+        found["operators"], rest = rest & part, rest - part
+    found["host_other"] = rest
+    if len(rest) and rank.by_steps:
+        found["host_other"] = rest & rank.facts.in_markers
+        found["between_markers"] = rest - rank.facts.in_markers
+    return found
+
+
+def _some(idle: Intervals, chosen: Bool) -> Intervals:
+    """The chosen gaps; a part of sorted and disjoint intervals is sorted and disjoint."""
+    return Intervals(idle.start_ns[chosen], idle.end_ns[chosen])
+
+
+def _before_launch(gaps: Gaps) -> Intervals:
+    """The part of the gaps before the launch of the work that ends them."""
+    late = gaps.host_late
+    until = gaps.launched_ns[late].clip(max=gaps.end_ns[late])
+    return union(gaps.start_ns[late], until)
