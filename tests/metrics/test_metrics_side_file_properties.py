@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from runs_by_hand import BASELINE, CAPTURE_A, COMMIT_A, document, put_run, view_of, with_capture
+from watchdog_logs import Said, log, waiting
 
 from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.result import Result
@@ -111,9 +112,29 @@ def nccl_logs(folder: Path, *, slow: float = 1, turned: bool = False, twice: boo
         (folder / f"nccl_rank_{rank}.log").write_text("\n".join(lines) + "\n")
 
 
+def hung(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
+    """Three ranks wait for the fourth, in the log of each host."""
+    said = [*waiting([0, 1, 3], int(100 * slow)), Said(2, int(100 * slow) - 1, 1)]
+    for name in ("a", "b") if twice else ("a",):
+        text = log("2.8", said[::-1] if turned else said)
+        (folder / f"{name}.log").write_text(text)
+
+
+def logged(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
+    header = "Comm. Op  Message Size  Count  Total Latency(ms)  Avg Latency(ms)\n"
+    rows = [
+        f"{name}\n    64.0 MB  10  {ms * slow}  1.0\n"
+        for name, ms in (("reduce", 3.5), ("gather", 9.0))
+    ]
+    for name in ("a", "b") if twice else ("a",):
+        (folder / f"{name}.log").write_text(header + "".join(rows[::-1] if turned else rows))
+
+
 WRITERS: Mapping[str, Callable[..., None]] = {
     "cluster_outliers": benchmark,
     "cluster_plausibility": benchmark,
+    "comms_summary": logged,
+    "hang_verdict": hung,
     "nccl_tests_busbw": nccl_tests,
     "nccl_transport": nccl_logs,
     "run_completeness": killed,

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from runs_by_hand import view_of
 from watchdog_logs import NUMBERED, VERSIONS, Said, lines, log, waiting
 
 from ccltui.metrics.hangs.find_hang import hang_of, hangs_of
 from ccltui.metrics.hangs.hang import Hang
+from ccltui.metrics.registry import find
 from ccltui.parsers.discovery.discover import discover
 
 
@@ -340,3 +342,15 @@ def test_random_hangs_name_the_rank_that_was_planted(tmp_path: Path) -> None:
         folder.mkdir()
 
         assert hang(folder, log(version, said)).ranks == (str(culprit),), (version, size, culprit)
+
+
+def test_the_metric_counts_the_ranks_that_did_not_arrive(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(
+        log("2.8", [*waiting([0, 1, 4]), Said(2, 98, 98), Said(3, 7, 7)])
+    )
+
+    result = find("hang_verdict").run(view_of(tmp_path))
+
+    assert (result.value, result.unit, result.status) == (2, "ranks", "ok")
+    assert result.details["ranks"] == ["2", "3"]
+    assert result.inputs["side_files"] == ["a.log"]
