@@ -101,7 +101,7 @@ def _rows_of(view: View, group: GroupArrivals) -> GroupCalls:
     for member, label in enumerate(group.labels):
         if label not in chosen:
             continue
-        rows, calls = match.rows[:, member], view.facts.calls[label]
+        rows, calls = match.rows[:, member], view.facts.named_calls[label]
         here = np.flatnonzero(rows >= 0)
         taken = rows[here]
         selected[here, member] = selected_rows(chosen[label])[taken]

@@ -60,9 +60,10 @@ def require_communication_on_device(ranks: Sequence[RankView]) -> None:
     Raises:
         Refusal: all collectives ran on the host.
     """
-    hosted = [rank for rank in ranks if len(rank.calls) and rank.calls.source != "kernel"]
+    every = [rank.recorded_calls for rank in ranks]
+    hosted = [calls for calls in every if len(calls) and calls.source != "kernel"]
     if hosted and not any(len(rank.facts.busy[0]) for rank in ranks):
-        source = hosted[0].calls.source
+        source = hosted[0].source
         raise refuse(
             "no_collectives",
             f"the collectives ran on the host ({source}): they occupy no time of the device",

@@ -39,7 +39,7 @@ class Lane:
     @cached_property
     def of_call(self) -> I64:
         """Piece of work of each of the rank's calls, -1 for a call without duration."""
-        calls = self.rank.calls
+        calls = self.rank.recorded_calls
         if calls.event_group != "gpu":
             return np.full(len(calls), MISSING, np.int64)
         piece = np.full(len(self.rank.facts.classes), MISSING, np.int64)

@@ -205,7 +205,7 @@ class _Waits:
         self.stragglers = order[:MAX_STRAGGLERS]
 
     def _place(self, part: collective_selection.Part, row: int, straggler: str) -> Place:
-        calls = self._view.facts.calls[straggler]
+        calls = self._view.facts.named_calls[straggler]
         column = part.arrived.labels.index(straggler)
         start = calls.start_ns[part.arrived.match.rows[row, column]]
         return Place(straggler, int(start), part.number, row)
@@ -217,7 +217,7 @@ class _Waits:
     def of(self, label: str) -> Iterator[tuple[str, Intervals]]:
         """Yield each straggler and the times that a rank waited for it, the costliest first."""
         by_straggler: defaultdict[str, list[tuple[I64, I64]]] = defaultdict(list)
-        calls = self._view.facts.calls[label]
+        calls = self._view.facts.named_calls[label]
         for one in self._of_label.get(label, ()):
             arrived, column = one.arrived, one.member
             rows = np.flatnonzero(one.late & (arrived.wait_ns[:, column] > 0))
@@ -281,7 +281,7 @@ def _take_waits(found: _Found, waits: _Waits, rank: RankView, exposed: Intervals
 
 def _take_communication(found: _Found, view: View, rank: RankView, exposed: Intervals) -> None:
     """Divide exposed communication by collective and communicator, the longest first."""
-    calls = rank.device_calls
+    calls = rank.named(rank.device_calls)
     parts = sorted(_by_collective(calls), key=lambda part: (-part[2], part[0], part[1]))
     for kind, group, _, rows in parts:
         time = union(calls.start_ns[rows], calls.end_ns[rows]) & exposed

@@ -21,7 +21,7 @@ _NOT_STATED = "the file does not state it"
 
 def call_of(view: View, event: EventRef) -> int:
     """Return the row of the rank's calls that an event is, -1 where it is no collective."""
-    calls = view.facts.calls[event.rank]
+    calls = view.facts.named_calls[event.rank]
     if calls.event_group != event.group:
         return -1
     found = np.flatnonzero(calls.rows.of(event.group) == event.row)
@@ -30,7 +30,7 @@ def call_of(view: View, event: EventRef) -> int:
 
 def event_of_call(view: View, rank: str, call: int) -> EventRef:
     """Return the event of a call. Raises IndexError where there is no such call."""
-    calls = view.facts.calls[rank]
+    calls = view.facts.named_calls[rank]
     return EventRef.of(rank, calls.event_group, int(calls.rows.numbers[call]))
 
 
@@ -49,7 +49,7 @@ def event_of_member(view: View, number: int, row: int, rank: str) -> EventRef:
 
 def collective_facts(view: View, rank: str, call: int) -> list[Fact]:
     """Return operation, size, type, group and sequence number of a call."""
-    calls = view.facts.calls[rank]
+    calls = view.facts.named_calls[rank]
     kind, group = TYPES[int(calls.kind[call])], int(calls.group[call])
     members = view.groups[group].ranks if group >= 0 else ()
     stated = [
@@ -121,9 +121,9 @@ def _other_side(view: View, rank: str, call: int) -> tuple[str, int] | None:
 
 def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> Link:
     """Return the other side of a transfer, and how much later it began."""
-    calls = view.facts.calls[label]
+    calls = view.facts.named_calls[label]
     starts = [
-        int(view.on_job_clock(one, view.facts.calls[one].start_ns[at : at + 1])[0])
+        int(view.on_job_clock(one, view.facts.named_calls[one].start_ns[at : at + 1])[0])
         for one, at in ((rank, call), (label, other))
     ]
     event = event_of_call(view, label, other)

@@ -56,6 +56,7 @@ _UNTYPED: Final = DTYPES.index("bytes")
 
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
+_PAIRED: Final = [*_TRANSFERS, TYPES.index("SendRecv")]
 _RECV: Final = TYPES.index("Recv")
 _BARRIER: Final = TYPES.index("Barrier")
 
@@ -182,7 +183,9 @@ def _calls(
     args = _stated_by(trace.collective_args, family.args)
     group = np.append(group_index, np.int32(MISSING))[args.group]
     src, dst = args.src, args.dst
-    if family.source != "kernel":
+    if family.source == "kernel":
+        group = _only_group(trace, family, group=group, group_index=group_index)
+    else:
         group = _infer_groups(trace, family, group=group, group_index=group_index, groups=groups)
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
     stated, dtype = _dtypes(trace, family)
@@ -249,6 +252,24 @@ def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
         for name, _ in CollectiveArgs.COLUMNS
     }
     return CollectiveArgs(**columns)
+
+
+def _only_group(trace: RankTrace, family: Family, *, group: I32, group_index: I32) -> I32:
+    """Assign kernels that name no group to the only one that the file lists, where it fits.
+
+    It fits if no kernel names another and all collectives of NCCL run on one stream: a communicator
+    runs one after another. Transfers have streams of their own.
+    """
+    listed = {
+        int(index)
+        for index, known in zip(group_index, trace.process_groups, strict=True)
+        if known.size > 1 and known.ranks
+    }
+    ours = family.library == 0
+    tracks = trace.group("gpu").track[family.rows[ours & ~np.isin(family.kind, _PAIRED)]]
+    if len(listed) != 1 or (group >= 0).any() or len(distinct_values(tracks)) != 1:
+        return group
+    return np.where(ours, np.int32(listed.pop()), group)
 
 
 def _infer_groups(

@@ -126,12 +126,12 @@ def source_of_times(view: View) -> tuple[str, list[str]]:
         Refusal: no rank has such events, or the times of a CPU-only trace are those of operators.
     """
     source, warnings = source_of(view.ranks)
-    calls = sum(len(rank.calls) for rank in view.ranks)
+    calls = sum(len(rank.recorded_calls) for rank in view.ranks)
     if source == "kernel":
         if not calls and not any(rank.facts.has_device for rank in view.ranks):
             raise without_device_times(view, "CPU-only trace without any recorded collective")
         return source, warnings
-    if not all(_has_gloo(rank.trace) for rank in view.ranks if len(rank.calls)):
+    if not all(_has_gloo(rank.trace) for rank in view.ranks if len(rank.recorded_calls)):
         raise without_device_times(
             view,
             "CPU-only trace: how long an operator runs on the host is not how long its "
@@ -142,7 +142,7 @@ def source_of_times(view: View) -> tuple[str, list[str]]:
 
 def nothing_selected(view: View, parts: Sequence[Part]) -> Refusal:
     """Return the refusal that explains why no instance is selected."""
-    if not any(len(rank.calls) for rank in view.ranks):
+    if not any(len(rank.recorded_calls) for rank in view.ranks):
         return refuse("no_collectives", "no rank has a collective")
     if any(part.arrived.eligible.any() for part in parts):
         return refuse("window_empty", "no matched collective lies in the selection")
@@ -182,9 +182,10 @@ def _has_gloo(trace: RankTrace) -> bool:
 
 def _selected_rows(rank: RankView) -> Bool | None:
     """Mask of the rank's calls that the view selects, None for all."""
-    if rank.selected_calls is rank.calls:
+    every, selected = rank.recorded_calls, rank.selected_calls
+    if len(every) == len(selected):
         return None
-    return np.isin(rank.calls.rows.numbers, rank.selected_calls.rows.numbers)
+    return np.isin(every.rows.numbers, selected.rows.numbers)
 
 
 def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | None]) -> Bool:

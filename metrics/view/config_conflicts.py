@@ -45,7 +45,8 @@ def degree_conflicts(view: View, fields: frozenset[str] = PARALLEL) -> list[Reas
     found = run_conflicts(view, fields | PARALLEL)
     for axis in PLAIN_AXES:
         stated = getattr(view.degrees, axis)
-        sizes = {g.size for g in view.groups if g.axis == axis and g.mode == "process_group"}
+        groups = [g for g in view.facts.stated_groups if g.mode == "process_group"]
+        sizes = {group.size for group in groups if group.axis == axis}
         sizes -= {0, 1}
         if stated is not None and stated > 0 and sizes and stated not in sizes:
             who = _ORIGIN_TEXTS.get(view.card.origin(axis) or "", "what ran states")

@@ -114,7 +114,7 @@ def _of_part(part: Part, ranks: Mapping[str, RankView], floor_ns: int) -> Expose
     exposed, beyond = np.zeros_like(wait), np.zeros(len(wait), np.int64)
     for place, column in enumerate(part.columns.tolist()):
         rank = ranks[part.arrived.labels[column]]
-        start = rank.calls.start_ns[part.arrived.match.rows[rows, column]]
+        start = rank.recorded_calls.start_ns[part.arrived.match.rows[rows, column]]
         end = start + wait[:, place]
         computed = rank.comp.before(end)
         exposed[:, place] = wait[:, place] - (computed - rank.comp.before(start))

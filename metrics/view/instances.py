@@ -19,6 +19,7 @@ from ccltui.metrics.arrays.reductions import (
 )
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.system.quick_dataclass import dataclass
@@ -94,6 +95,19 @@ def operations(part: Instances) -> list[tuple[int, int, I64]]:
     ]
 
 
+def require_sized_calls(view: View) -> None:
+    """Check that any selected collective states its size, before groups are inferred to match them.
+
+    Raises:
+        Refusal: nothing is selected, or nothing selected states its size.
+    """
+    selected = [rank.selected_calls for rank in view.ranks]
+    if not any(map(len, selected)):
+        raise refuse("no_collectives", "no collective in the selection")
+    if not any((calls.message_bytes[calls.counts_bytes] >= 0).any() for calls in selected):
+        raise unknown_wire_bytes(sized=False)
+
+
 def instances_of(view: View) -> Instances:
     """Return all selected collectives of the selected ranks, matched ones once.
 
@@ -108,16 +122,18 @@ def _instances(view: View) -> Instances:
     parts = [_matched_instances(view, match, ranks, left) for match in view.matches.groups]
     parts.append(_transfers(view, ranks, left))
     for label, rank in ranks.items():
-        rows = np.flatnonzero(left[label] & (rank.calls.kind != RECV))
-        parts.append(_unmatched_instances(view, rank.calls, rows, rank.rank))
+        calls = rank.named_calls
+        rows = np.flatnonzero(left[label] & (calls.kind != RECV))
+        parts.append(_unmatched_instances(view, calls, rows, rank.rank))
     return _joined([part for part in parts if part is not None])
 
 
 def selected_rows(rank: RankView) -> Bool:
     """Return a mask of the calls of a rank that the view selects."""
-    if rank.selected_calls is rank.calls:
-        return np.ones(len(rank.calls), np.bool_)
-    return np.isin(rank.calls.rows.numbers, rank.selected_calls.rows.numbers)
+    every, selected = rank.recorded_calls, rank.selected_calls
+    if len(every) == len(selected):
+        return np.ones(len(every), np.bool_)
+    return np.isin(every.rows.numbers, selected.rows.numbers)
 
 
 def _matched_instances(
@@ -127,7 +143,7 @@ def _matched_instances(
     columns = [i for i, label in enumerate(match.labels) if label in ranks]
     if not columns:
         return None
-    calls = [ranks[match.labels[i]].calls for i in columns]
+    calls = [ranks[match.labels[i]].named_calls for i in columns]
     rows = match.rows[:, columns]
     inside = _first_is_selected(rows, [left[match.labels[i]] for i in columns])
     for i, column in enumerate(columns):
@@ -163,7 +179,7 @@ def _transfer_times(view: View, match: GroupMatch, keep: I64) -> I64:
 
     Those may be the last to arrive, and all selected members may wait for them.
     """
-    calls = view.facts.calls
+    calls = view.facts.named_calls
     rows = match.rows[keep]
     durations = _gathered([calls[label] for label in match.labels], rows, "dur_ns")
     return _lowest(durations, rows >= 0)

@@ -21,7 +21,7 @@ from ccltui.metrics.model.communicator_groups import (
     group_table,
     world_of_groups,
 )
-from ccltui.metrics.model.dimensions import Degrees, dims_of_groups, with_dimensions
+from ccltui.metrics.model.dimensions import Degrees, dims_of_groups, rank_grid, with_dimensions
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I8
 
@@ -43,6 +43,7 @@ class JobFacts:
     def __init__(self, job: Job, degrees: Degrees, previous: JobFacts | None = None) -> None:
         self.job = job
         self.degrees = degrees
+        self._recorded: dict[str, Calls] = {}
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
             trace.label: kept[id(trace.events)].relabelled(trace)
@@ -66,25 +67,24 @@ class JobFacts:
         return group_table(self.job.ranks, self.world_size)
 
     @cached_property
-    def _stated_groups(self) -> tuple[CommGroup, ...]:
-        """Communicators that files name."""
+    def stated_groups(self) -> tuple[CommGroup, ...]:
+        """Communicators that files name, with their dimensions; the first of `groups`."""
         return with_dimensions(self._table.groups, self.degrees, self.world_size)
 
-    @cached_property
-    def _recorded_calls(self) -> Mapping[str, Calls]:
-        """Collectives of every rank by label, with the groups that files name."""
-        found: dict[str, Calls] = {}
-        for label, facts in self.ranks.items():
-            found[label] = calls_of(
+    def recorded_calls(self, label: str) -> Calls:
+        """Return the collectives of one rank as its file records them; infers nothing."""
+        if label not in self._recorded:
+            facts = self.ranks[label]
+            self._recorded[label] = calls_of(
                 facts.trace,
                 work=facts.work,
                 classes=facts.classes,
                 group_index=self._table.index[label],
-                groups=self._stated_groups,
+                groups=self.stated_groups,
             )
             if self.is_large:
                 facts.forget_launches()
-        return found
+        return self._recorded[label]
 
     def untimed_calls(self, label: str) -> Calls:
         """Collectives of a rank whose kernels have impossible times, with the groups of files."""
@@ -93,17 +93,20 @@ class JobFacts:
             facts.trace,
             work=facts.work,
             group_index=self._table.index[label],
-            groups=self._stated_groups,
+            groups=self.stated_groups,
         )
 
     @cached_property
-    def _named_calls(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
-        """Collectives and communicators; where a file names none, those inferred from streams."""
+    def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+        """Collectives and communicators; where a file names none, those inferred from streams.
+
+        The inference compares the streams of all ranks with one another.
+        """
         inputs = tuple(
-            MatchInput(label, facts.trace.rank, facts.trace.host, self._recorded_calls[label])
+            MatchInput(label, facts.trace.rank, facts.trace.host, self.recorded_calls(label))
             for label, facts in self.ranks.items()
         )
-        known = np.array([bool(group.ranks) for group in self._stated_groups] + [False])
+        known = np.array([bool(group.ranks) for group in self.stated_groups] + [False])
         names_none = [item for item in inputs if not known[item.calls.group].any()]
         nameless = {
             item.label: streams_of(self.ranks[item.label].trace, item.calls)
@@ -117,14 +120,14 @@ class JobFacts:
                 with_groups_of_others,
             )
 
-            completed = with_groups_of_others(inputs, nameless, self._stated_groups)
+            completed = with_groups_of_others(inputs, nameless, self.stated_groups)
             return self._with_foreign_groups(tuple(completed))
         from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
 
         streams = {item.label: nameless.get(item.label, np.empty(0, np.int64)) for item in inputs}
         implied = implied_groups(inputs, streams, self.world_size)
         if implied is None:
-            return inputs, self._stated_groups
+            return inputs, self.stated_groups
         named, groups = implied.applied(inputs, self._table.groups)
         from ccltui.metrics.collectives.implied.transfer_sides import with_sides  # noqa: PLC0415 - rarely needed
 
@@ -140,7 +143,7 @@ class JobFacts:
             for item in inputs
         }
         if sum(map(len, rows.values())) == 0:
-            return inputs, self._stated_groups
+            return inputs, self.stated_groups
         from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
 
         parts = [replace(item, calls=item.calls.take(rows[item.label])) for item in inputs]
@@ -150,8 +153,8 @@ class JobFacts:
         }
         implied = implied_groups(parts, streams, self.world_size, also_single=True)
         if implied is None:
-            return inputs, self._stated_groups
-        named, groups = implied.applied(parts, self._stated_groups)
+            return inputs, self.stated_groups
+        named, groups = implied.applied(parts, self.stated_groups)
         found = {part.label: part.calls.group for part in named}
         completed = []
         for item in inputs:
@@ -163,22 +166,32 @@ class JobFacts:
 
     @property
     def groups(self) -> tuple[CommGroup, ...]:
-        """All communicators of the job, with their dimensions."""
-        return self._named_calls[1]
+        """All communicators of the job, with their dimensions; infers those that no file names."""
+        return self._named[1]
+
+    @cached_property
+    def dims_of_stated_groups(self) -> tuple[I8, I8]:
+        """As `dims_of_groups`, of the groups that files name."""
+        return dims_of_groups(self.stated_groups)
 
     @cached_property
     def dims_of_groups(self) -> tuple[I8, I8]:
         """Indices into DIMS and into MODES of each group; the last ones of no group."""
         return dims_of_groups(self.groups)
 
+    @cached_property
+    def groups_tell_dims(self) -> bool:
+        """Whether the ranks of a group without a name tell its dimension, by degrees of the job."""
+        return bool(rank_grid(self.degrees, self.world_size))
+
     @property
     def match_inputs(self) -> tuple[MatchInput, ...]:
-        """Collectives of every rank, as input of the matching across ranks."""
-        return self._named_calls[0]
+        """Collectives of every rank, as input of the matching across ranks; infers groups."""
+        return self._named[0]
 
     @cached_property
-    def calls(self) -> Mapping[str, Calls]:
-        """Collectives of every rank by label."""
+    def named_calls(self) -> Mapping[str, Calls]:
+        """Collectives of every rank by label; infers the groups that no file names."""
         return {item.label: item.calls for item in self.match_inputs}
 
     @cached_property

@@ -104,7 +104,7 @@ class View:
         return tuple(
             RankView(
                 facts,
-                self._lazy_calls(label),
+                *self._lists_of_calls(label),
                 self._selection(label),
                 partial(self.facts.untimed_calls, label),
             )
@@ -112,8 +112,9 @@ class View:
             if chosen is None or facts.trace.rank in chosen
         )
 
-    def _lazy_calls(self, label: str) -> Callable[[], Calls]:
-        return lambda: self.facts.calls[label]
+    def _lists_of_calls(self, label: str) -> tuple[Callable[[], Calls], Callable[[], Calls]]:
+        """Return functions that list the calls of a rank as recorded, and with inferred groups."""
+        return lambda: self.facts.recorded_calls(label), lambda: self.facts.named_calls[label]
 
     @property
     def degrees(self) -> Degrees:
@@ -122,8 +123,18 @@ class View:
 
     @property
     def groups(self) -> tuple[CommGroup, ...]:
-        """All communicators of the job."""
+        """All communicators of the job; infers those that no file names."""
         return self.facts.groups
+
+    @property
+    def groups_with_dims(self) -> tuple[CommGroup, ...]:
+        """The communicators of which a dimension may be known; infers where that needs it."""
+        return self.groups if self.facts.groups_tell_dims else self.facts.stated_groups
+
+    def group(self, index: int) -> CommGroup:
+        """Return a communicator; nothing is inferred for one that a file names."""
+        stated = self.facts.stated_groups
+        return stated[index] if index < len(stated) else self.groups[index]
 
     @property
     def match_inputs(self) -> tuple[MatchInput, ...]:
@@ -197,12 +208,24 @@ class View:
         return self.facts.world_size or self.card.number("total_count")
 
     def dims_of(self, calls: Calls) -> tuple[I8, I8]:
-        """Return the indices into DIMS and into MODES of each call."""
-        return dims_of_calls(calls, self.facts.dims_of_groups, self.degrees)
+        """Return the indices into DIMS and into MODES of each call.
+
+        Nothing is inferred for calls of groups that files name, or of none.
+        """
+        stated = calls.group.max(initial=-1) < len(self.facts.stated_groups)
+        groups = self.facts.dims_of_stated_groups if stated else self.facts.dims_of_groups
+        return dims_of_calls(calls, groups, self.degrees)
+
+    def with_dims(self, rank: RankView, calls: Calls) -> Calls:
+        """Return calls of a rank with all that tells their dimension.
+
+        Groups that no file names are inferred only where their ranks would tell a dimension.
+        """
+        return rank.named(calls) if self.facts.groups_tell_dims else calls
 
     def group_label(self, index: int) -> str:
         """Return the label of a group index; "unknown" for calls that name no group (-1)."""
-        return self.groups[index].label if index >= 0 else "unknown"
+        return self.group(index).label if index >= 0 else "unknown"
 
     def _selection(self, label: str) -> Selection:
         window, options = self.options.window, self.options
@@ -254,7 +277,7 @@ class View:
         labels = ", ".join(group.label for group in self.groups[:12]) or "none"
         if wanted.lower() not in DIMS:
             raise refuse("no_process_groups", f"no group {wanted!r}; groups here: {labels}")
-        every = self.facts.calls.values()
+        every = self.facts.named_calls.values()
         if any(self._has_dim(calls, wanted.lower()).any() for calls in every):
             return
         unknown = sum(int(self._has_dim(calls, "unknown").sum()) for calls in every)

@@ -109,7 +109,7 @@ def _shares(parts: Sequence[Part], loose: Mapping[str, int]) -> dict[str, float 
 
 def _num_loose(rank: RankView, known: Bool) -> int:
     """Return how many collectives of a rank are of no group whose ranks are ``known``."""
-    calls = rank.selected_calls
+    calls = rank.named(rank.selected_calls)
     waits = fully_dependent(calls.kind) | (calls.kind == _ALL_TO_ALL)
     return int((waits & ~known[calls.group]).sum())
 
@@ -121,7 +121,7 @@ def _why(view: View, label: str, parts: list[Part], share: float | None) -> str:
     if share:
         return f"only {share:.0%} of its collectives are matched with those of other ranks"
     rank = next(one for one in view.ranks if one.label == label)
-    if not len(rank.calls):
+    if not len(rank.recorded_calls):
         return "it has no collective"
     shared = [part for part in parts if label in part.labels]
     if not shared:

@@ -61,7 +61,7 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
             )
         )
     found = coverage_of(view)
-    empty = {rank.label for rank in view.ranks if not len(rank.calls)}
+    empty = {rank.label for rank in view.ranks if not len(rank.recorded_calls)}
     for label, why in found.left_out.items():
         if " is claimed by " in why or view.facts.ranks[label].has_wrong_clock:
             continue  # a reason of every metric of the job

@@ -86,7 +86,7 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
     """
     by_source: dict[str, list[str]] = {}
     for rank in ranks:
-        by_source.setdefault(rank.calls.source, []).append(rank.label)
+        by_source.setdefault(rank.recorded_calls.source, []).append(rank.label)
     if len(by_source) < 2:
         return next(iter(by_source), "kernel"), []
     parts = [f"{source} on rank {some_of(labels)}" for source, labels in by_source.items()]

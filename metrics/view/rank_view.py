@@ -47,13 +47,15 @@ class Selection(Struct, frozen=True):
 class RankView:
     """One rank under a selection: intervals are clipped to it, calls belong to it by their start.
 
-    Properties are computed at first use and cached.
+    Properties are computed at first use and cached. Calls are as recorded, unless a name says
+    otherwise or groups are selected: groups that no file names are inferred from all ranks.
     """
 
     def __init__(
         self,
         facts: RankFacts,
-        calls: Callable[[], Calls],
+        recorded: Callable[[], Calls],
+        named: Callable[[], Calls],
         selection: Selection,
         untimed_calls: Callable[[], Calls] | None = None,
     ) -> None:
@@ -62,7 +64,8 @@ class RankView:
         self.label = facts.trace.label
         self.rank = facts.trace.rank
         self.selection = selection
-        self._list_calls = calls
+        self._list_recorded = recorded
+        self._list_named = named
         self._list_untimed = untimed_calls
         self._remembered: dict[object, Any] = {}
 
@@ -73,10 +76,27 @@ class RankView:
         found: _T = self._remembered[key]
         return found
 
-    @cached_property
-    def calls(self) -> Calls:
-        """All collectives of the rank, unfiltered."""
-        return self._list_calls()
+    @property
+    def recorded_calls(self) -> Calls:
+        """All collectives of the rank, unfiltered, with the groups that files name."""
+        return self._list_recorded()
+
+    @property
+    def named_calls(self) -> Calls:
+        """The same, with inferred groups where files name none; compares all ranks of the job."""
+        return self._list_named()
+
+    @property
+    def _calls(self) -> Calls:
+        """The unfiltered calls to select from: to select groups, groups must be known."""
+        return self.recorded_calls if self.selection.chosen is None else self.named_calls
+
+    def named(self, calls: Calls) -> Calls:
+        """Return some calls of this rank as `named_calls` has them."""
+        every = self.named_calls
+        if len(calls) == len(every):
+            return every
+        return every.take(np.isin(every.rows.numbers, calls.rows.numbers))
 
     @property
     def marker(self) -> str | None:
@@ -220,7 +240,7 @@ class RankView:
     @cached_property
     def running_calls(self) -> Calls:
         """Selected calls, and those that start before the window and end in it."""
-        calls, select = self.calls, self.selection
+        calls, select = self._calls, self.selection
         keep = np.full(len(calls), not self.is_empty)
         if not select.is_whole:
             begun = (calls.start_ns >= select.start_ns) | (calls.end_ns > select.start_ns)
@@ -237,7 +257,7 @@ class RankView:
     @cached_property
     def device_calls(self) -> Calls:
         """Collective kernels of the chosen groups at any time; none of a CPU-only trace."""
-        calls, chosen = self.calls, self.selection.chosen
+        calls, chosen = self._calls, self.selection.chosen
         if calls.event_group != "gpu":
             return calls.take(np.zeros(len(calls), np.bool_))
         return calls if chosen is None else calls.take(chosen(calls))

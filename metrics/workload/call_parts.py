@@ -53,18 +53,22 @@ def by_dim_and_group(view: View, calls: Calls) -> Iterator[tuple[tuple[str, int]
 
 
 def parts_of(
-    view: View, rank: RankView, split: Split[_Key]
+    view: View, rank: RankView, split: Split[_Key], *, named: bool = False
 ) -> tuple[tuple[_Key, Intervals, int], ...]:
     """Return name, time inside the windows and number of starts inside of each non-empty part.
 
     Time includes that of kernels which started before a window: the union over all parts is
-    ``rank.comm``. Parts may overlap in time, so their times do not sum to it.
+    ``rank.comm``. Parts may overlap in time, so their times do not sum to it. ``named``: groups
+    that no file names are inferred, also where they tell no dimension.
     """
-    return rank.remember(split, lambda: tuple(_parts(view, rank, split)))
-
-
-def _parts(view: View, rank: RankView, split: Split[_Key]) -> Iterator[tuple[_Key, Intervals, int]]:
     calls = rank.device_calls
+    calls = rank.named(calls) if named else view.with_dims(rank, calls)
+    return rank.remember((split, named), lambda: tuple(_parts(view, rank, split, calls)))
+
+
+def _parts(
+    view: View, rank: RankView, split: Split[_Key], calls: Calls
+) -> Iterator[tuple[_Key, Intervals, int]]:
     for name, rows in split(view, calls):
         start = calls.start_ns[rows]
         time = union(start, calls.end_ns[rows]) & rank.windows
@@ -79,16 +83,16 @@ def hidden_by(rank: RankView) -> Intervals:
 
 
 def exposed_parts(
-    view: View, ranks: Sequence[RankView], split: Split[_Key]
+    view: View, ranks: Sequence[RankView], split: Split[_Key], *, named: bool = False
 ) -> dict[_Key, dict[str, tuple[int, int]]]:
     """Return time in collectives of each part, and the exposed part of it, ns by rank label.
 
-    Parts may overlap in time, so that their times do not add up.
+    Parts may overlap in time, so that their times do not add up; ``named`` as in `parts_of`.
     """
     found: dict[_Key, dict[str, tuple[int, int]]] = {}
     for rank in ranks:
         hidden = hidden_by(rank)
-        for name, own, _ in parts_of(view, rank, split):
+        for name, own, _ in parts_of(view, rank, split, named=named):
             times = own.total_ns, (own - hidden).total_ns
             found.setdefault(name, {})[rank.label] = times
     return found
@@ -106,8 +110,9 @@ def dims_of_types(view: View) -> Mapping[tuple[str, int], str]:
 def _dims_of_types(view: View) -> dict[tuple[str, int], str]:
     counts: dict[tuple[str, int], Counter[str]] = {}
     for rank in view.ranks:
-        dims, _ = view.dims_of(rank.calls)
-        code = (rank.calls.group.astype(np.int64) * len(TYPES) + rank.calls.kind) * len(DIMS) + dims
+        calls = rank.named_calls
+        dims, _ = view.dims_of(calls)
+        code = (calls.group.astype(np.int64) * len(TYPES) + calls.kind) * len(DIMS) + dims
         for one, number in zip(*(part.tolist() for part in unique_counts(code)), strict=True):
             rest, dim = divmod(one, len(DIMS))
             group, kind = divmod(rest, len(TYPES))

@@ -139,7 +139,7 @@ def traffic_of(view: View) -> dict[Key, Traffic]:
     """Return calls and bytes of the selected collectives of all ranks."""
     found: defaultdict[Key, Traffic] = defaultdict(Traffic)
     for rank in view.ranks:
-        calls = rank.counted(rank.running_calls)
+        calls = rank.counted(rank.named(rank.running_calls))
         for dim, rows in by_dim(view, calls):
             found[dim, WHOLE].add(rank, calls, rows)
         for key, rows in by_dim_and_group(view, calls):
@@ -158,9 +158,9 @@ def exposed_of(
     found: dict[Key, dict[str, tuple[int, int]]] = {}
     total: dict[str, tuple[int, int]] = {}
     for rank in ranks:
-        for dim, times in exposed_parts(view, [rank], by_dim).items():
+        for dim, times in exposed_parts(view, [rank], by_dim, named=True).items():
             found.setdefault((dim, WHOLE), {}).update(times)
-        for key, times in exposed_parts(view, [rank], by_dim_and_group).items():
+        for key, times in exposed_parts(view, [rank], by_dim_and_group, named=True).items():
             found.setdefault(key, {}).update(times)
         total[rank.label] = rank.comm.total_ns, (rank.comm - hidden_by(rank)).total_ns
         if view.facts.is_large:  # the intervals of all ranks do not fit into memory

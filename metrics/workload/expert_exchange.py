@@ -63,7 +63,7 @@ def exchange_of(view: View) -> Exchange:
         if rank.rank is None:
             continue
         for group, rows in _by_group(rank):
-            ranks = view.groups[group].ranks if group >= 0 else ()
+            ranks = view.group(group).ranks if group >= 0 else ()
             if len(ranks) > 1:
                 widths |= _add(total, rank, rows, ranks)
     total.width = widths.pop() if len(widths) == 1 else None
@@ -72,7 +72,7 @@ def exchange_of(view: View) -> Exchange:
 
 def _by_group(rank: RankView) -> list[tuple[int, npt.NDArray[np.int64]]]:
     """Selected calls that exchange activations, by group, in order of time."""
-    calls = rank.selected_calls
+    calls = _dispatching(rank)
     rows = (calls.kind == _ALL_TO_ALL) & np.isin(calls.dtype, _ACTIVATIONS)
     return [
         (int(group), np.flatnonzero(rows & (calls.group == group)))
@@ -80,10 +80,16 @@ def _by_group(rank: RankView) -> list[tuple[int, npt.NDArray[np.int64]]]:
     ]
 
 
+def _dispatching(rank: RankView) -> Calls:
+    """Return the selected calls; groups that no file names are inferred for all-to-alls alone."""
+    calls = rank.selected_calls
+    return rank.named(calls) if (calls.kind == _ALL_TO_ALL).any() else calls
+
+
 def _add(
     total: Exchange, rank: RankView, rows: npt.NDArray[np.int64], ranks: Sequence[int]
 ) -> set[int]:
-    calls = rank.selected_calls
+    calls = _dispatching(rank)
     splits = _splits(rank.trace, calls, rows, len(ranks))
     read = [row for row in rows.tolist() if row in splits]
     total.unread += len(rows) - len(read)

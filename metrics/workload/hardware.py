@@ -81,7 +81,7 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
 
 def group_crosses_hosts(view: View, group: int) -> bool | None:
     """Return whether a group (-1: none) is on several hosts, as `crosses_hosts` of its ranks."""
-    ranks = view.groups[group].ranks if group >= 0 else ()
+    ranks = view.group(group).ranks if group >= 0 else ()
     return view.remember((group_crosses_hosts, group), lambda: crosses_hosts(view, ranks))
 
 

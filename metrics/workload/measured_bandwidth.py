@@ -68,7 +68,7 @@ def _measured(view: View) -> Iterator[Measured]:
         yield _of_part(view, part, inputs)
     matched = {max(part.arrived.match.group, MISSING) for part in parts}
     for rank in view.ranks:
-        calls = rank.selected_calls
+        calls = rank.named(rank.selected_calls)
         alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
         for group in distinct_values(calls.group[alone]).tolist():
             yield _of_rank(calls.take(alone & (calls.group == group)), group)
@@ -84,7 +84,7 @@ def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> Measured:
     hosts = {view.facts.ranks[label].trace.host for label in labels}
     across = None if "" in hosts else len(hosts) > 1
     match = part.arrived.match
-    count = view.groups[match.group].size if match.group >= 0 else implied_size(view, match)
+    count = view.group(match.group).size if match.group >= 0 else implied_size(view, match)
     found = matched_bandwidth(kind, size, dur, np.full(len(kind), count))
     known = ~np.isnan(found.algbw_gbps) & ~np.isnan(found.busbw_gbps) & (found.message_bytes > 0)
     wire = np.rint(found.busbw_gbps[known] * found.time_ns[known]).astype(np.int64)

@@ -84,7 +84,7 @@ def pipeline_rows(view: View, calls: Calls, *, assume: bool) -> Bool:
 
 def group_degree(view: View) -> int | None:
     """Return the number of stages in the traces, the size of the largest pipeline group."""
-    sizes = [group.size for group in view.groups if group.dim == "pp" and group.size > 1]
+    sizes = [group.size for group in view.groups_with_dims if group.dim == "pp" and group.size > 1]
     return max(sizes, default=None)
 
 
@@ -95,7 +95,7 @@ def stage_of(view: View, rank: int | None, degree: int | None) -> int | None:
     """
     if rank is None:
         return None
-    stages = view.remember(_stages_of_groups, lambda: _stages_of_groups(view.groups))
+    stages = view.remember(_stages_of_groups, lambda: _stages_of_groups(view.groups_with_dims))
     if rank in stages:
         return stages[rank]
     world = view.world_size
@@ -125,16 +125,16 @@ def measure(
     Args:
         view: the job.
         rank: the rank.
-        transfers: result of `transfer_times`.
+        transfers: result of `transfer_times`; not read where no call of a rank is a transfer.
         degree: number of stages, None where unknown.
         assume: see `pipeline_rows`.
     """
-    calls = rank.calls
+    calls = view.with_dims(rank, rank.recorded_calls)
     rows = pipeline_rows(view, calls, assume=assume)
     p2p = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.worked
     useful, computing = _useful(rank, rows)
     exposed = p2p - useful
-    needed = transfers[rank.label][rows]
+    needed = transfers[rank.label][rows] if rows.any() else np.empty(0, np.int64)
     paired = needed >= 0
     ends = calls.end_ns[rows][paired]
     moving = union(ends - needed[paired], ends)
@@ -158,7 +158,7 @@ def measure(
 def _useful(rank: RankView, p2p_rows: Bool) -> tuple[Intervals, Intervals]:
     """Work that is not a transfer of the pipeline, and the computation in it."""
     if rank.facts.has_kernels:
-        calls, other = rank.calls, ~p2p_rows
+        calls, other = rank.recorded_calls, ~p2p_rows
         comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.worked
         computing = rank.comp & rank.worked
         return computing | (rank.mem & rank.worked) | comm, computing

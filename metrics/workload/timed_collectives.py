@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.instances import Instances, instances_of
+from ccltui.metrics.view.instances import Instances, instances_of, require_sized_calls
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -17,9 +17,8 @@ def timed_collectives(view: View) -> Instances:
     Raises:
         Refusal: There is no such collective.
     """
+    require_sized_calls(view)
     every = instances_of(view)
-    if not len(every):
-        raise refuse("no_collectives", "no collective in the selection")
     sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)
     if not len(sized):
         raise refuse("no_message_size", f"none of {len(every)} collectives states its size")

@@ -159,7 +159,7 @@ REFERENCE = (
     Rule(
         "reference",
         "bytes",
-        lambda n: int(input_bytes(rank_of(n.path).calls).sum()),
+        lambda n: int(input_bytes(rank_of(n.path).named_calls).sum()),
         differs="the reference sums the input of every call; our size of an all-gather is its "
         "output, and a broadcast counts its larger side",
     ),

@@ -187,7 +187,7 @@ def by_name(path: Path) -> TraceLensWork:
     is_kernel = rank.facts.classes != MEM
     is_comm = is_kernel & np.array([bool(_NCCL.search(name)) for name in names])
     is_fill = np.array(["memset" in name.lower() for name in names]) & ~is_kernel
-    calls = rank.calls
+    calls = rank.named_calls
     nccl = is_comm[calls.rows.of("gpu")]
 
     def times(rows: Bool) -> Intervals:
@@ -244,7 +244,7 @@ def by_position(
 
 
 def _counted(rank: RankView, *, everything: bool, elements: int | None) -> Calls:
-    calls = rank.calls
+    calls = rank.named_calls
     if everything or not calls.has_metadata.any():
         return calls
     keep = calls.has_metadata & np.isin(calls.kind, COUNTED)

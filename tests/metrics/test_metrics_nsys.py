@@ -98,7 +98,7 @@ _TYPES = [name for name in TYPES if name not in ("Gather", "Scatter", "Barrier")
 def test_a_reduction_counts_elements_of_the_type_that_its_kernel_names(tmp_path: Path) -> None:
     view = View(open_job(job(tmp_path / "job")))
 
-    calls = view.ranks[0].calls
+    calls = view.ranks[0].named_calls
 
     assert calls.in_elems.tolist() == [REDUCED_BYTES // 2] * STEPS
     assert calls.message_bytes.tolist() == [REDUCED_BYTES] * STEPS

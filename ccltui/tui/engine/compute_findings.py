@@ -34,7 +34,7 @@ def nodes_of(view: View) -> dict[str, int]:
 def lanes_of(view: View) -> dict[str, Lane]:
     """Busy time of every chosen rank, whatever the window, by label."""
     return {
-        rank.label: _lane(rank.label, rank.facts, view, rank.calls.event_group)
+        rank.label: _lane(rank.label, rank.facts, view, rank.recorded_calls.event_group)
         for rank in view.ranks
     }
 
@@ -42,7 +42,7 @@ def lanes_of(view: View) -> dict[str, Lane]:
 def _lane(label: str, facts: RankFacts, view: View, event_group: str) -> Lane:
     network, compute, copies = facts.busy
     if event_group != "gpu":  # no kernels: the collectives the host recorded
-        calls = view.facts.calls[label]
+        calls = view.facts.named_calls[label]
         network = union(calls.start_ns, calls.end_ns)
     both = compute & network
     offset = view.offsets_ns.get(label, 0)
@@ -139,7 +139,7 @@ def _communicator(view: View, number: int, begins: Bool) -> Communicator:
         last=group.last,
         kind=TYPES,
         kind_id=match.kind,
-        message_bytes=_message_bytes(view.facts.calls, group),
+        message_bytes=_message_bytes(view.facts.named_calls, group),
         step=match.step,
         confidence=group.confidence,
         begins=begins,

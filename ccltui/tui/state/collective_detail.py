@@ -47,7 +47,7 @@ def detail(view: View, findings: Findings, number: int, row: int) -> Detail:
 
 def _stop(view: View, findings: Findings, link: Link) -> Stop:
     if link.number < 0:  # a transfer between two ranks, which is a call of its own
-        start_ns = view.facts.calls[link.label].start_ns[link.row : link.row + 1]
+        start_ns = view.facts.named_calls[link.label].start_ns[link.row : link.row + 1]
         return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
     arrived = view.arrivals.groups[link.number]
     start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])

@@ -124,7 +124,7 @@ def event_table(view: View, findings: Findings, rank: str, listing: Listing) -> 
 
 
 def _collectives(view: View, findings: Findings, rank: str, listing: Listing) -> EventTable:
-    calls = view.facts.calls[rank]
+    calls = view.facts.named_calls[rank]
     starts = view.on_job_clock(rank, calls.start_ns) - view.origin_ns
     columns = _call_columns(view, findings, rank, calls)
     for index, communicator in enumerate(findings.communicators or ()):

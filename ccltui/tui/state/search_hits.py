@@ -59,7 +59,7 @@ def _collectives(view: View, findings: Findings, search: Search) -> Hits:
     communicator = (findings.communicators or ())[search.communicator]
     member = communicator.labels.index(search.rank) if search.rank in communicator.labels else 0
     label = communicator.labels[member]
-    calls, trace = view.facts.calls[label], view.facts.ranks[label].trace
+    calls, trace = view.facts.named_calls[label], view.facts.ranks[label].trace
     rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
     here = np.flatnonzero(rows >= 0)
     kernels = np.full(len(rows), -1, np.int64)

@@ -72,6 +72,8 @@ class _Exchanges:
 def alltoall_imbalance(view: View) -> Result:
     """Largest over mean load of the ranks for each exchange, and the matrix of all exchanges."""
     require_ranks(view)
+    if not any((rank.selected_calls.kind == _ALL_TO_ALL).any() for rank in view.ranks):
+        raise _nothing(view, ())
     inputs = {item.label: item for item in view.match_inputs}
     found = [_exchanges(view, part, inputs) for part in parts_of(view)]
     moved = [one for one in found if len(one.received)]
@@ -194,7 +196,7 @@ def _splits(
     view: View, rank: RankView
 ) -> Iterator[tuple[Sequence[int], Sequence[float] | None, int]]:
     """Ranks, elements sent to each of them (None where not stated), and bytes per element."""
-    calls = rank.selected_calls
+    calls = rank.named(rank.selected_calls)
     rows = np.flatnonzero((calls.kind == _ALL_TO_ALL) & (calls.group >= 0) & (calls.in_elems > 0))
     widths = np.append(DTYPE_BYTES, MISSING)[calls.dtype]
     for row in rows.tolist():
@@ -230,7 +232,7 @@ def _nothing(view: View, found: Sequence[_Exchanges]) -> Exception:
             "missing_ranks" if inputs_of(view)["missing_ranks"] else "unmatched_collectives", text
         )
     text = "no all-to-all between ranks in the selection"
-    if any((rank.calls.kind == TYPES.index("SendRecv")).any() for rank in view.ranks):
+    if any((rank.recorded_calls.kind == TYPES.index("SendRecv")).any() for rank in view.ranks):
         text += "; kernels named SendRecv may be some, without metadata they cannot be told"
     return refuse("no_collectives", text)
 

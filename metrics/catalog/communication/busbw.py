@@ -19,6 +19,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.data_quality import without_device_times
+from ccltui.metrics.view.instances import require_sized_calls
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
@@ -57,6 +58,7 @@ def busbw(view: View) -> Result:
         raise without_device_times(view, "CPU-only trace without any recorded collective")
     if not any(len(rank.selected_calls) for rank in view.ranks):
         raise refuse("no_collectives", "no rank has a collective in the selection")
+    require_sized_calls(view)
     measured = measured_bandwidths(view)
     if not measured:
         raise _nothing_measured([rank.selected_calls for rank in view.ranks])

@@ -96,7 +96,7 @@ def _cpu_only(view: View) -> list[Reason]:
     silent = [
         r
         for r in view.ranks
-        if not r.facts.has_device and not r.facts.has_untimed and not len(r.calls)
+        if not r.facts.has_device and not r.facts.has_untimed and not len(r.recorded_calls)
     ]
     if len(silent) == len(view.ranks):
         raise without_device_times(view, "CPU-only trace without any recorded collective")
@@ -123,7 +123,8 @@ def _by_step(rank: RankView) -> dict[str, int]:
 def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
     calls = _counted(rank)
     dims, _ = view.dims_of(calls)
-    shape = (len(view.groups) + 1, len(TYPES), len(DIMS))  # the first group is none
+    last = int(calls.group.max(initial=-1))
+    shape = (last + 2, len(TYPES), len(DIMS))  # the first group is none
     keys = (calls.group.astype(np.int64) + 1, calls.kind, dims)
     found, counts = unique_counts(np.ravel_multi_index(keys, shape))
     rows = zip(*(part.tolist() for part in np.unravel_index(found, shape)), strict=True)
@@ -137,9 +138,9 @@ def _group_rows(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
         total.update(one)
     return [
         {
-            "ranks": list(view.groups[group].ranks) if group >= 0 else None,
-            "desc": view.groups[group].description if group >= 0 else None,
-            "name": view.groups[group].name if group >= 0 else None,
+            "ranks": list(view.group(group).ranks) if group >= 0 else None,
+            "desc": view.group(group).description if group >= 0 else None,
+            "name": view.group(group).name if group >= 0 else None,
             "dim": DIMS[dim],
             "type": TYPES[kind],
             "calls": calls,
@@ -148,8 +149,11 @@ def _group_rows(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
     ]
 
 
-def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
-    """Groups whose present ranks issue different numbers of one type."""
+def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]] | None:
+    """Groups whose present ranks issue different numbers of one type; None without any group."""
+    named = [group >= 0 for one in counts.values() for group, _, _ in one]
+    if named and not any(named):
+        return None
     members: defaultdict[tuple[int, int], dict[str, int]] = defaultdict(dict)
     for rank in view.ranks:
         for (group, kind, _), calls in counts[rank.label].items():
@@ -161,11 +165,11 @@ def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
     for place, rank in enumerate(view.ranks):
         places[rank.rank].append(place)
     for (group, kind), found in sorted(members.items()):
-        here = sorted(place for one in view.groups[group].ranks for place in places.get(one, ()))
+        here = sorted(place for one in view.group(group).ranks for place in places.get(one, ()))
         present = [view.ranks[place].label for place in here]
         numbers = {label: found.get(label, 0) for label in present}
         if len(set(numbers.values())) > 1:
-            label = view.groups[group].label
+            label = view.group(group).label
             rows.append({"group": label, "type": TYPES[kind], "calls_per_rank": numbers})
     return rows
 

@@ -14,7 +14,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.instances import Instances, instances_of, operations
+from ccltui.metrics.view.instances import Instances, instances_of, operations, require_sized_calls
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 )
 def collective_volume(view: View) -> Result:
     """Sum message and wire bytes by type, dimension and group."""
+    require_sized_calls(view)
     every = instances_of(view)
     moving = every.take(every.counts_bytes)
-    if not len(every):
-        raise refuse("no_collectives", "no collective in the selection")
     sized = int((moving.message_bytes >= 0).sum())
     if not sized:
         raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")

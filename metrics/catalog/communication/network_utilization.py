@@ -107,7 +107,7 @@ def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
 def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any]:
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
-        calls = rank.selected_calls.take(_sends(rank.selected_calls))
+        calls = view.with_dims(rank, rank.selected_calls.take(_sends(rank.selected_calls)))
         dims, _ = view.dims_of(calls)
         for dim in distinct_values(dims):
             found[DIMS[dim]] += int(calls.wire_bytes[dims == dim].sum())

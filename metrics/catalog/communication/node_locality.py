@@ -17,7 +17,7 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
-from ccltui.metrics.view.instances import Instances, instances_of
+from ccltui.metrics.view.instances import Instances, instances_of, require_sized_calls
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import crosses_hosts, host_of
 from ccltui.parsers.columns import MISSING
@@ -86,9 +86,8 @@ class _Places:
 )
 def node_locality(view: View) -> Result:
     """Bytes, time and bandwidth of groups inside one host, and of those across hosts."""
+    require_sized_calls(view)
     every = instances_of(view)
-    if not len(every):
-        raise refuse("no_collectives", "no collective in the selection")
     hosts = {rank: host for rank in _ranks(view) if (host := host_of(view, rank))}
     places = _Places.on(_of_groups(view), hosts)
     moving = every.take(every.counts_bytes)
@@ -153,7 +152,7 @@ def _times(view: View, places: _Places) -> list[float | None]:
     """Mean over ranks of the time in calls of each place, ms; None where no rank has any."""
     found: list[list[int]] = [[] for _ in PLACES]
     for rank in view.ranks:
-        calls = rank.selected_calls
+        calls = rank.named(rank.selected_calls)
         peer = np.where(calls.kind == _TRANSFERS[0], calls.dst, calls.src)
         own = np.full(len(calls), -1 if rank.rank is None else rank.rank)
         where = places.of(calls.kind.astype(np.int64), calls.group.astype(np.int64), own, peer)

@@ -36,15 +36,14 @@ class Sums:
 
     def add(self, view: View, rank: RankView) -> None:
         """Take the selected calls of one rank."""
-        calls = rank.counted(rank.running_calls)
+        calls = rank.counted(view.with_dims(rank, rank.running_calls))
         dims, modes = view.dims_of(calls)
         for dim in distinct_values(dims):
             self.dims[DIMS[dim]].add(rank, calls, dims == dim)
         for group in distinct_values(calls.group[calls.group >= 0]):
-            axis = view.groups[group].axis
-            rows = calls.group == group
-            if axis and axis != view.groups[group].dim:
-                self.axes[view.groups[group].dim, axis].add(rank, calls, rows)
+            named = view.group(group)
+            if named.axis and named.axis != named.dim:
+                self.axes[named.dim, named.axis].add(rank, calls, calls.group == group)
         for kind in distinct_values(calls.kind):
             self.types[TYPES[kind]].add(rank, calls, calls.kind == kind)
         self.modes |= {MODES[mode] for mode in distinct_values(modes)} - {"unknown"}

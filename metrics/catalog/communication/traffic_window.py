@@ -123,8 +123,8 @@ def traffic_window(view: View) -> Result:
 
 def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
     """Bursts of a rank, cut at the ends of steps; all in step 0 where no steps are measured."""
-    on_device = rank.calls.event_group == "gpu"
-    calls = rank.device_calls if on_device else rank.selected_calls
+    on_device = rank.recorded_calls.event_group == "gpu"
+    calls = view.with_dims(rank, rank.device_calls if on_device else rank.selected_calls)
     dims, _ = view.dims_of(calls)
     steps = _steps(rank)
     columns: list[tuple[I64, I64, I64, I64]] = []
@@ -205,7 +205,7 @@ def _mode(view: View) -> str:
     modes = {
         MODES[mode]
         for rank in view.ranks
-        for mode in distinct_values(view.dims_of(rank.selected_calls)[1])
+        for mode in distinct_values(view.dims_of(view.with_dims(rank, rank.selected_calls))[1])
     } - {UNKNOWN}
     return next(iter(modes)) if len(modes) == 1 else "mixed" if modes else UNKNOWN
 

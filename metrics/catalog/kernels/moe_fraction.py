@@ -160,7 +160,7 @@ def _expert_calls(view: View, rank: RankView) -> Bool:
     An all-to-all alone is no evidence of experts: recommendation models exchange embeddings so.
     """
     rows = np.zeros(len(rank.facts.classes), np.bool_)
-    calls = rank.calls
+    calls = view.with_dims(rank, rank.recorded_calls)
     if calls.event_group == "gpu" and len(calls):
         dims, modes = view.dims_of(calls)
         known = (dims == _EXPERTS) & (modes != _GUESSED)

@@ -347,7 +347,7 @@ def _require_devices(view: View, source: str) -> None:
     without = [
         label
         for label, one in view.facts.ranks.items()
-        if not one.has_kernels or view.facts.calls[label].event_group != "gpu"
+        if not one.has_kernels or view.facts.named_calls[label].event_group != "gpu"
     ]
     if source != "kernel" or without:
         which = f": rank {some_of(without)} has no kernels with times" if without else ""

@@ -79,7 +79,9 @@ def pipeline_bubble(view: View) -> Result:
     assume = (degree or 1) > 1 and (view.degrees.ep or 1) == 1
     if degree == 1:
         raise refuse("not_applicable", "no pipeline: the degree pp is 1")
-    transfers = transfer_times(view, _bandwidth(view))
+    bandwidth = _bandwidth(view)
+    moves = any(_has_transfers(view, rank, assume=assume) for rank in ranks)
+    transfers = transfer_times(view, bandwidth) if moves else {}
     parts = [measure(view, rank, transfers, degree=degree, assume=assume) for rank in ranks]
     window = sum(part.window for part in parts)
     if not window:
@@ -107,7 +109,7 @@ def pipeline_bubble(view: View) -> Result:
         pipeline_bubble,
         view,
         details,
-        source="kernel" if method != "cpu_only" else ranks[0].calls.source,
+        source="kernel" if method != "cpu_only" else ranks[0].recorded_calls.source,
         basis=_basis(method),
         reasons=reasons,
         warnings=warnings,
@@ -171,8 +173,14 @@ def _method(
     return "p2p", reasons
 
 
+def _has_transfers(view: View, rank: RankView, *, assume: bool) -> bool:
+    calls = view.with_dims(rank, rank.recorded_calls)
+    return bool(pipeline_rows(view, calls, assume=assume).any())
+
+
 def _is_assumed(view: View, rank: RankView) -> bool:
-    stated, assumed = (pipeline_rows(view, rank.calls, assume=a).sum() for a in (False, True))
+    calls = view.with_dims(rank, rank.recorded_calls)
+    stated, assumed = (pipeline_rows(view, calls, assume=a).sum() for a in (False, True))
     return bool(assumed > stated)
 
 

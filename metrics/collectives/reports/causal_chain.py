@@ -165,7 +165,7 @@ class _Walk:
     def __init__(self, view: View, link: Link) -> None:
         self._view, self._link, self._label = view, link, link.label
         self._trace: RankTrace = view.facts.ranks[link.label].trace
-        self._calls = view.facts.calls[link.label]
+        self._calls = view.facts.named_calls[link.label]
 
     def events(self, after: Link | None) -> Iterator[ChainEvent]:
         """Yield the events from the effect back; ``after`` is the next link of the chain."""

@@ -269,7 +269,7 @@ def _waits_for_absent(view: View) -> Iterator[Root]:
 def _transfer_ns(view: View, arrived: GroupArrivals, instances: I64, least: I64) -> I64:
     """Return an upper bound of the transfer time of each instance: the quickest like call, ns."""
     label = arrived.labels[0]
-    size = view.facts.calls[label].message_bytes[arrived.match.rows[instances, 0]]
+    size = view.facts.named_calls[label].message_bytes[arrived.match.rows[instances, 0]]
     kind = arrived.match.kind[instances]
     bound = least.copy()
     for one in distinct_values(kind).tolist():

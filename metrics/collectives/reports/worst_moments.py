@@ -184,7 +184,7 @@ def _lane(view: View, rank: RankView, moment: Moment, arrived: GroupArrivals, ro
 
     comm, comp, mem = rank.facts.busy
     if not rank.facts.has_device:
-        comm = union(rank.calls.start_ns, rank.calls.end_ns)
+        comm = union(rank.recorded_calls.start_ns, rank.recorded_calls.end_ns)
     arrival, until = None, None
     if rank.label in arrived.labels:
         member = arrived.labels.index(rank.label)

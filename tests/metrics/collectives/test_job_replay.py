@@ -60,7 +60,7 @@ def two() -> View:
 
 def test_the_timeline_of_a_rank() -> None:
     view = two()
-    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.named_calls["0"])
 
     # work, the call is posted, the wait for its end, the last work of the step
     assert line.kind.tolist() == [POST, WAIT, MARK] * 4
@@ -216,7 +216,7 @@ def queued() -> RankTrace:
 
 def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
     view = View(job(queued()))
-    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.named_calls["0"])
 
     posts = {
         int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST

@@ -18,7 +18,7 @@ def gloo_group(*ranks: int, name: str = "0", description: str = "default_pg") ->
 
 
 def calls_of(trace: RankTrace) -> Calls:
-    return View(job(trace)).ranks[0].calls
+    return View(job(trace)).ranks[0].named_calls
 
 
 def kinds(calls: Calls) -> list[str]:

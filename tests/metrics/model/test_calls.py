@@ -14,7 +14,7 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def calls_of(trace: RankTrace) -> Calls:
-    return View(job(trace)).ranks[0].calls
+    return View(job(trace)).ranks[0].named_calls
 
 
 def kinds(calls: Calls) -> list[str]:

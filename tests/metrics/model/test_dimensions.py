@@ -162,7 +162,7 @@ def dims_of(events: list[Event], groups: list[ProcessGroup], **overrides: object
     )
     from ccltui.metrics.model.dimensions import DIMS
 
-    return [DIMS[dim] for dim in view.dims_of(view.ranks[0].calls)[0]]
+    return [DIMS[dim] for dim in view.dims_of(view.ranks[0].named_calls)[0]]
 
 
 def test_only_named_operations_determine_a_dimension() -> None:

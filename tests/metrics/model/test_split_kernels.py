@@ -20,7 +20,7 @@ def peer_copy(start_us: float, dur_us: float, coll: Coll | None, stream: int = 3
 
 def calls(trace: RankTrace) -> list[tuple[str, int, int]]:
     """Type, start and duration in µs of each call."""
-    found = View(job(trace)).ranks[0].calls
+    found = View(job(trace)).ranks[0].named_calls
     return [
         (TYPES[kind], start // 1000, dur // 1000)
         for kind, start, dur in zip(
@@ -107,7 +107,7 @@ def test_kernels_of_two_libraries_are_never_one_collective() -> None:
 
     for match in view.matches.groups:
         names = {
-            view.ranks[member].calls.library[row]
+            view.ranks[member].named_calls.library[row]
             for member in (0, 1)
             for row in match.rows[:, member].tolist()
             if row >= 0

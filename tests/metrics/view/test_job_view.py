@@ -65,11 +65,11 @@ def test_intervals_are_clipped_and_add_up() -> None:
 
 def test_new_options_share_what_they_do_not_change() -> None:
     view = View(job(*ranks_on_two_clocks()))
-    calls = view.ranks[0].calls
+    calls = view.ranks[0].named_calls
 
     other = view.with_options(window=Window(0, 1000), raw_clocks=True)
 
-    assert other.ranks[0].calls is calls
+    assert other.ranks[0].named_calls is calls
     assert other.clocks is view.clocks
     assert other.options.window == Window(0, 1000)
 

@@ -16,7 +16,7 @@ def test_forgotten_intermediates_are_equal_when_computed_again() -> None:
     view = View(full_job(Plan()))
     names = ("straggler_cause", "idle_causes", "blame_chain", "launch_bound", "busbw")
     before = {name: metrics()[name].run(view) for name in names}
-    kept = view.facts.calls, view.arrivals
+    kept = view.facts.named_calls, view.arrivals
 
     view.forget_details()
     after = {name: metrics()[name].run(view) for name in names}
@@ -25,7 +25,7 @@ def test_forgotten_intermediates_are_equal_when_computed_again() -> None:
         name: result.details for name, result in before.items()
     }
     assert before["straggler_cause"].status == "ok"
-    assert (view.facts.calls, view.arrivals) == kept
+    assert (view.facts.named_calls, view.arrivals) == kept
     assert view.arrivals is kept[1]
 
 

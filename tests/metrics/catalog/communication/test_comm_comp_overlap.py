@@ -213,7 +213,7 @@ def test_which_call_launched_what_is_not_kept_for_all_ranks_of_a_large_job(
         monkeypatch.setattr(job_facts, "_MANY_ROWS", most)
         view = View(job(rank_trace(0, gpu=[allreduce(0, 60), kernel("gemm", 70, 30)])))
 
-        assert len(view.facts.calls["0"]) == 1
+        assert len(view.facts.named_calls["0"]) == 1
         assert ("launch_row" in vars(view.facts.ranks["0"])) is kept
 
 
