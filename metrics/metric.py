@@ -85,7 +85,13 @@ class Metric:
         }
 
     def run(self, view: View) -> Result:
-        """Compute the metric; a refusal or a failure becomes a result with its reason."""
+        """Compute the metric; a refusal or a failure becomes a result with its reason.
+
+        The result is computed once for each view: findings quote the results of other metrics.
+        """
+        return view.remember((Metric.run, self.name, self.origin), lambda: self._run(view))
+
+    def _run(self, view: View) -> Result:
         try:
             if self.needs_traces:
                 require_traces(view)

@@ -31,6 +31,7 @@ BUILT_IN: Final = (
     "time.critical_path",
     "kernels.dominant_kernel",
     "communication.exposed_communication",
+    "time.findings",
     "stragglers.fix_first",
     "time.gpu_busy",
     "runs.hang_verdict",

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import (
     device_ranks,
     device_reasons,
     require_communication_on_device,
 )
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition
+from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.units import in_ms
 
@@ -102,7 +100,7 @@ def _row(view: View, loss: Part, window_ns: int, num_ranks: int) -> dict[str, An
         "lost_ms": lost_ms,
         "share": share,
         "sentence": f"{in_ms(lost_ms)} per rank{part}: {_words(view, loss)}",
-        "evidence": _evidence(view, loss),
+        "evidence": place_of(view, loss),
     }
 
 
@@ -119,22 +117,6 @@ def _words(view: View, loss: Part) -> str:
     if loss.kind == "copies":
         return "copies run while nothing computes"
     return _IDLE[loss.what]
-
-
-def _evidence(view: View, loss: Part) -> dict[str, Any] | None:
-    """Rank, time since the origin, and the collective or the length of the longest stretch."""
-    place = loss.place
-    if place is None:
-        return None
-    at = int(view.on_job_clock(place.label, np.array(place.time_ns, np.int64))) - view.origin_ns
-    seen: dict[str, Any] = {"rank": place.label, "time_us": microseconds(at)}
-    if loss.kind != "straggler":
-        seen["length_us"] = microseconds(loss.weight)
-    elif place.number >= 0:
-        arrived = view.arrivals.groups[place.number]
-        seen["group"] = describe_group(view, arrived.match.group)["group"]
-        seen["group_number"], seen["index"] = place.number, place.row
-    return seen
 
 
 metric_cal = fix_first.document_of

@@ -1,0 +1,59 @@
+"""What costs time in a recording: findings in order, the first of which is the headline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.findings.answer import answer_of
+from ccltui.metrics.metric import metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
+from ccltui.metrics.view.provenance import answer, require_traces
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of rank time that the first finding costs, mean over ranks: waiting for a rank, "
+        "exposed communication, copies or idle time by cause, where such a loss is the largest, "
+        "or computing where nothing else is worth more; the details list all findings, each with "
+        "class, place, cost, what mending it saves, and how sure that is."
+    ),
+    needs=("a recording of any kind",),
+    keys=("top_share", "headline", "recording", "findings", "unknown", "period", "period_ms"),
+    headline="top_share",
+    label="first finding",
+    needs_traces=False,
+    parameters={MATERIALITY: MATERIALITY_TEXT},
+)
+def findings(view: View) -> Result:
+    """State what costs time, the largest first."""
+    if view.job.ranks:
+        require_traces(view)
+    found = answer_of(view)
+    details: dict[str, Any] = {
+        "top_share": found.findings[0].share,
+        "headline": found.headline,
+        "recording": found.recording,
+        "findings": [one.to_dict() for one in found.findings],
+        "unknown": list(found.unknown),
+        "period": found.period,
+        "period_ms": found.period_ms,
+    }
+    return answer(
+        findings,
+        view,
+        details,
+        source=None,
+        basis={
+            "share": "of the device span of all ranks, which the parts add up to",
+            "order": "by share; a cause that a replay proves comes before costs that every step "
+            "of such a program has, up to four times its share",
+        },
+    )
+
+
+metric_cal = findings.document_of

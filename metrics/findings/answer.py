@@ -1,0 +1,53 @@
+"""The answer to «what makes this slow»: findings on whatever a directory holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ccltui.metrics.findings.finding import Answer
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.data_quality import failures
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+
+def answer_of(view: View) -> Answer:
+    """Return the findings on a view, the headline first; there is at least one.
+
+    Raises:
+        Refusal: files cannot be read, or nothing is selected.
+    """
+    return view.remember(answer_of, lambda: _answer_of(view))
+
+
+def _answer_of(view: View) -> Answer:
+    if not view.job.ranks:
+        return _without_traces(view)
+    from ccltui.metrics.findings.device_findings import device_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.host_findings import host_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
+        empty_answer,
+        filtered_answer,
+    )
+
+    filtered = filtered_answer(view)
+    if filtered is not None:
+        return filtered
+    if any(rank.facts.has_kernels for rank in view.ranks):
+        return device_answer(view)
+    return host_answer(view) or empty_answer(view)
+
+
+def _without_traces(view: View) -> Answer:
+    """Return the findings on a directory in which nothing is a trace that can be opened."""
+    from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
+        empty_answer,
+        execution_answer,
+        log_answer,
+    )
+    from ccltui.metrics.findings.printed_totals import totals_answer  # noqa: PLC0415
+
+    if view.job.failures:
+        raise Refusal(*failures(view))
+    return totals_answer(view) or execution_answer(view) or log_answer(view) or empty_answer(view)

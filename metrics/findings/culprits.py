@@ -1,0 +1,294 @@
+"""Who causes a loss, how sure that is, and what mending it saves.
+
+Three witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
+replay of the job without one kind of difference after another (`verdict`), and the replay without
+the excess of one rank (`what_if_no_straggler`). Where they agree on a rank the higher confidence
+counts; where the replay names another rank, the confidence is low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from ccltui.metrics.findings.finding import (
+    LEVELS,
+    Evidence,
+    Finding,
+    Kind,
+    Level,
+    Sure,
+    Where,
+    highest,
+    lowest,
+)
+from ccltui.metrics.findings.sentences import CAUSES
+from ccltui.metrics.findings.words import (
+    factor,
+    numbers_text,
+    percent,
+    ranks_text,
+    sentence,
+    time_text,
+)
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+_NAMED: Final[frozenset[Kind]] = frozenset(
+    {
+        "slow_worker",
+        "occasional_worker",
+        "slow_node",
+        "heavy_stage",
+        "uneven_microbatches",
+        "uneven_experts",
+        "slow_link",
+        "random",
+    }
+)
+"""Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
+_MOST_UNKNOWN: Final = 3
+
+_DO: Final[Mapping[str, str]] = {
+    "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
+    "other processes (nvidia-smi -q). Run once on another GPU: if the slowness stays with the GPU, "
+    "replace it; if it stays with the rank, compare its work.",
+    "slow_node": "Compare {who} with the other hosts: clocks, cooling, power limits, other jobs. "
+    "Run once without it.",
+    "occasional_worker": "See what runs on {who} in its slow steps: other processes, throttling, "
+    "hardware errors (nvidia-smi -q, the log of the system).",
+    "heavy_stage": "Move layers away from {who}, or divide the stages by time instead of by number "
+    "of layers.",
+    "uneven_microbatches": "Give micro-batches equal work: sort or pack sequences by length.",
+    "uneven_experts": "Balance the load of experts: look at how tokens are routed, or limit the "
+    "capacity of an expert.",
+    "slow_link": "Test the link of {who} alone (nccl-tests between the two), its error counters, "
+    "and which transport NCCL chose (NCCL_DEBUG=INFO).",
+    "random": "No rank is to be repaired: times vary by chance.",
+}
+
+
+def details_of(view: View, name: str) -> Mapping[str, Any]:
+    """Return the details of a metric of a view, empty where it is unavailable."""
+    from ccltui.metrics import registry  # noqa: PLC0415  (metrics read findings)
+
+    result = registry.find(name).run(view)
+    return {} if result.status == "unavailable" else result.details
+
+
+class Culprits:
+    """What the metrics of one view state about who makes it slow; each is read at first use."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._is_job = len(view.job.ranks) > 1
+
+    def _details(self, name: str) -> Mapping[str, Any]:
+        return details_of(self._view, name) if self._is_job else {}
+
+    @property
+    def verdict(self) -> Mapping[str, Any]:
+        """Details of the metric ``verdict``, empty where it is unavailable."""
+        return self._details("verdict")
+
+    @property
+    def chain(self) -> Mapping[str, Any]:
+        """Details of the metric ``blame_chain``, empty where it is unavailable."""
+        return self._details("blame_chain")
+
+    def cause_of(self, label: str) -> str:
+        """Return why a rank is late: the cause behind most of the waiting for it, "" if unknown."""
+        rows = [row for row in self.chain.get("roots") or () if row["rank"] == label]
+        known = [row for row in rows if row["cause"] in CAUSES]
+        if not known:
+            return ""
+        return str(max(known, key=lambda row: row["caused_wait_ms"])["cause"])
+
+    def sure_of(self, label: str) -> Level:
+        """Return how sure it is that a rank is the one that the others wait for."""
+        return self._sure_of((label,))
+
+    def _sure_of(self, labels: Sequence[str]) -> Level:
+        found: Level = "low"
+        if self.chain.get("root_rank") in labels:
+            found = highest(found, self.chain.get("root_confidence") or "low")
+        named = [str(one) for one in (self.verdict.get("culprit") or {}).get("ranks") or ()]
+        confidence: Level = self.verdict.get("confidence") or "low"
+        if named and set(labels) <= set(named):
+            return highest(found, confidence)
+        if named and LEVELS.index(confidence) >= LEVELS.index("medium"):
+            return "low"
+        return found
+
+    def refine(
+        self, found: Sequence[Finding], period_ms: float, steps: int | None
+    ) -> list[Finding]:
+        """Return findings with what the replays tell: named culprits, and what mending saves.
+
+        Args:
+            found: parts of the partition.
+            period_ms: device span of a step, or of the window.
+            steps: number of steps, None where no step is measured.
+        """
+        with_savings = [self._with_saving(one) for one in found]
+        named = self._named(with_savings, period_ms, by_steps=steps is not None)
+        if named is None:
+            return with_savings
+        absorbed = self._absorbed(with_savings, named)
+        return [named, *(one for one in with_savings if one not in absorbed)]
+
+    def _with_saving(self, one: Finding) -> Finding:
+        """Return the finding on a rank with what its replay without excess saves."""
+        if one.kind != "waiting_for_rank" or len(one.where.ranks) != 1:
+            return one
+        label = one.where.ranks[0]
+        details = self._details("what_if_no_straggler")
+        row = (details.get("without_rank") or {}).get(label)
+        if not row or row.get("saved_ms") is None:
+            return one
+        evidence = Evidence(
+            "what_if_no_straggler", f"without_rank.{label}.saved_ms", row["saved_ms"], "ms"
+        )
+        bounds = details.get("saved_bounds_ms")
+        return replace(
+            one,
+            saves_ms=row["saved_ms"],
+            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_why="",
+            sure=replace(one.sure, how_much="low" if bounds else lowest("medium", one.sure.who)),
+            evidence=(*one.evidence, evidence),
+        )
+
+    def _absorbed(self, found: Sequence[Finding], named: Finding) -> list[Finding]:
+        """Return the waits that a named culprit causes: those for its ranks, or all without any."""
+        ranks = set(named.where.ranks)
+        return [
+            one
+            for one in found
+            if one.kind == "waiting_for_rank"
+            and (not ranks or (one.where.ranks and set(one.where.ranks) <= ranks))
+        ]
+
+    def _named(
+        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
+    ) -> Finding | None:
+        """Return the finding of a verdict that names a class, None for any other verdict."""
+        verdict = self.verdict
+        kind = verdict.get("verdict")
+        if kind not in _NAMED or not period_ms:
+            return None
+        culprit = verdict.get("culprit") or {}
+        where = Where(
+            ranks=tuple(map(str, culprit.get("ranks") or ())),
+            host=culprit.get("host"),
+            group=culprit.get("group"),
+            stage=culprit.get("stage"),
+            steps=tuple(culprit.get("steps") or ()),
+        )
+        bare = Finding(kind=kind, text="", where=where)
+        waits = self._absorbed(found, bare)
+        saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
+        most = max(filter(None, (saves, *(bounds or ()))), default=0.0)
+        # A slow rank loses its own excess too, which is no waiting.
+        cost = max(sum(one.cost_ms or 0.0 for one in waits), min(most, period_ms))
+        if not cost:
+            cost = min(verdict["loss_ms"], period_ms)
+        confidence: Level = verdict.get("confidence") or "low"
+        text = named_text(str(kind), verdict, culprit, cost / period_ms)
+        return replace(
+            bare,
+            text=sentence(text),
+            more=sentence(_saving_text(saves, bounds, by_steps=by_steps)),
+            share=cost / period_ms,
+            cost_ms=cost,
+            saves_ms=saves,
+            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_why="" if saves is not None else "the replay gives bounds alone",
+            sure=Sure(
+                what=confidence,
+                who=confidence if where.ranks else "unknown",
+                how_much=_how_much(saves, bounds, confidence),
+            ),
+            evidence=(
+                Evidence("verdict", "saves_ms", saves, "ms"),
+                *(item for one in waits for item in one.evidence[:1]),
+            ),
+            place=next((one.place for one in waits if one.place), None)
+            or ({"rank": where.ranks[0], "step": None} if where.ranks else None),
+            do=_DO[str(kind)].format(who=who_text(culprit) or "the ranks concerned"),
+        )
+
+    def unknown(self) -> Iterator[str]:
+        """Yield what would tell more, one sentence each."""
+        for text in tuple(self.verdict.get("next") or ())[:_MOST_UNKNOWN]:
+            yield sentence(f"to know more, record {text}")
+
+
+def _how_much(saves: float | None, bounds: object, confidence: Level) -> Level:
+    if saves is None:
+        return "unknown" if bounds is None else "low"
+    return confidence if bounds is None else lowest("medium", confidence)
+
+
+def _saving_text(saves: float | None, bounds: Sequence[float] | None, *, by_steps: bool) -> str:
+    period = "a step" if by_steps else "of the window"
+    if saves is None and bounds:
+        return (
+            f"mending it saves between {time_text(bounds[0])} and {time_text(bounds[1])} {period}"
+        )
+    return "" if saves is None else f"mending it saves {time_text(saves)} {period}"
+
+
+def named_text(
+    kind: str, verdict: Mapping[str, Any], culprit: Mapping[str, Any], share: float
+) -> str:
+    """Return the sentence on a culprit that the replay names."""
+    who = who_text(culprit)
+    times = culprit.get("factor")
+    longer = "takes longer" if times is None else f"takes {factor(times)}"
+    cost = f"{percent(share)} of the time is lost to it"
+    several = len(culprit.get("ranks") or ()) > 1 and culprit.get("host") is None
+    compute = "compute" if several else "computes"
+    slower = "longer" if times is None else factor(times)
+    peers = "as its peers" if times is not None and times >= 1.5 else "than its peers"
+    steps = culprit.get("steps") or ()
+    match kind:
+        case "slow_worker":
+            return f"{who} {compute} {slower} {peers}: {cost}"
+        case "slow_node":
+            return f"all ranks of {who} compute {slower} {peers.replace('its', 'their')}: {cost}"
+        case "occasional_worker":
+            named = numbers_text([str(step) for step in steps])
+            when = f" in step{'' if len(steps) == 1 else 's'} {named}" if steps else " now and then"
+            usual = "as usual" if times is not None and times >= 1.5 else "than usual"
+            return f"{who} {compute} {slower} {usual}{when}: {cost}"
+        case "heavy_stage":
+            others = peers.replace("its peers", "the other stages")
+            return f"{who} {longer} {others}: {cost}"
+        case "uneven_microbatches":
+            return f"micro-batches hold unequal work, as with sequences of different length: {cost}"
+        case "uneven_experts":
+            of = f", most on {who}" if who else ""
+            return f"experts get unequal numbers of tokens{of}: {cost}"
+        case "slow_link":
+            others = peers.replace("its peers", "other transfers")
+            return f"transfers between {who} take {slower} {others}: {cost}"
+        case _:
+            return f"times vary by chance over ranks and steps: {cost}"
+
+
+def who_text(culprit: Mapping[str, Any]) -> str:
+    """Return a culprit in words, "" where nobody is named."""
+    if culprit.get("host") is not None:
+        return f"host {culprit['host']}"
+    if culprit.get("pair"):
+        return f"ranks {' and '.join(map(str, culprit['pair']))}"
+    if culprit.get("stage") is not None:
+        return f"stage {culprit['stage']}"
+    ranks = [str(one) for one in culprit.get("ranks") or ()]
+    if ranks:
+        return ranks_text(ranks)
+    return "" if culprit.get("group") is None else f"group {culprit['group']}"

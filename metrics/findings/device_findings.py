@@ -1,0 +1,388 @@
+"""Findings on jobs with devices: parts of the partition of rank time, and who causes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.device.device_time import (
+    device_ranks,
+    require_communication_on_device,
+    split_time,
+    total_of,
+)
+from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
+from ccltui.metrics.findings.culprits import Culprits
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.places import place_of
+from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
+from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
+from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.kernel_names import bare_name, category_of
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.metrics.workload.call_parts import dims_of_types
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+MATERIAL: Final = 0.01
+"""Share of rank time below which a finding is not listed: half a per cent to one is the scatter of
+step times between runs of one job."""
+COMPUTE_BOUND: Final = 0.9
+"""Share of computing from which on nothing else is worth more than the kernels themselves."""
+OWN_SHARE: Final = 0.6
+"""Ranks of a job are named for idle time where they have this share of it."""
+PROVEN_WEIGHT: Final = 4.0
+"""A cause that replays prove comes before a cost that is up to so many times larger and that every
+step of such a program has: transfers, launches, copies. These can be lowered only in part, while
+the proven cause is not meant to be there."""
+SLOW_STEP: Final = 1.3
+"""A step is slow from this multiple of the median step on: less is the scatter of steps."""
+_SHOWN_KERNELS: Final = 3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Rank time of a view and the period that costs are stated for.
+
+    Attributes:
+        ranks: number of ranks with device work.
+        span_ns: device span of all ranks together.
+        steps: steps of each rank, None where no step is measured or ranks differ.
+    """
+
+    ranks: int
+    span_ns: int
+    steps: int | None
+
+    @property
+    def period_ms(self) -> float:
+        """Device span of a step, or of the window, mean over ranks."""
+        return milliseconds(self.span_ns) / self.ranks / (self.steps or 1)
+
+    def share(self, ns: float) -> float:
+        """Share of rank time."""
+        return ns / self.span_ns if self.span_ns else 0.0
+
+    def cost_ms(self, ns: float) -> float:
+        """Time a step, mean over ranks."""
+        return milliseconds(ns) / self.ranks / (self.steps or 1)
+
+    def cost(self, ns: float) -> str:
+        """Time a step in words."""
+        return cost_text(self.cost_ms(ns), by_steps=self.steps is not None)
+
+
+def scale_of(ranks: Sequence[RankView]) -> Scale:
+    """Return rank time and period of ranks with device work."""
+    counts = {len(rank.step_windows) if rank.by_steps else 0 for rank in ranks}
+    steps = counts.pop() or None if len(counts) == 1 else None
+    return Scale(len(ranks), sum(rank.window_ns for rank in ranks), steps)
+
+
+def device_answer(view: View) -> Answer:
+    """Return the findings on a job with kernels, the headline first.
+
+    Raises:
+        Refusal: no rank has kernels in the selection.
+    """
+    ranks = device_ranks(view)
+    scale = scale_of(ranks)
+    computing = _computing(ranks, scale)
+    try:
+        require_communication_on_device(ranks)
+        lost = losses(view, ranks)
+        unknown: tuple[str, ...] = ()
+    except Refusal as refusal:
+        lost = []
+        unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
+    culprits = Culprits(view)
+    found = [
+        *_waiting(view, scale, lost, culprits),
+        *_communication(view, scale, lost),
+        *_copies(view, scale, lost),
+        *_idle(view, scale, ranks, lost),
+    ]
+    found = [*culprits.refine(found, scale.period_ms, scale.steps), *_slow_steps(ranks, scale)]
+    ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
+    return Answer(
+        recording="ranks" if len(view.job.ranks) > 1 else "one_rank",
+        findings=tuple(ordered),
+        unknown=(*unknown, *culprits.unknown()),
+        period="step" if scale.steps else "window",
+        period_ms=scale.period_ms,
+    )
+
+
+def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
+    """Order findings: the headline first, computing first where it takes nearly all time."""
+    ordered = sorted(found, key=lambda one: -_weight(one))
+    is_first = not ordered or (computing.share or 0.0) >= COMPUTE_BOUND
+    if is_first and not any(_is_proven(one) for one in ordered):
+        return [computing, *ordered]
+    return [*ordered, computing]
+
+
+def _is_proven(one: Finding) -> bool:
+    return one.sure.who in ("high", "medium") and one.saves_ms is not None
+
+
+def _weight(one: Finding) -> float:
+    return (one.share or 0.0) * (PROVEN_WEIGHT if _is_proven(one) else 1.0)
+
+
+def _waiting(
+    view: View, scale: Scale, lost: Sequence[Loss], culprits: Culprits
+) -> Iterator[Finding]:
+    """Yield a finding for each rank that the others wait for."""
+    for loss in lost:
+        if loss.kind != "straggler":
+            continue
+        share, cost = scale.share(loss.lost_ns), scale.cost(loss.lost_ns)
+        labels = () if loss.what == OTHERS else (loss.what,)
+        cause = culprits.cause_of(loss.what)
+        more, do = CAUSES.get(cause, ("", ""))
+        yield Finding(
+            kind="waiting_for_rank",
+            text=sentence(waiting_text(labels, scale.ranks, share, cost)),
+            more=sentence(more),
+            where=Where(ranks=labels),
+            share=share,
+            cost_ms=scale.cost_ms(loss.lost_ns),
+            saves_why="no replay tells what a step gains",
+            sure=Sure(what="high", who=culprits.sure_of(loss.what) if labels else "unknown"),
+            evidence=(_evidence(lost, loss, share),),
+            place=place_of(view, loss),
+            do=do,
+        )
+
+
+def _evidence(lost: Sequence[Loss], loss: Loss, share: float) -> Evidence:
+    """Return the row of `fix_first` that states a loss."""
+    number = next(number for number, one in enumerate(lost) if one is loss)
+    return Evidence("fix_first", f"losses.{number}.share", share, "ratio")
+
+
+def _communication(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[Finding]:
+    """Yield exposed communication by type and dimension, groups of one dimension together."""
+    dims = dims_of_types(view)
+    merged: dict[tuple[str, str], list[Loss]] = {}
+    for loss in lost:
+        if loss.kind == "communication":
+            name = loss.what.partition(" of ")[0]
+            dim = dims.get((name, loss.group), UNKNOWN)
+            merged.setdefault((name, dim), []).append(loss)
+    for (name, dim), own in merged.items():
+        ns = sum(one.lost_ns for one in own)
+        share, cost = scale.share(ns), scale.cost(ns)
+        what = _communication_name(name, dim, own)
+        yield Finding(
+            kind="exposed_communication",
+            text=sentence(f"{what} is not hidden: {percent(share)} of the time{cost}"),
+            more=sentence(_what_it_holds(view)),
+            where=Where(group=None if dim == UNKNOWN else dim, kernel=name),
+            share=share,
+            cost_ms=scale.cost_ms(ns),
+            saves_why="how much of it can be hidden depends on the program",
+            sure=Sure(what="high"),
+            evidence=tuple(_evidence(lost, one, scale.share(one.lost_ns)) for one in own[:4]),
+            place=place_of(view, own[0]),
+            do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
+            "(gradient accumulation, lower precision), or use a faster link.",
+        )
+
+
+def _communication_name(name: str, dim: str, own: Sequence[Loss]) -> str:
+    if name == UNKNOWN:
+        return "communication"
+    if dim != UNKNOWN:
+        return f"{name} of {dim}"
+    named = {one.what for one in own}
+    return named.pop() if len(named) == 1 else name
+
+
+def _what_it_holds(view: View) -> str:
+    """Say whether exposed communication may contain waiting for ranks that are not here."""
+    missing, here = len(missing_ranks(view)), len(view.job.ranks)
+    if missing:
+        return (
+            f"{here} of {here + missing} ranks are here: some of it may be waiting for the others"
+        )
+    if here == 1:
+        return "one rank alone does not tell how much of it is waiting for others"
+    return ""
+
+
+def _copies(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[Finding]:
+    for loss in lost:
+        if loss.kind == "copies":
+            share, cost = scale.share(loss.lost_ns), scale.cost(loss.lost_ns)
+            yield Finding(
+                kind="copies",
+                text=sentence(
+                    f"copies run while nothing computes: {percent(share)} of the time{cost}"
+                ),
+                share=share,
+                cost_ms=scale.cost_ms(loss.lost_ns),
+                saves_why="how much of it can be hidden depends on the program",
+                evidence=(_evidence(lost, loss, share),),
+                place=place_of(view, loss),
+                do="Copy less, from pinned memory (pin_memory=True, non_blocking=True), beside "
+                "computing.",
+            )
+
+
+def _idle(
+    view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Loss]
+) -> Iterator[Finding]:
+    for loss in lost:
+        if loss.kind != "idle":
+            continue
+        share, form = scale.share(loss.lost_ns), IDLE[loss.what]
+        labels = _mostly_of(loss, scale.ranks)
+        who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
+        text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.lost_ns)
+        more, kernel = _idle_detail(loss.what, ranks, scale)
+        yield Finding(
+            kind=form.kind,
+            text=sentence(text),
+            more=sentence(more),
+            where=Where(ranks=labels, kernel=kernel),
+            share=share,
+            cost_ms=scale.cost_ms(loss.lost_ns),
+            saves_why="what follows the idle time may have to wait for something else",
+            sure=Sure(what="low" if loss.what == UNKNOWN else "high"),
+            evidence=(_evidence(lost, loss, share),),
+            place=place_of(view, loss),
+            do=form.do,
+        )
+
+
+def _mostly_of(loss: Loss, num_ranks: int) -> tuple[str, ...]:
+    """Return the rank that has most of a loss, empty where several share it or there is one."""
+    if num_ranks < 2:
+        return ()
+    label = max(loss.by_rank, key=lambda one: (loss.by_rank[one], one))
+    is_most = loss.by_rank[label] >= max(OWN_SHARE, 1.5 / num_ranks) * loss.lost_ns
+    return (label,) if is_most else ()
+
+
+def _idle_detail(cause: str, ranks: Sequence[RankView], scale: Scale) -> tuple[str, str | None]:
+    """Return a second sentence on idle time, and the name of the call that it is about."""
+    if cause in ("operators", "host_other", "launch_latency", "between_kernels"):
+        return _kernel_size(ranks, scale), None
+    return "", None
+
+
+def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
+    """Return how many kernels a step has, and how short: what a host has to keep up with."""
+    durations = [rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in ranks]
+    every = np.concatenate(durations)
+    if not len(every):
+        return ""
+    number = round(len(every) / scale.ranks / (scale.steps or 1))
+    median = milliseconds(float(np.median(every)))
+    period = "a step" if scale.steps else "in all"
+    return f"{count(number, 'kernel')} {period}, {time_text(median)} long in the median"
+
+
+def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
+    """Return the finding on computing: its share, and what computes longest."""
+    total = total_of(split_time(rank) for rank in ranks)
+    computing = total.comp_only + total.overlap
+    share = scale.share(computing)
+    categories: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
+    for rank in ranks:
+        table = rank.work_by_name
+        for name, kind, ns in zip(table.name, table.kind, table.total_ns, strict=True):
+            if kind == COMP and ns:
+                text = rank.trace.text(int(name)) if name >= 0 else ""
+                kernels[bare_name(text)] += int(ns)
+                categories[category_of(text)] += int(ns)
+    work = sum(kernels.values())
+    largest, ns = categories.most_common(1)[0] if categories else ("", 0)
+    subject = "the device computes" if scale.ranks == 1 else "the devices compute"
+    text = f"{subject} {percent(share)} of the time"
+    if work:
+        text += f"; {_CATEGORY_NAMES.get(largest, largest)} take {percent(ns / work)} of that"
+    top = kernels.most_common(_SHOWN_KERNELS)
+    more = "; ".join(f"{short_name(name)} {percent(one / work)}" for name, one in top if work)
+    return Finding(
+        kind="compute_bound",
+        text=sentence(text),
+        more=sentence(f"largest kernels: {more}" if more else ""),
+        where=Where(kernel=top[0][0] if top else None),
+        share=share,
+        cost_ms=scale.cost_ms(computing),
+        saves_why="how much faster the kernels can be is not told by their times",
+        evidence=(Evidence("temporal_breakdown", "comp_ratio", share, "ratio"),),
+        do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
+        "compares with the peak of the device.",
+    )
+
+
+_CATEGORY_NAMES: Final = {
+    "gemm": "matrix products",
+    "attention": "attention kernels",
+    "conv": "convolutions",
+    "norm": "normalisations",
+    "moe": "expert kernels",
+    "copy": "copying kernels",
+    "gather": "gathers and scatters",
+    "random": "random numbers",
+    "reduction": "reductions",
+    "elementwise": "element-wise kernels",
+    "optimizer": "optimizer kernels",
+    "other": "other kernels",
+}
+
+
+def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
+    """Yield the finding on single steps that take longer than the median step."""
+    if not scale.steps or scale.steps < 3:
+        return
+    lengths: dict[int, int] = {}
+    for rank in ranks:
+        for step, start, end in rank.step_windows:
+            lengths[step] = max(lengths.get(step, 0), end - start)
+    middle = float(np.median(list(lengths.values())))
+    slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
+    if not slow or len(slow) > len(lengths) / 3:
+        return
+    excess = sum(ns - middle for ns in slow.values())
+    share = excess / sum(lengths.values())
+    steps = sorted(slow)
+    times = max(slow.values()) / middle
+    names = count(len(steps), "step") if len(steps) > 4 else _step_names(steps)
+    takes = "takes" if len(steps) == 1 else "take"
+    up_to = "" if len(steps) == 1 else "up to "
+    yield Finding(
+        kind="slow_steps",
+        text=sentence(
+            f"{names} {takes} {up_to}{times:.1f} times as long as the others: {percent(share)} of "
+            f"the time"
+        ),
+        where=Where(steps=tuple(steps)),
+        share=share,
+        cost_ms=scale.period_ms * share,
+        saves_ms=scale.period_ms * share,
+        sure=Sure(what="high", who="unknown", how_much="medium"),
+        evidence=(Evidence("step_variability", "slow_steps", share, "ratio"),),
+        place={"rank": ranks[0].label, "step": steps[0]},
+        do="Compare a slow step with a normal one in the Steps pane; leave warm-up steps out with "
+        "--steps.",
+    )
+
+
+def _step_names(steps: Sequence[int]) -> str:
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    return f"steps {', '.join(map(str, steps[:-1]))} and {steps[-1]}"

@@ -1,0 +1,171 @@
+"""Findings on jobs without devices: operators, collectives on the host, and who comes last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.nesting import NONE, Nesting
+from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.findings.culprits import Culprits
+from ccltui.metrics.findings.device_findings import Scale, scale_of
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.sentences import CAUSES
+from ccltui.metrics.findings.words import percent, ranks_text, sentence, short_name, time_text
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+_SHOWN: Final = 3
+_RECORD_DEVICE: Final = (
+    "If the job has GPUs, record them too: ProfilerActivity.CUDA (not under nsys: CUPTI serves one "
+    "profiler)."
+)
+
+
+def host_answer(view: View) -> Answer | None:
+    """Return the findings on a job that was recorded on its hosts alone.
+
+    None where nothing marks a step and no rank communicates: operators without a frame tell
+    nothing about a job.
+    """
+    ranks = [rank for rank in view.ranks if not rank.facts.has_kernels and rank.window_ns]
+    if not any(rank.by_steps or len(rank.calls) for rank in ranks):
+        return None
+    scale = scale_of(ranks)
+    found = [*_last_rank(view, scale), _collectives(ranks, scale), _operators(ranks, scale)]
+    known = [one for one in found if one is not None]
+    ordered = sorted(known, key=lambda one: -(one.share or 0.0))
+    return Answer(
+        recording="cpu_ranks" if len(ranks) > 1 else "cpu_rank",
+        findings=tuple(ordered),
+        unknown=(
+            "No device work is recorded: a job without devices (gloo), or a profiler without "
+            "ProfilerActivity.CUDA.",
+        ),
+        period="step" if scale.steps else "window",
+        period_ms=scale.period_ms,
+    )
+
+
+def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
+    """Yield the finding on the rank that the others wait for at collectives on the host."""
+    culprits = Culprits(view)
+    label = culprits.chain.get("root_rank")
+    share = culprits.chain.get("root_share_of_time")
+    if label is None or not share:
+        return
+    more, do = CAUSES.get(culprits.cause_of(str(label)), ("", ""))
+    cost_ms = share * scale.period_ms
+    per = "a step" if scale.steps else "in all"
+    yield Finding(
+        kind="uneven_ranks",
+        text=sentence(
+            f"{ranks_text((str(label),))} comes last to collectives: the others wait "
+            f"{percent(share)} of the time, {time_text(cost_ms)} {per}"
+        ),
+        more=sentence(more),
+        where=Where(ranks=(str(label),)),
+        share=share,
+        cost_ms=cost_ms,
+        saves_why="replays need device work",
+        sure=Sure(what="high", who=culprits.sure_of(str(label))),
+        evidence=(Evidence("blame_chain", "root_share_of_time", share, "ratio"),),
+        do=do,
+    )
+
+
+def _in_collectives(rank: RankView) -> Intervals:
+    calls = rank.calls
+    if calls.source == "kernel":
+        return Intervals.empty()
+    return union(calls.start_ns, calls.end_ns) & rank.windows
+
+
+def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
+    inside = sum(_in_collectives(rank).total_ns for rank in ranks)
+    if not inside:
+        return None
+    share, period = scale.share(inside), time_text(scale.period_ms)
+    of = f"a step of {period}" if scale.steps else f"{period}"
+    source = ranks[0].calls.source
+    return Finding(
+        kind="collective_wait",
+        text=sentence(f"collectives on the host take {percent(share)} of {of}"),
+        more=sentence(
+            "their operators are timed on the host: part of it may run beside other work"
+            if source != "annotation"
+            else ""
+        ),
+        share=share,
+        cost_ms=scale.cost_ms(inside),
+        saves_why="how much of it can be hidden depends on the program",
+        sure=Sure(what="high" if source == "annotation" else "medium"),
+        evidence=(Evidence("coll_call_num", "coll_call_num", None),),
+        do="Send less or less often, run communication beside computing, or use a device backend "
+        "(nccl). " + _RECORD_DEVICE,
+    )
+
+
+def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
+    """Return the finding on operators outside of collectives, by their own time."""
+    working, own = 0, Counter[str]()
+    for rank in ranks:
+        operators = rank.facts.in_operators & rank.windows
+        working += (operators - _in_collectives(rank)).total_ns
+        own.update(_own_times(rank))
+    share, period = scale.share(working), time_text(scale.period_ms)
+    of = f"a step of {period}" if scale.steps else f"{period}"
+    text = f"operators on the host take {percent(share)} of {of}"
+    top = [(name, ns) for name, ns in own.most_common(_SHOWN) if ns]
+    whole = sum(own.values())
+    if top:
+        text += f"; {short_name(top[0][0])} most, {percent(top[0][1] / whole)} of that"
+    largest = "; ".join(f"{short_name(name)} {percent(ns / whole)}" for name, ns in top)
+    return Finding(
+        kind="cpu_bound",
+        text=sentence(text),
+        more=sentence(f"largest operators, by their own time: {largest}" if largest else ""),
+        where=Where(kernel=top[0][0] if top else None),
+        share=share,
+        cost_ms=scale.cost_ms(working),
+        saves_why="how much faster operators can be is not told by their times",
+        sure=Sure(what="high"),
+        evidence=(Evidence("iter_time", "avg_iter_time_ms", scale.period_ms, "ms"),),
+        do="Look at the largest operators (Operators pane): threads, shapes, fusion. "
+        + _RECORD_DEVICE,
+    )
+
+
+def _own_times(rank: RankView) -> Counter[str]:
+    """Return the time of each operator outside the operators inside it, in ns by name."""
+    events = rank.trace.group("cpu_ops")
+    chosen = np.flatnonzero(rank.windows.contains(events.start_ns))
+    found: Counter[str] = Counter()
+    track = events.track[chosen]
+    for one in distinct_values(track).tolist():
+        rows = chosen[track == one]
+        start, end = events.start_ns[rows], events.end_ns[rows]
+        order = np.lexsort((-end, start))
+        rows, start, end = rows[order], start[order], end[order]
+        outer = Nesting(start, end).outer
+        own = (end - start).astype(np.float64)
+        inner = outer != NONE
+        np.subtract.at(own, outer[inner], (end - start)[inner])
+        total = np.bincount(events.name[rows], weights=np.maximum(own, 0))
+        for name in np.flatnonzero(total).tolist():
+            found[rank.trace.text(name)] += int(total[name])
+    return found
+
+
+def operator_totals(ranks: Sequence[RankView]) -> list[tuple[str, int]]:
+    """Return the operators of ranks with their own time in ns, the largest first."""
+    own = Counter[str]()
+    for rank in ranks:
+        own.update(_own_times(rank))
+    return own.most_common()

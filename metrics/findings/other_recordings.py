@@ -1,0 +1,239 @@
+"""Findings on recordings that are no timeline of a job.
+
+These are files filtered to some kernels, execution traces alone, logs of runs, and recordings
+without work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.findings.culprits import details_of
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.host_findings import operator_totals
+from ccltui.metrics.findings.words import count, sentence, short_name, time_text
+from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.parsers.communication_kernels import communication_kernel
+from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.execution import EXECUTION_TRACE
+from ccltui.parsers.names import listed
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.execution.execution_reader import ExecutionTrace
+
+FILTERED: Final = "text_filtered"
+"""Code of the note of a trace that was printed for some kernels only."""
+_SHOWN: Final = 3
+_RECORD: Final = (
+    "Record some steps of all ranks with the PyTorch profiler (activities CPU and CUDA, "
+    "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
+)
+
+
+def filtered_answer(view: View) -> Answer | None:
+    """Return how long the kernels of a filtered recording last, None where it is whole."""
+    ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
+    if not ranks or not all(
+        any(note.code == FILTERED for note in rank.trace.notes) for rank in ranks
+    ):
+        return None
+    found = sorted(_spreads(ranks), key=lambda one: -(one.cost_ms or 0.0))
+    return Answer(
+        recording="filtered",
+        findings=tuple(found),
+        unknown=(
+            "Other kernels were left out when the file was written: idle time, computing and "
+            "waiting cannot be seen in it.",
+        ),
+    )
+
+
+def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
+    """Yield the distribution of durations of each kernel, by operation where it communicates."""
+    durations: dict[str, dict[str, list[Any]]] = {}
+    for rank in ranks:
+        gpu = rank.trace.group("gpu")
+        for name in np.unique(gpu.name).tolist():
+            text = rank.trace.text(name)
+            kernel = communication_kernel(text)
+            key = bare_name(text) if kernel is None else kernel.operation
+            rows = gpu.name == name
+            durations.setdefault(key, {}).setdefault(rank.label, []).append(gpu.dur_ns[rows])
+    for key, by_rank in durations.items():
+        own = {label: np.concatenate(parts) for label, parts in by_rank.items()}
+        every = np.concatenate(list(own.values()))
+        middle, tail, most = (
+            milliseconds(float(one)) for one in np.percentile(every, (50, 95, 100))
+        )
+        medians = {label: float(np.median(one)) for label, one in own.items()}
+        slowest = max(medians, key=lambda label: (medians[label], label))
+        by_device = "; ".join(
+            f"device {label} {time_text(milliseconds(one))}" for label, one in medians.items()
+        )
+        yield Finding(
+            kind="transfer_spread",
+            text=sentence(
+                f"{short_name(key)} takes {time_text(middle)} in the median, {time_text(tail)} at "
+                f"the 95th percentile, {time_text(most)} at most"
+            ),
+            more=sentence(f"{count(len(every), 'kernel')}; median by device: {by_device}"),
+            where=Where(ranks=(slowest,) if len(medians) > 1 else (), kernel=key),
+            cost_ms=milliseconds(float(every.sum())) / len(ranks),
+            sure=Sure(what="high"),
+            do="Record all kernels (nsys stats -r cuda_gpu_trace without a filter) to see what the "
+            "device does between them.",
+        )
+
+
+def execution_answer(view: View) -> Answer | None:
+    """Return what execution traces count, None where there are none."""
+    traces = list(_execution_traces(view))
+    if not traces:
+        return None
+    operators: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for trace in traces:
+        operators.update(trace.names.values())
+        calls.update(call.op or call.node for call in trace.calls)
+    number = sum(calls.values())
+    noun = count(len(traces), "execution trace")
+    text = (
+        f"{noun}: {count(sum(operators.values()), 'operator')} and "
+        f"{count(number, 'communication call')}, without times"
+    )
+    kinds = ", ".join(f"{n:,} {name}" for name, n in calls.most_common(_SHOWN))
+    most = ", ".join(f"{name} {n:,}" for name, n in operators.most_common(_SHOWN))
+    more = f"communication: {kinds}; " if kinds else ""
+    finding = Finding(
+        kind="counts",
+        text=sentence(text),
+        more=sentence(f"{more}most frequent: {most}"),
+        sure=Sure(what="high"),
+        do="Put the Kineto traces of the same run beside them: they have the times. " + _RECORD,
+    )
+    return Answer(
+        recording="execution_traces",
+        findings=(finding,),
+        unknown=("Execution traces have no times: nothing can be said about what is slow.",),
+    )
+
+
+def _execution_traces(view: View) -> Iterator[ExecutionTrace]:
+    from ccltui.parsers.execution.execution_reader import (  # noqa: PLC0415  (few have any)
+        read_execution_trace,
+    )
+
+    for file in view.job.discovery.files_of(EXECUTION_TRACE):
+        try:
+            with contained(file.path):
+                yield read_execution_trace(Path(file.real_path), shown=file.path)
+        except TraceError:  # stated by doctor with its line
+            continue
+
+
+def log_answer(view: View) -> Answer | None:
+    """Return what logs and results of runs and benchmarks state, None where there are none."""
+    found = list(_logged(view))
+    if not found:
+        return None
+    return Answer(
+        recording="logs",
+        findings=tuple(found),
+        unknown=(
+            "Logs tell how long a step takes, not what in it is slow: that needs a trace. "
+            + _RECORD,
+        ),
+    )
+
+
+def _logged(view: View) -> Iterator[Finding]:
+    steps = details_of(view, "run_step_time")
+    rate = details_of(view, "run_throughput")
+    middle = steps.get("step_time_p50_ms") or steps.get("step_time_mean_ms")
+    if middle:
+        text = f"a step takes {time_text(middle)}"
+        tail = steps.get("step_time_p95_ms")
+        text += f", {time_text(tail)} at the 95th percentile" if tail else ""
+        text += f" (n = {steps['num_samples']:,})" if steps.get("num_samples") else ""
+        yield _of_log(text, steps, Evidence("run_step_time", "step_time_p50_ms", middle, "ms"))
+    if rate.get("tokens_per_s"):
+        value = rate["tokens_per_s"]
+        text = f"the run processes {value:,.0f} tokens a second"
+        each = rate.get("tokens_per_s_per_gpu")
+        text += f", {each:,.0f} a GPU" if each else ""
+        yield _of_log(text, rate, Evidence("run_throughput", "tokens_per_s", value, "tokens/s"))
+    tests = details_of(view, "nccl_tests_busbw")
+    if tests.get("max_busbw_GBps") is not None:
+        value = tests["max_busbw_GBps"]
+        name = str(tests.get("collective") or "the test").replace("_", "-")
+        text = f"{name} reaches a bus bandwidth of {value:.4g} GB/s"
+        yield _of_log(text, tests, Evidence("nccl_tests_busbw", "max_busbw_GBps", value, "GB/s"))
+
+
+def _of_log(text: str, details: Any, evidence: Evidence) -> Finding:
+    run = details.get("run")
+    return Finding(
+        kind="run_log",
+        text=sentence(text),
+        more=sentence(f"run {run}" if run else ""),
+        sure=Sure(what="high"),
+        evidence=(evidence,),
+        do=_RECORD,
+    )
+
+
+def empty_answer(view: View) -> Answer:
+    """Return what is in a recording without work, and what to record."""
+    ranks = view.job.ranks
+    finding = Finding(
+        kind="nothing",
+        text=sentence(_what_is_here(view)),
+        more=sentence(_on_hosts(view)),
+        sure=Sure(what="high"),
+        do=_RECORD,
+    )
+    return Answer(
+        recording="no_work" if ranks else "no_trace",
+        findings=(finding,),
+        unknown=("No device work and no step is recorded here.",) if ranks else (),
+    )
+
+
+def _what_is_here(view: View) -> str:
+    ranks, files = view.job.ranks, view.job.discovery.files
+    if not ranks:
+        kinds = Counter(file.kind.replace("_", " ") for file in files)
+        held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
+        noun = "file" if len(files) == 1 else "files"
+        return f"no profiler trace is here; found {held} {noun}" if files else "no file is here"
+    groups = Counter[str]()
+    for trace in ranks:
+        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu"):
+            groups[group] += len(trace.group(group))
+    names = {
+        "cpu_ops": "operators",
+        "annotations": "ranges",
+        "python": "Python calls",
+        "runtime": "CUDA calls",
+        "gpu": "copies and fills",
+    }
+    held = ", ".join(f"{n:,} {names[group]}" for group, n in groups.most_common() if n)
+    what = held or "no event with a time"
+    return f"no kernel ran in this recording of {count(len(ranks), 'rank')}: it holds {what}"
+
+
+def _on_hosts(view: View) -> str:
+    own = operator_totals([rank for rank in view.ranks if rank.window_ns])[:_SHOWN]
+    whole = sum(ns for _, ns in own)
+    if not whole:
+        return ""
+    named = "; ".join(f"{short_name(name)} {time_text(ns / 1e6)}" for name, ns in own)
+    return f"largest operators on the host: {named}"

@@ -1,0 +1,213 @@
+"""Findings on text of ``nsys stats`` with totals only: kernels and ranges by share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.findings.finding import Answer, Finding, Sure, Where
+from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
+from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.communication_kernels import communication_kernel
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.nsys.text_reports.typed_table import Section
+
+_TABLES: Final = {
+    "cuda_gpu_kern_sum": "kernels",
+    "nvtx_sum": "ranges",
+    "nvtx_pushpop_sum": "ranges",
+    "cuda_api_sum": "calls",
+}
+"""Reports with totals that are quoted, and what their rows are."""
+_DO: Final = (
+    "For who waits for whom, when and why, print or export times: nsys stats -r cuda_gpu_trace, "
+    "or nsys export -t sqlite."
+)
+_CANNOT: Final = "Totals have no times: waiting, overlap and single steps cannot be seen in them."
+_SHOWN: Final = 3
+
+
+class Totals:
+    """Total times by name of one kind of rows of one text."""
+
+    def __init__(self, section: Section) -> None:
+        names, total, calls = _columns(section)
+        order = np.argsort(-total, kind="stable")
+        self.names = [names[row] for row in order.tolist()]
+        self.total_ns = total[order]
+        self.calls = calls[order]
+
+    @property
+    def whole_ns(self) -> int:
+        """Sum over all rows."""
+        return int(self.total_ns.sum())
+
+    def share(self, row: int) -> float:
+        """Share of a row of the sum."""
+        return int(self.total_ns[row]) / self.whole_ns if self.whole_ns else 0.0
+
+    def largest(self) -> str:
+        """The three largest rows with their shares."""
+        rows = range(min(_SHOWN, len(self.names)))
+        return "; ".join(
+            f"{short_name(bare_name(self.names[row].lstrip(':')))} {100 * self.share(row):.1f} %"
+            for row in rows
+        )
+
+
+def totals_answer(view: View) -> Answer | None:
+    """Return the findings on the text of ``nsys stats``, None where there is no table of totals.
+
+    Of several texts the one with most kernel time is described.
+    """
+    texts = [found for found in _texts(view) if found]
+    if not texts:
+        return None
+    texts.sort(key=lambda one: -max(rows.whole_ns for rows in one.values()))
+    with_kernels = [one for one in texts if "kernels" in one]
+    with_kernels.sort(key=lambda one: -one["kernels"].whole_ns)
+    main = (with_kernels or texts)[0]
+    found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
+    unknown = [_CANNOT]
+    if len(texts) > 1:
+        unknown.append(
+            f"{count(len(texts), 'text')} of nsys stats are here; this is the one with most "
+            "kernel time. ccltui stats prints all."
+        )
+    return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
+
+
+def _texts(view: View) -> Iterator[dict[str, Totals]]:
+    from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
+        read_stats_text,
+    )
+
+    for file in view.job.discovery.files_of(NSYS_TEXT):
+        try:
+            sections = read_stats_text(Path(file.real_path), shown=file.path).tables
+        except TraceError:  # stated by doctor with its line
+            continue
+        found: dict[str, Totals] = {}
+        for section in sections:
+            kind = _TABLES.get(section.report)
+            if kind is not None and kind not in found and _has_times(section):
+                found[kind] = Totals(section)
+        yield {kind: one for kind, one in found.items() if one.whole_ns}
+
+
+def _has_times(section: Section) -> bool:
+    names = {column.name for column in section.columns}
+    return "Total Time" in names and bool(names & {"Name", "Range"})
+
+
+def _columns(section: Section) -> tuple[Sequence[str], I64, I64]:
+    """Return names, total times in ns and numbers of calls (int64 [n]) of a table."""
+    columns = {column.name: column for column in section.columns}
+    named = columns.get("Name") or columns["Range"]
+    names = [named.cell(row) for row in range(len(named))]
+    times, number = columns["Total Time"], columns.get("Instances") or columns.get("Num Calls")
+    total = calls = np.zeros(len(names), np.int64)
+    if isinstance(times, NumberColumn):
+        total = np.maximum(times.ns(), 0)
+    if isinstance(number, NumberColumn):
+        calls = np.nan_to_num(number.floats()).astype(np.int64)
+    return names, total, calls
+
+
+def _collectives(kernels: Totals) -> dict[str, int]:
+    """Return how often each operation of collectives ran, the most frequent first."""
+    found: dict[str, int] = {}
+    for name, calls in zip(kernels.names, kernels.calls.tolist(), strict=True):
+        kernel = communication_kernel(name)
+        if kernel is not None:
+            found[kernel.operation] = found.get(kernel.operation, 0) + calls
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _ranges(main: dict[str, Totals]) -> Finding | None:
+    ranges = main.get("ranges")
+    if ranges is None:
+        return None
+    names = [name.lstrip(":").rpartition(".")[2] or name for name in ranges.names]
+    first = ranges.names[0].lstrip(":")
+    text = f"of the time in ranges {100 * ranges.share(0):.1f} % is {short_name(first)}"
+    if len(names) > 1:
+        text += f", {100 * ranges.share(1):.1f} % is {short_name(names[1])}"
+    collectives = _collectives(main["kernels"]) if "kernels" in main else {}
+    if collectives:
+        operation, number = next(iter(collectives.items()))
+        text += f"; {number:,} {_plural(operation)}"
+    return Finding(
+        kind="range_totals",
+        text=sentence(text),
+        more=sentence(f"largest ranges: {ranges.largest()}; a range contains those inside it"),
+        where=Where(range=first),
+        sure=Sure(what="high"),
+        do=_DO,
+    )
+
+
+def _plural(operation: str) -> str:
+    """Return the plural of an operation as it is said: ``all-reduces``."""
+    words = {
+        "AllReduce": "all-reduces",
+        "AllGather": "all-gathers",
+        "ReduceScatter": "reduce-scatters",
+        "AllToAll": "all-to-alls",
+        "Broadcast": "broadcasts",
+        "SendRecv": "sends and receives",
+    }
+    return words.get(operation, f"calls of {operation}")
+
+
+def _kernels(main: dict[str, Totals]) -> Finding | None:
+    kernels = main.get("kernels")
+    if kernels is None:
+        return None
+    first = bare_name(kernels.names[0])
+    text = (
+        f"of {time_text(kernels.whole_ns / 1e6)} of kernel time {100 * kernels.share(0):.1f} % is "
+        f"{short_name(first)}"
+    )
+    more = [f"largest kernels: {kernels.largest()}"]
+    collectives = _collectives(kernels)
+    if collectives:
+        ns = sum(
+            total
+            for name, total in zip(kernels.names, kernels.total_ns.tolist(), strict=True)
+            if communication_kernel(name) is not None
+        )
+        calls = ", ".join(f"{n:,} {_plural(name)}" for name, n in list(collectives.items())[:3])
+        more.append(f"communication {percent(ns / kernels.whole_ns)} ({calls})")
+    return Finding(
+        kind="kernel_totals",
+        text=sentence(text),
+        more=sentence("; ".join(more)),
+        where=Where(kernel=first),
+        sure=Sure(what="high"),
+        do=_DO,
+    )
+
+
+def _calls(main: dict[str, Totals]) -> Finding | None:
+    calls = main.get("calls")
+    if calls is None:
+        return None
+    text = f"of the host's time in CUDA calls {100 * calls.share(0):.1f} % is {calls.names[0]}"
+    return Finding(
+        kind="kernel_totals",
+        text=sentence(text),
+        more=sentence(f"largest calls: {calls.largest()}"),
+        where=Where(kernel=calls.names[0]),
+        sure=Sure(what="high"),
+        do=_DO,
+    )

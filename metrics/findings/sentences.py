@@ -1,0 +1,200 @@
+"""Sentences of findings: what happens, where, what it costs; and what to do about it.
+
+A sentence has at most three numbers, begins with what is known, and names things as an engineer
+would. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from ccltui.metrics.findings.finding import Kind
+from ccltui.metrics.findings.words import percent, ranks_text, time_text
+
+
+class Idle(Struct, frozen=True):
+    """How idle time of one cause is stated.
+
+    Attributes:
+        kind: class of the finding.
+        text: sentence with the places ``device`` (the subject with its verb) and ``share``.
+        do: what to do.
+    """
+
+    kind: Kind
+    text: str
+    do: str
+
+
+_RECORD_LAUNCHES: Final = (
+    "Record host events too (ProfilerActivity.CPU and CUDA, or nsys --trace=cuda,nvtx,osrt): they "
+    "tell what the device waits for."
+)
+
+IDLE: Final[Mapping[str, Idle]] = {
+    "data_loading": Idle(
+        "data_loading",
+        "{device} idle {share} of the time while the host loads data",
+        "Load data earlier: more workers in the DataLoader, prefetching, pinned memory, or a "
+        "faster file system.",
+    ),
+    "checkpoint": Idle(
+        "checkpoint",
+        "{device} idle {share} of the time while the host saves a checkpoint",
+        "Save checkpoints asynchronously (torch.distributed.checkpoint.async_save), or less often.",
+    ),
+    "garbage_collection": Idle(
+        "garbage_collection",
+        "{device} idle {share} of the time while Python collects garbage",
+        "Collect garbage at the same step on all ranks (gc.disable, then gc.collect every N "
+        "steps), or freeze what lives on (gc.freeze).",
+    ),
+    "logging": Idle(
+        "logging",
+        "{device} idle {share} of the time while the host writes logs",
+        "Log less often, or from another thread; do not read values of the device for it.",
+    ),
+    "synchronisation": Idle(
+        "host_synchronisation",
+        "{device} idle {share} of the time because the host waits for the device before it "
+        "launches more work",
+        "Remove synchronisation from the step: .item(), .cpu(), print of a tensor, "
+        "torch.cuda.synchronize.",
+    ),
+    "allocation": Idle(
+        "host_allocation",
+        "{device} idle {share} of the time while the host allocates memory",
+        "Keep the allocator from freeing and asking again: "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fixed shapes, a warm-up before the "
+        "measured steps.",
+    ),
+    "operators": Idle(
+        "host_bound",
+        "the host is too slow: {share} of the time {waits} for operators to launch work",
+        "Launch less: torch.compile, CUDA graphs, fused operators, larger batches.",
+    ),
+    "host_other": Idle(
+        "host_bound",
+        "the host is too slow: {share} of the time {waits} for launches, while the host is in no "
+        "recorded operator",
+        "See what the host does there: record Python (with_stack=True) or NVTX ranges; it may be "
+        "Python code, input, or another process on its CPUs.",
+    ),
+    "launch_latency": Idle(
+        "launch_latency",
+        "{share} of the time {waits} for work that was just launched to start",
+        "Launch ahead of the device: fewer synchronisations and larger kernels, or CUDA graphs.",
+    ),
+    "between_kernels": Idle(
+        "kernel_gaps",
+        "{device} idle {share} of the time in short gaps between kernels",
+        "Run fewer and larger kernels: fusion, torch.compile, CUDA graphs.",
+    ),
+    "dependency": Idle(
+        "stream_dependency",
+        "{device} idle {share} of the time because launched work waits for another stream or event",
+        "Look at what the stream waits for in the Timeline; let independent work run meanwhile.",
+    ),
+    "between_steps": Idle(
+        "host_bound",
+        "{device} idle {share} of the time between steps",
+        "See what the host does between steps: data, logging, evaluation, checkpoints.",
+    ),
+    "unknown": Idle(
+        "idle_unknown",
+        "{device} idle {share} of the time; no launch is recorded that would show why",
+        _RECORD_LAUNCHES,
+    ),
+}
+"""By cause of idle time, as the partition names it."""
+
+
+def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
+    """Return the sentence on idle time of one cause; ``who`` names the ranks that have most."""
+    one = num_ranks == 1
+    device = "the device is" if one else "the devices are"
+    waits = "the device waits" if one else "the devices wait"
+    if who:
+        device = (
+            f"the device of {who} is" if who.startswith("rank ") else f"the devices of {who} are"
+        )
+        waits = device.removesuffix(" is").removesuffix(" are")
+        waits += " waits" if who.startswith("rank ") else " wait"
+    return IDLE[cause].text.format(device=device, waits=waits, share=percent(share))
+
+
+CAUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "compute": (
+        "its kernels take longer than those of its peers",
+        "Compare its GPU with its peers: clock, temperature, power limit, other processes "
+        "(nvidia-smi -q), and its share of the work.",
+    ),
+    "more_kernels": (
+        "it runs more kernels than its peers",
+        "Compare its share of the work with its peers: layers, batch, extra branches.",
+    ),
+    "unequal_work": (
+        "it has more work: its all-to-alls move more data",
+        "Balance the load: routing of experts, sharding of tables, length of sequences.",
+    ),
+    "previous_collective": ("a collective of another group delayed it", ""),
+    "copies": (
+        "it copies data while nothing computes",
+        "Overlap its copies with computing: pinned memory, non_blocking=True.",
+    ),
+    "slow_transfer": (
+        "its transfers take longer",
+        "Test its links (nccl-tests, ibstat, nvidia-smi topo -m).",
+    ),
+    "data_loading": ("its host loads data meanwhile", IDLE["data_loading"].do),
+    "checkpoint": ("its host saves a checkpoint meanwhile", IDLE["checkpoint"].do),
+    "garbage_collection": (
+        "Python collects garbage on its host meanwhile",
+        IDLE["garbage_collection"].do,
+    ),
+    "compilation": (
+        "its host compiles or loads code meanwhile",
+        "Compile before the measured steps, and keep shapes fixed.",
+    ),
+    "allocation": ("its host allocates memory meanwhile", IDLE["allocation"].do),
+    "synchronisation": (
+        "its host waits in a synchronisation meanwhile",
+        IDLE["synchronisation"].do,
+    ),
+    "host_blocked": (
+        "its host is in one long operation meanwhile",
+        "Find that operation: open the finding in the explorer, or record Python "
+        "(with_stack=True).",
+    ),
+    "host_work": ("its host is still running operators", IDLE["operators"].do),
+    "host_stall": (
+        "its device idles, and its host runs no operator: it sleeps, waits, or runs Python code",
+        IDLE["host_other"].do,
+    ),
+    "host_late": ("its host launches the work late", IDLE["host_other"].do),
+    "earlier_lag": ("it was late before, where the others did not wait for it", ""),
+    "not_recorded": (
+        "its file is not here",
+        "Find its trace, or record it: the reason for its delay is only in there.",
+    ),
+}
+"""By cause of a late rank: the sentence about it, and what to do."""
+
+
+def waiting_text(labels: tuple[str, ...], num_ranks: int, share: float, cost: str) -> str:
+    """Return the headline of ranks that the others wait for; without labels, of waiting alone."""
+    much = f"{percent(share)} of the time{cost}"
+    if not labels:
+        return f"Ranks wait for each other {much}"
+    others = "the other rank waits" if num_ranks == 2 else "everyone waits"
+    return f"{others} for {ranks_text(labels)}: {much}"
+
+
+def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
+    """Return ``, 749 ms a step`` or ``, 749 ms in all``, "" where the cost is unknown."""
+    if cost_ms is None:
+        return ""
+    return f", {time_text(cost_ms)} {'a step' if by_steps else 'in all'}"
