@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.loading import LoadOptions
+from ccltui.commands.loading import LoadOptions, unrelated_recordings
 from ccltui.commands.measure import choose_metrics, measure
+from ccltui.metrics.findings.finding import Recording
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
 from ccltui.report.explanations.explanation_writers import WRITERS
@@ -20,6 +24,8 @@ _DESCRIPTION = """\
 Explain what slows a job down: what, who, why, how much of a step, how sure that is, what was ruled
 out, and what to record to know more. Every statement names the metric that it comes from."""
 _LEAST_BUDGET = 1024
+_MOST_RECORDINGS = 12
+"""Recordings whose first finding is stated: each is read for it."""
 
 
 def parser() -> args.Parser:
@@ -47,7 +53,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui explain`` with its arguments and return the exit status.
 
-    The status is that of the verdict: that a job cannot be explained is an answer.
+    Whatever a directory holds is answered with status 0; a path that cannot be read is an error.
     """
     options = parser().parse_args(arguments)
     args.settle_format(options, WRITERS, "md")
@@ -57,20 +63,45 @@ def run(arguments: Sequence[str]) -> int:
     if options.budget < _LEAST_BUDGET:
         raise GrammarError(f"--budget {options.budget}: at least {_LEAST_BUDGET} bytes")
     selection = args.selection_of(options)
-    measured = measure(
-        choose_metrics(explanation.METRICS),
-        LoadOptions.of(options.trace, options),
-        selection,
-        debug=options.debug,
-    )
+    loading = LoadOptions.of(options.trace, options)
+    names = unrelated_recordings(loading)
+    if names:
+        loading = dataclasses.replace(loading, capture=names[0])
+    measured = measure(choose_metrics(explanation.METRICS), loading, selection, debug=options.debug)
     results = {metric.name: result for metric, result in measured.results}
-    loading = {"--iteration": options.iteration, "--rank-map": options.rank_map}
-    loading["--sample-ranks"] = options.sample_ranks
-    same = command_options(selection, options.capture, loading)
+    stated = {"--iteration": options.iteration, "--rank-map": options.rank_map}
+    stated["--sample-ranks"] = options.sample_ranks
+    same = command_options(selection, loading.capture, stated)
     found = explanation.explain(measured.trace, results, same)
+    if names:
+        found = explanation.with_choice(found, _recordings(names, loading, selection), names[0])
     # Also where nothing could be opened: a program reads the reason in the document.
     write_report(WRITERS[options.format](found, options.budget), options.output)
-    if measured.problem is not None:
+    if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED
+
+
+def _recordings(
+    names: Sequence[str], loading: LoadOptions, selection: ViewOptions
+) -> list[Recording]:
+    """Return the first finding of each of several recordings, the opened one first."""
+    rows = []
+    for name in names[:_MOST_RECORDINGS]:
+        one = dataclasses.replace(loading, capture=name)
+        measured = measure(choose_metrics(("findings", "iter_time")), one, selection)
+        results = {metric.name: result for metric, result in measured.results}
+        rows_found: Sequence[Mapping[str, Any]] = results["findings"].details.get("findings") or ()
+        first = rows_found[0] if rows_found else {}
+        rows.append(
+            Recording(
+                name=name,
+                ranks=measured.trace.ranks,
+                steps=results["iter_time"].details.get("num_iterations"),
+                finding=explanation.headline(results),
+                kind=first.get("class"),
+                share=first.get("share"),
+            )
+        )
+    return rows

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ccltui.parsers.errors import TraceError
 from ccltui.parsers.store.cache_place import (
     LIMIT_VARIABLE,
     default_cache_dir,
@@ -95,6 +96,23 @@ def discover_job(options: LoadOptions) -> Job:
         if note.code == SKIPPED_PLUG_IN:
             print_message(note.message)
     return job
+
+
+def unrelated_recordings(options: LoadOptions) -> list[str]:
+    """Return the names of recordings that only share a folder, the one to open first.
+
+    Empty where the folder holds one job, where one is chosen, or where nothing can be opened.
+    """
+    if options.iteration is not None or options.capture is not None:
+        return []
+    try:
+        job = discover_job(options)
+    except (TraceError, OSError):  # the command that loads the job reports it
+        return []
+    if not job.capture.is_unrelated:
+        return []
+    names = [one.name for one in job.discovery.captures if one.is_unrelated]
+    return [job.capture.name, *(name for name in names if name != job.capture.name)]
 
 
 def _set_store_limit(stated: str | None) -> None:

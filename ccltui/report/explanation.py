@@ -1,6 +1,7 @@
-"""Explain a job in about twenty lines: what is slow, who causes it, why, and how sure that is.
+"""Explain a recording on one page: what costs time, who causes it, why, and how sure that is.
 
-Every statement names the metric and the key that it comes from; nothing is computed here.
+The findings come from the metric of that name; every other statement names the metric and the key
+that it comes from. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
+from ccltui.metrics.findings.choice import choice_of
+from ccltui.metrics.findings.finding import Recording
+from ccltui.metrics.findings.words import percent, ranks_text, time_text
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
-from ccltui.parsers.units import in_ms
-from ccltui.report import overview_text, side_sentences
+from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.overview_text import Finding, Results, details_of
-from ccltui.report.what_to_do import what_to_do
+from ccltui.report.overview_text import Results, details_of
 
 METRICS: Final = (
+    "findings",
     "verdict",
     "iter_time",
     "step_variability",
@@ -34,28 +38,30 @@ METRICS: Final = (
     "coll_call_num",
     "collective_mismatches",
     "run_completeness",
-    *side_sentences.METRICS,
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
 BUDGET: Final = 8192
 """Largest size of the JSON document in bytes, unless another is asked for."""
 _MOST_LISTED: Final = 16
 """Ranks or steps of a culprit that are listed."""
-_MOST_REPAIRS: Final = 3
-_LEAST_REPAIR: Final = 0.05
-"""Share of the loss from which on a single candidate is worth naming."""
+_MOST_ACTIONS: Final = 3
 _MOST_MISMATCHES: Final = 2
 _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
-_OF_ROW: Final = {"also": "saves_ms", "losses": "lost_ms", "slow_steps": "over_ms"}
-"""Key of the number of a row of a list, for the statements that are made from rows."""
+_ALIKE: Final = 0.03
+"""Difference between ranks in their share of computing below which they count as alike."""
+_APART: Final = (
+    "If the job hung, look first at rank {rank}, whose collectives begin or end apart from those "
+    "of its peers: its log, the stack of its process (py-spy dump), and flight recorder dumps of "
+    "all ranks."
+)
 
 
 class Claim(Struct, frozen=True):
     """One statement, and where it comes from.
 
     Attributes:
-        about: "verdict", "step", "loss", "evidence" or "trust".
+        about: "step", "ranks", "evidence" or "trust".
         text: the statement, one sentence.
         metric: name of the metric.
         key: path in the details of its result to the value, "" for the details themselves.
@@ -73,34 +79,40 @@ class Claim(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Statements about what slows a job down, with their sources.
+    """What costs time in a recording, with the sources of all numbers.
 
     Attributes:
         path: the directory as given.
-        headline: the verdict in one sentence.
-        verdict: its class, None where there is none.
-        confidence: "high", "medium", "low", or None.
+        headline: the first finding in one sentence.
+        findings: what costs time, as the metric ``findings`` states it, the headline first.
+        claims: further statements, the most important first.
+        unknown: what is not known, and what would tell it.
+        missing: reasons of results that are partial or absent.
+        ruled_out: causes that are excluded, with the reason.
+        verdict: class of the cause that replays name, None where there is none.
+        confidence: "high", "medium", "low" of the verdict, or None.
         culprit: who causes it, as the metric ``verdict`` states it, None where nobody is named.
-        cost: numbers of the headline by their keys in the metric ``verdict``.
+        cost: numbers of the verdict by their keys in the metric.
         actions: what to do, the most important first.
+        recording: kind of recording.
         ranks: number of ranks that are recorded.
         world_size: number of ranks of the job, None where nothing states it.
         options: command-line options of the selection that was explained.
-        claims: statements, the most important first.
-        ruled_out: causes that are excluded, with the reason.
-        missing: what would make it surer, or what is not there.
     """
 
     path: str
     headline: str
-    verdict: str | None
-    confidence: str | None
+    findings: tuple[Mapping[str, Any], ...]
     claims: tuple[Claim, ...]
-    ruled_out: tuple[str, ...]
-    missing: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    ruled_out: tuple[str, ...] = ()
+    verdict: str | None = None
+    confidence: str | None = None
     culprit: Mapping[str, Any] | None = None
     cost: Mapping[str, float] = {}
     actions: tuple[str, ...] = ()
+    recording: str | None = None
     ranks: int = 0
     world_size: int | None = None
     options: tuple[str, ...] = ()
@@ -111,7 +123,13 @@ class Explanation(Struct, frozen=True):
 
     def all_commands(self) -> str:
         """Return the command that prints all metrics of the statements."""
-        used = dict.fromkeys(claim.metric for claim in self.claims)
+        used = dict.fromkeys(
+            [
+                "findings",
+                *(row["metric"] for one in self.findings for row in one["evidence"]),
+                *(claim.metric for claim in self.claims),
+            ]
+        )
         return self._command(*(f"--metric {name}" for name in used))
 
     def _command(self, *metrics: str) -> str:
@@ -125,7 +143,7 @@ def quoted(path: str) -> str:
 
 
 def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) -> Explanation:
-    """Explain a job from the results of `METRICS`; any of them may be absent.
+    """Explain a recording from the results of `METRICS`; any of them may be absent.
 
     Args:
         trace: what was opened.
@@ -133,33 +151,59 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         options: command-line options that select the same part of the job.
     """
     claims: list[Claim] = []
-    for add in (_step, _parts, _culprit, _losses, _waiting, _exposed, _one_sided):
+    for add in (_step, _parts, _ranks, _lag, _one_sided):
         claims += add(results)
-    said = side_sentences.side_sentences(results) if not trace.ranks else ()
-    claims += [Claim("verdict", *structs.astuple(one)) for one in said]
     claims += _trust(trace, results)
-    found = details_of(results, "verdict")
+    found, verdict = details_of(results, "findings"), details_of(results, "verdict")
     return Explanation(
         path=trace.path,
-        headline=said[0].text if said else overview_text.headline(results),
-        verdict=found.get("verdict"),
-        confidence=found.get("confidence"),
+        headline=headline(results),
+        findings=tuple(found.get("findings") or ()),
         claims=tuple(claims),
-        ruled_out=tuple(f"{one['class']}: {one['why']}" for one in found.get("ruled_out", ())),
-        missing=(*map(str, found.get("next", ())), *_missing(results, is_opened=not said)),
-        culprit=_stated(found.get("culprit")),
-        cost={key: found[key] for key in _COSTS if found.get(key) is not None},
-        actions=(side_sentences.side_actions(results) if said else ())
-        or what_to_do(
-            found,
-            details_of(results, "blame_chain"),
-            apart=_rank_apart(details_of(results, "collective_mismatches")),
-            is_opened=trace.ranks > 0,
-        ),
+        unknown=tuple(found.get("unknown") or ()),
+        missing=_missing(results) if trace.ranks else (),
+        ruled_out=tuple(f"{one['class']}: {one['why']}" for one in verdict.get("ruled_out", ())),
+        verdict=verdict.get("verdict"),
+        confidence=verdict.get("confidence"),
+        culprit=_stated(verdict.get("culprit")),
+        cost={key: verdict[key] for key in _COSTS if verdict.get(key) is not None},
+        actions=_actions(results),
+        recording=found.get("recording"),
         ranks=trace.ranks,
         world_size=trace.world_size,
         options=tuple(options),
     )
+
+
+def with_choice(found: Explanation, rows: Sequence[Recording], opened: str) -> Explanation:
+    """Return the explanation of the opened one of several recordings, headed by their list."""
+    choice = choice_of(rows, opened)
+    return replace(
+        found,
+        headline=choice.text,
+        recording="several",
+        findings=(choice.to_dict(), *found.findings),
+        actions=(choice.do, *found.actions),
+    )
+
+
+def headline(results: Results) -> str:
+    """Return the first finding in one sentence; where there is none, why nothing could be read."""
+    found = details_of(results, "findings")
+    if found.get("headline"):
+        return str(found["headline"])
+    result = results.get("findings")
+    why = result.reasons[0].message if result is not None and result.reasons else ""
+    return f"Nothing could be read: {why}." if why else "No findings were computed."
+
+
+def _actions(results: Results) -> tuple[str, ...]:
+    """Return what to do about the first findings, each once."""
+    rows = details_of(results, "findings").get("findings") or ()
+    actions = [row["do"] for row in rows if row.get("do")]
+    apart = _rank_apart(details_of(results, "collective_mismatches"))
+    hints = [] if apart is None else [_APART.format(rank=apart)]
+    return tuple(dict.fromkeys([*actions[:_MOST_ACTIONS], *hints]))
 
 
 _COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")
@@ -178,47 +222,6 @@ def _stated(culprit: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     }
 
 
-def _claim(about: str, finding: Finding) -> Claim:
-    """Return a finding as a statement whose key leads to its value."""
-    first, _, row = finding.key.partition(".")
-    key = f"{finding.key}.{_OF_ROW[first]}" if row.isdigit() and first in _OF_ROW else finding.key
-    return Claim(about, finding.text, finding.metric, key, finding.value, finding.unit)
-
-
-def _culprit(results: Results) -> list[Claim]:
-    found = details_of(results, "verdict")
-    claims = []
-    saves = found.get("saves_ms")
-    if saves is not None:
-        per = overview_text.per_period(results)
-        text = f"Mending what the verdict names saves {in_ms(saves)} {per}."
-        claims.append(Claim("verdict", text, "verdict", "saves_ms", saves, "ms"))
-    claims += [
-        _claim("verdict", one)
-        for one in overview_text.findings(results)
-        if one.key.startswith("also.")
-    ]
-    shares = {name: share for name, share in found.get("shares", {}).items() if share}
-    if shares:
-        ordered = sorted(shares.items(), key=lambda item: -item[1])
-        parts = ", ".join(f"{name} {share:.0%}" for name, share in ordered if share >= 0.005)
-        text = f"Of the loss against the repaired step: {parts}."
-        claims.append(Claim("evidence", text, "verdict", "shares", dict(ordered)))
-    return [*claims, *_repairs(found)]
-
-
-def _repairs(verdict: Mapping[str, Any]) -> list[Claim]:
-    """Return how much of the loss each candidate alone would give back, the largest first."""
-    gains = (verdict.get("evidence") or {}).get("gains") or {}
-    ordered = sorted(gains.items(), key=lambda item: -item[1])[:_MOST_REPAIRS]
-    known = {name: share for name, share in ordered if share >= _LEAST_REPAIR}
-    if not known:
-        return []
-    parts = ", ".join(f"{name} {share:.0%}" for name, share in known.items())
-    text = f"Of the loss, setting back one alone would save: {parts}."
-    return [Claim("evidence", text, "verdict", "evidence.gains", known, "ratio")]
-
-
 def _step(results: Results) -> list[Claim]:
     text = overview_text.step_time(results)
     if not text:
@@ -228,50 +231,61 @@ def _step(results: Results) -> list[Claim]:
 
 
 def _parts(results: Results) -> list[Claim]:
-    found = details_of(results, "temporal_breakdown")
-    names = {
-        "comp_only_ratio": "computation alone",
-        "overlap_ratio": "computation beside communication",
-        "comm_only_ratio": "exposed communication",
-        "mem_only_ratio": "copies",
-        "idle_ratio": "idle",
-    }
-    known = {key: found[key] for key in names if found.get(key) is not None}
+    found = details_of(results, "step_composition")
+    shares: dict[str, float] = {}
+    for part in found.get("parts") or ():
+        kind = _PARTS.get(part["kind"], part["kind"])
+        shares[kind] = shares.get(kind, 0.0) + (part["share"] or 0.0)
+    known = {name: share for name, share in shares.items() if share >= 0.001}
     if not known:
         return []
-    parts = ", ".join(f"{names[key]} {share:.1%}" for key, share in known.items())
-    text = f"Time of the device: {parts}."
-    return [Claim("step", text, "temporal_breakdown", "", known, "ratio")]
+    parts = ", ".join(f"{name} {percent(share)}" for name, share in known.items())
+    text = f"Time of the devices: {parts}."
+    return [Claim("step", text, "step_composition", "parts", known, "ratio")]
 
 
-def _losses(results: Results) -> list[Claim]:
-    return [
-        _claim("loss", one)
-        for one in overview_text.findings(results)
-        if one.metric in ("fix_first", "step_variability")
-    ]
+_PARTS: Final = {"compute": "compute", "communication": "transfer"}
+"""Kinds of parts of a step whose name on a page differs."""
 
 
-def _waiting(results: Results) -> list[Claim]:
+def _ranks(results: Results) -> list[Claim]:
+    """Return the ranks that compute most and least."""
+    rows = details_of(results, "temporal_breakdown").get("per_rank") or {}
+    shares = {
+        label: row["comp_only_ratio"] + row["overlap_ratio"]
+        for label, row in rows.items()
+        if row.get("comp_only_ratio") is not None
+    }
+    if len(shares) < _LEAST_GROUPS:
+        return []
+    most, least = max(shares, key=lambda one: shares[one]), min(shares, key=lambda one: shares[one])
+    known = {f"{label}.comp_only_ratio": shares[label] for label in (most, least)}
+    text = f"All ranks compute alike, {percent(shares[most])} of the time."
+    if shares[most] - shares[least] >= _ALIKE:
+        text = (
+            f"Ranks compute between {percent(shares[least])} ({ranks_text((least,))}) and "
+            f"{percent(shares[most])} ({ranks_text((most,))}) of the time."
+        )
+    return [Claim("ranks", text, "temporal_breakdown", "per_rank", known, "ratio")]
+
+
+def _lag(results: Results) -> list[Claim]:
     claims = []
     lag = details_of(results, "straggler_lag")
     if lag.get("mean_lag_us") is not None:
+        mean = lag["mean_lag_us"]
         text = (
-            f"Between the first and the last arrival at a collective lie {lag['mean_lag_us']:.4g} "
-            f"us on average, over {lag['num_collectives']} collectives."
+            f"On average the last rank reaches a collective {time_text(mean / 1000)} after the "
+            f"first (n = {lag['num_collectives']:,})."
         )
-        claims.append(
-            Claim("evidence", text, "straggler_lag", "mean_lag_us", lag["mean_lag_us"], "us")
-        )
+        claims.append(Claim("evidence", text, "straggler_lag", "mean_lag_us", mean, "us"))
     chain = details_of(results, "blame_chain")
     if chain.get("root_rank") is not None and chain.get("root_share") is not None:
+        share = chain["root_share"]
         text = (
-            f"{chain['root_share']:.0%} of the waiting at collectives began with rank "
-            f"{chain['root_rank']} ({chain['root_cause']})."
+            f"{percent(share)} of the waiting at collectives began with rank {chain['root_rank']}."
         )
-        claims.append(
-            Claim("evidence", text, "blame_chain", "root_share", chain["root_share"], "ratio")
-        )
+        claims.append(Claim("evidence", text, "blame_chain", "root_share", share, "ratio"))
     return claims
 
 
@@ -317,18 +331,6 @@ def _rank_apart(mismatches: Mapping[str, Any]) -> str | None:
     return str(next(iter(common))) if len(common) == 1 else None
 
 
-def _exposed(results: Results) -> list[Claim]:
-    by_dim = details_of(results, "exposed_communication").get("by_dim", {})
-    known = {name: row["exposed_ms"] for name, row in by_dim.items() if row.get("exposed_ms")}
-    if not known:
-        return []
-    ordered = sorted(known.items(), key=lambda item: -item[1])[:4]
-    parts = ", ".join(f"{name} {in_ms(ms)}" for name, ms in ordered)
-    text = f"Exposed communication by dimension, mean over ranks: {parts}."
-    value = {f"{name}.exposed_ms": ms for name, ms in ordered}
-    return [Claim("evidence", text, "exposed_communication", "by_dim", value, "ms")]
-
-
 def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     text = overview_text.recorded(
         trace.ranks, trace.expected_ranks, trace.missing_text, is_sample=trace.is_sample
@@ -348,15 +350,11 @@ def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     return claims
 
 
-def _missing(results: Results, *, is_opened: bool) -> list[str]:
-    """Return the reasons of partial and absent results, each once, with the metrics concerned.
-
-    Metrics of files beside the traces are absent nearly everywhere: only their gaps are named.
-    """
+def _missing(results: Results) -> tuple[str, ...]:
+    """Return the reasons of partial and absent results, each once, with the metrics concerned."""
     found: dict[str, list[str]] = {}
     for name, result in results.items():
-        is_beside = name == "run_completeness" or name in side_sentences.METRICS
-        if not is_beside or (result.value is not None and not is_opened):
+        if name != "run_completeness":
             for _, message in merged_reasons(result.reasons):
                 found.setdefault(message, []).append(name)
-    return [f"{text} ({', '.join(names)})" for text, names in found.items()]
+    return tuple(f"{text} ({', '.join(names)})" for text, names in found.items())

@@ -37,6 +37,9 @@ MATERIAL: Final = 0.01
 step times between runs of one job."""
 COMPUTE_BOUND: Final = 0.9
 """Share of computing from which on nothing else is worth more than the kernels themselves."""
+MOSTLY: Final = 0.6
+LARGE_LOSS: Final = 0.1
+"""Where devices compute mostly and no loss reaches this share, the kernels are what to look at."""
 OWN_SHARE: Final = 0.6
 """Ranks of a job are named for idle time where they have this share of it."""
 PROVEN_WEIGHT: Final = 4.0
@@ -124,8 +127,10 @@ def device_answer(view: View) -> Answer:
 def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
     """Order findings: the headline first, computing first where it takes nearly all time."""
     ordered = sorted(found, key=lambda one: -_weight(one))
-    is_first = not ordered or (computing.share or 0.0) >= COMPUTE_BOUND
-    if is_first and not any(_is_proven(one) for one in ordered):
+    share = computing.share or 0.0
+    largest = max((one.share or 0.0 for one in ordered), default=0.0)
+    is_bound = share >= COMPUTE_BOUND or (share >= MOSTLY and largest < LARGE_LOSS)
+    if not ordered or (is_bound and not any(_is_proven(one) for one in ordered)):
         return [computing, *ordered]
     return [*ordered, computing]
 

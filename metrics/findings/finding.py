@@ -105,6 +105,26 @@ class Evidence(Struct, frozen=True):
     unit: str = ""
 
 
+class Recording(Struct, frozen=True):
+    """One of several recordings that only share a folder, and its first finding.
+
+    Attributes:
+        name: name for ``--capture``.
+        ranks: number of its ranks.
+        steps: number of its steps, None where no step is marked.
+        finding: sentence of its first finding, or why it cannot be read.
+        kind: class of that finding, None where it cannot be read.
+        share: its share of rank time.
+    """
+
+    name: str
+    ranks: int
+    steps: int | None
+    finding: str
+    kind: str | None = None
+    share: float | None = None
+
+
 class Finding(Struct, frozen=True):
     """One cause of lost time.
 
@@ -122,6 +142,7 @@ class Finding(Struct, frozen=True):
         evidence: sources of the numbers.
         place: the largest instance, as the explorer opens it; None without one.
         do: what to do.
+        recordings: of the class ``choice``, one row for each recording; empty for all others.
     """
 
     kind: Kind
@@ -137,10 +158,12 @@ class Finding(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     place: Mapping[str, Any] | None = None
     do: str = ""
+    recordings: tuple[Recording, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
+        """JSON form; ``recordings`` is there for the class ``choice`` alone."""
         bounds = self.saves_bounds_ms
+        rows = [structs.asdict(one) for one in self.recordings]
         return {
             "class": self.kind,
             "text": self.text,
@@ -155,6 +178,7 @@ class Finding(Struct, frozen=True):
             "evidence": [structs.asdict(one) for one in self.evidence],
             "place": self.place,
             "do": self.do,
+            **({"recordings": rows} if rows else {}),
         }
 
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 _SHOWN: Final = 3
+_COMPARE_CPUS: Final = (
+    "Compare its CPUs with those of its peers: clock, threads, other processes, memory of another "
+    "socket; and its share of the work."
+)
 _RECORD_DEVICE: Final = (
     "If the job has GPUs, record them too: ProfilerActivity.CUDA (not under nsys: CUPTI serves one "
     "profiler)."
@@ -60,7 +64,10 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
     share = culprits.chain.get("root_share_of_time")
     if label is None or not share:
         return
-    more, do = CAUSES.get(culprits.cause_of(str(label)), ("", ""))
+    cause = culprits.cause_of(str(label))
+    more, do = CAUSES.get(cause, ("", ""))
+    if cause == "compute":
+        more, do = "its operators take longer than those of its peers", _COMPARE_CPUS
     cost_ms = share * scale.period_ms
     per = "a step" if scale.steps else "in all"
     yield Finding(

@@ -102,7 +102,7 @@ def execution_answer(view: View) -> Answer | None:
     calls: Counter[str] = Counter()
     for trace in traces:
         operators.update(trace.names.values())
-        calls.update(call.op or call.node for call in trace.calls)
+        calls.update(_communication(trace))
     number = sum(calls.values())
     noun = count(len(traces), "execution trace")
     text = (
@@ -124,6 +124,36 @@ def execution_answer(view: View) -> Answer | None:
         findings=(finding,),
         unknown=("Execution traces have no times: nothing can be said about what is slow.",),
     )
+
+
+def _communication(trace: ExecutionTrace) -> Iterator[str]:
+    """Yield the operation of each communication call once.
+
+    A call is several nodes, one inside the other: the operator, the record of its parameters, and
+    the annotation of its backend. The kind of node that is inside is counted where it is there.
+    """
+    for is_counted in (_is_backend, _is_recorded, _is_operator):
+        names = [call.op or call.node for call in trace.calls if is_counted(call.node)]
+        kept = [name for name in names if name not in _NO_TRANSFER]
+        if kept:
+            yield from (name.partition(":")[2].lstrip(":") or name for name in kept)
+            return
+
+
+_NO_TRANSFER: Final = frozenset({"wait", "init", "barrier_wait"})
+"""Recorded calls that move no data."""
+
+
+def _is_backend(node: str) -> bool:
+    return node.startswith(("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"))
+
+
+def _is_recorded(node: str) -> bool:
+    return node == "record_param_comms"
+
+
+def _is_operator(node: str) -> bool:
+    return "c10d" in node
 
 
 def _execution_traces(view: View) -> Iterator[ExecutionTrace]:

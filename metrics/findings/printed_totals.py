@@ -58,10 +58,18 @@ class Totals:
     def largest(self) -> str:
         """The three largest rows with their shares."""
         rows = range(min(_SHOWN, len(self.names)))
-        return "; ".join(
-            f"{short_name(bare_name(self.names[row].lstrip(':')))} {100 * self.share(row):.1f} %"
-            for row in rows
-        )
+        return "; ".join(f"{_title(self.names[row])} {100 * self.share(row):.1f} %" for row in rows)
+
+
+def _title(name: str) -> str:
+    """Return the name of a row for a sentence.
+
+    Kernels of libraries of templates have one bare name: what tells them apart is the argument.
+    """
+    bare = bare_name(name.lstrip(":"))
+    argument = name.partition("<")[2].partition(",")[0].partition(">")[0].strip()
+    is_generic = bare.endswith("::Kernel2") or bare.endswith("::Kernel")
+    return short_name(argument if is_generic and argument else bare)
 
 
 def totals_answer(view: View) -> Answer | None:
@@ -176,7 +184,7 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
     first = bare_name(kernels.names[0])
     text = (
         f"of {time_text(kernels.whole_ns / 1e6)} of kernel time {100 * kernels.share(0):.1f} % is "
-        f"{short_name(first)}"
+        f"{_title(kernels.names[0])}"
     )
     more = [f"largest kernels: {kernels.largest()}"]
     collectives = _collectives(kernels)

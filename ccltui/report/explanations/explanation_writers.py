@@ -8,41 +8,72 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ccltui.metrics.findings.words import count, time_text
 from ccltui.report.explanation import BUDGET, Claim, Explanation
 from ccltui.report.markdown_text import escaped
 from ccltui.report.printable_json import printable_json
 
-SCHEMA: Final = "ccltui.explanation/1"
+SCHEMA: Final = "ccltui.explanation/2"
+_LEFT_OUT_FIRST: Final = ("missing", "ruled_out", "claims", "findings")
+"""Lists in the order in which they are cut where the document would exceed its budget."""
 _LONGEST: Final = 400
 """Characters of one text where the document would exceed its budget; names may have thousands."""
 
 
 def as_markdown(explanation: Explanation) -> bytes:
     """Return the explanation as Markdown text, UTF-8."""
-    lines = [f"# {escaped(explanation.path)}", "", escaped(explanation.headline), ""]
-    for claim in explanation.claims:
-        source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
-        lines.append(f"- {escaped(claim.text)} (`{source}`)")
+    lines = [f"# {escaped(explanation.path)}", "", f"**{escaped(explanation.headline)}**", ""]
+    for number, finding in enumerate(explanation.findings, 1):
+        lines.append(f"{number}. {escaped(_finding_text(finding))}")
+        lines += [f"   - {escaped(_recording_text(row))}" for row in finding.get("recordings", ())]
     for title, texts in (
-        ("What to do", explanation.actions),
-        ("Ruled out", explanation.ruled_out),
-        ("Missing", explanation.missing),
+        ("The recording", [_with_source(claim) for claim in explanation.claims]),
+        ("What to do", [escaped(text) for text in explanation.actions]),
+        ("Not known", [escaped(text) for text in explanation.unknown]),
+        ("Ruled out", [escaped(text) for text in explanation.ruled_out]),
+        ("Missing", [escaped(text) for text in explanation.missing]),
     ):
         if texts:
-            lines += ["", f"{title}:", "", *(f"- {escaped(text)}" for text in texts)]
-    if explanation.claims:
+            lines += ["", f"{title}:", "", *(f"- {text}" for text in texts)]
+    if explanation.findings:
         lines += ["", f"    {explanation.all_commands()}"]
     lines.append("")
     return "\n".join(lines).encode()
 
 
+def _with_source(claim: Claim) -> str:
+    source = f"{claim.metric}.{claim.key}" if claim.key else claim.metric
+    return f"{escaped(claim.text)} (`{source}`)"
+
+
+def _finding_text(finding: Mapping[str, Any]) -> str:
+    """Return the sentences of a finding with what mending saves, and how sure each part is."""
+    sure, saves = finding["sure"], finding.get("saves_ms")
+    parts = [finding["text"], finding["more"]]
+    if saves is not None and "saves" not in finding["more"]:
+        parts.append(f"Mending it saves {time_text(saves)}.")
+    known = [f"{_SURE[part]} {sure[part]}" for part in _SURE if sure[part] != "unknown"]
+    return f"{' '.join(filter(None, parts))} (Sure of {', '.join(known)}.)"
+
+
+def _recording_text(row: Mapping[str, Any]) -> str:
+    ranks = count(row["ranks"], "rank")
+    steps = "" if row["steps"] is None else f", {count(row['steps'], 'step')}"
+    return f"{row['name']} ({ranks}{steps}): {row['finding']}"
+
+
+_SURE: Final = {"what": "what", "who": "who", "how_much": "how much"}
+"""Parts of the confidence of a finding, in words."""
+
+
 def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
     """Return the explanation as a JSON document of at most ``budget`` bytes.
 
-    What does not fit is left out from the end: long texts are cut, then statements, then what is
-    missing and what is ruled out. ``left_out`` is the number of these entries.
+    What does not fit is left out: long texts are cut, then what is missing, what is ruled out,
+    statements, and findings but the first. ``left_out`` is the number of these entries.
     """
     parts: dict[str, list[Any]] = {
+        "findings": list(explanation.findings[1:]),
         "claims": [_claim_document(explanation, one) for one in explanation.claims],
         "missing": list(explanation.missing),
         "ruled_out": list(explanation.ruled_out),
@@ -54,7 +85,7 @@ def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:
         explanation = replace(explanation, **_cut(_texts_of(explanation)))
         data = _encoded(explanation, parts, 0)
     while len(data) > budget and any(parts.values()):
-        next(filter(None, parts.values())).pop()
+        next(parts[name] for name in _LEFT_OUT_FIRST if parts[name]).pop()
         data = _encoded(explanation, parts, total - sum(map(len, parts.values())))
     return data
 
@@ -66,6 +97,9 @@ def _encoded(explanation: Explanation, parts: Mapping[str, list[Any]], left_out:
         "ranks": explanation.ranks,
         "world_size": explanation.world_size,
         "headline": explanation.headline,
+        "recording": explanation.recording,
+        "findings": [*explanation.findings[:1], *parts["findings"]],
+        "unknown": list(explanation.unknown),
         "verdict": explanation.verdict,
         "confidence": explanation.confidence,
         "culprit": explanation.culprit,
@@ -98,6 +132,8 @@ def _texts_of(explanation: Explanation) -> dict[str, Any]:
         "headline": explanation.headline,
         "culprit": explanation.culprit,
         "actions": explanation.actions,
+        "unknown": explanation.unknown,
+        "findings": explanation.findings,
     }
 
 

@@ -26,9 +26,8 @@ from ccltui.report.page.page_parts import (
 from ccltui.report.page.share_bar import Share, step_bar
 
 _GROUPS: Final = {
-    "verdict": "What it costs",
     "step": "The step",
-    "loss": "Where time is lost",
+    "ranks": "The ranks",
     "evidence": "Evidence",
     "trust": "How far to trust it",
 }
@@ -37,6 +36,8 @@ _GROUPS: Final = {
 def verdict_section(explanation: Explanation) -> Section:
     """Return the text of ``ccltui explain``, each statement with its metric and key."""
     blocks: list[Block] = [Line(explanation.headline, is_lead=True)]
+    if explanation.findings:
+        blocks.append(Lines([_finding_line(one) for one in explanation.findings], "Findings"))
     for about, title in _GROUPS.items():
         lines = [
             Line(claim.text, Number(claim.value, claim.metric, pointer(*_keys(claim.key))))
@@ -47,13 +48,22 @@ def verdict_section(explanation: Explanation) -> Section:
             blocks.append(Lines(lines, title))
     for title, texts in (
         ("What to do", explanation.actions),
+        ("Not known", explanation.unknown),
         ("Ruled out", explanation.ruled_out),
         ("Missing", explanation.missing),
     ):
         if texts:
             blocks.append(Lines(listed_lines(texts), title))
-    purpose = "What makes the job slow, who causes it, and how sure that is."
+    purpose = "What costs time, who causes it, and how sure that is."
     return Section("verdict", "Verdict", purpose, blocks)
+
+
+def _finding_line(finding: Mapping[str, Any]) -> Line:
+    """Return a finding as a line with its first number."""
+    text = " ".join(filter(None, (finding["text"], finding["more"])))
+    for row in finding["evidence"][:1]:
+        return Line(text, Number(row["value"], row["metric"], pointer(*_keys(row["key"]))))
+    return Line(text)
 
 
 def _keys(key: str) -> list[str]:
