@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -16,12 +17,16 @@ from ccltui.metrics.findings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
 from ccltui.metrics.findings.sentences import CAUSES
 from ccltui.metrics.findings.words import percent, ranks_text, sentence, short_name, time_text
+from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.parsers.array_types import I32, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
 _SHOWN: Final = 3
+_COLLECTIVE: Final = re.compile(r"_?c10d(?:_functional\w*)?::|gloo:|mpi:|record_param_comms")
+"""Names of operators that communicate or wait for communication."""
 _COMPARE_CPUS: Final = (
     "Compare its CPUs with those of its peers: clock, threads, other processes, memory of another "
     "socket; and its share of the work."
@@ -88,10 +93,23 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
 
 
 def _in_collectives(rank: RankView) -> Intervals:
-    calls = rank.calls
-    if calls.source == "kernel":
-        return Intervals.empty()
-    return union(calls.start_ns, calls.end_ns) & rank.windows
+    """Return the time in collectives, and in operators that wait for their end."""
+    return rank.remember(_in_collectives, lambda: _found_collectives(rank))
+
+
+def _found_collectives(rank: RankView) -> Intervals:
+    calls, operators = rank.calls, rank.trace.group("cpu_ops")
+    rows = _communicates(rank, operators.name)
+    start, end = [operators.start_ns[rows]], [operators.end_ns[rows]]
+    if calls.source != "kernel":
+        start, end = [*start, calls.start_ns], [*end, calls.end_ns]
+    return union(np.concatenate(start), np.concatenate(end)) & rank.windows
+
+
+def _communicates(rank: RankView, names: I32) -> Bool:
+    """Return which names of operators are of collectives, or of waits for them."""
+    chosen = [one for one in distinct(names) if _COLLECTIVE.match(rank.trace.text(one))]
+    return any_name(rank.trace.strings, names, chosen)
 
 
 def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
@@ -150,8 +168,12 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
 
 
 def _own_times(rank: RankView) -> Counter[str]:
-    """Return the time of each operator outside the operators inside it, in ns by name."""
+    """Return the time of each operator outside the operators inside it, in ns by name.
+
+    Operators that communicate are left out: their time is that of collectives.
+    """
     events = rank.trace.group("cpu_ops")
+    computes = ~_communicates(rank, events.name)
     chosen = np.flatnonzero(rank.windows.contains(events.start_ns))
     found: Counter[str] = Counter()
     track = events.track[chosen]
@@ -161,7 +183,7 @@ def _own_times(rank: RankView) -> Counter[str]:
         order = np.lexsort((-end, start))
         rows, start, end = rows[order], start[order], end[order]
         outer = Nesting(start, end).outer
-        own = (end - start).astype(np.float64)
+        own = np.where(computes[rows], end - start, 0).astype(np.float64)
         inner = outer != NONE
         np.subtract.at(own, outer[inner], (end - start)[inner])
         total = np.bincount(events.name[rows], weights=np.maximum(own, 0))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Sure, Where
 from ccltui.metrics.result import Reason, Result
-from ccltui.report.explanation import BUDGET, METRICS, explain
+from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
 from ccltui.report.explanations.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import findings, headline, step_time
@@ -36,54 +37,93 @@ def slow_worker(**changes: object) -> Result:
     return result("verdict", details)
 
 
-def test_the_verdict_is_the_first_sentence_and_every_claim_has_a_source() -> None:
-    found = explain(TRACE, {"verdict": slow_worker()})
+def finding(
+    text: str = "Everyone waits for rank 3: 20 % of the time.", **changes: object
+) -> dict[str, object]:
+    return {
+        **Finding(
+            kind="waiting_for_rank",
+            text=text,
+            more="Its kernels take longer than those of its peers.",
+            where=Where(ranks=("3",)),
+            share=0.2,
+            cost_ms=12.0,
+            saves_ms=11.5,
+            sure=Sure(what="high", who="medium", how_much="low"),
+            evidence=(Evidence("fix_first", "losses.0.share", 0.2, "ratio"),),
+            do="Compare its GPU with its peers.",
+        ).to_dict(),
+        **changes,
+    }
+
+
+def found_in(*rows: dict[str, object], **changes: object) -> Result:
+    details = {
+        "headline": rows[0]["text"],
+        "recording": "ranks",
+        "findings": list(rows),
+        "unknown": ["One step alone."],
+        **changes,
+    }
+    return result("findings", details)
+
+
+def test_the_first_finding_is_the_first_sentence() -> None:
+    copies = finding("Copies run while nothing computes.", do="Copy less.")
+    results = {"findings": found_in(finding(), copies, copies), "verdict": slow_worker()}
+    found = explain(TRACE, results)
+
+    assert found.headline == "Everyone waits for rank 3: 20 % of the time."
+    assert [one["text"] for one in found.findings][1:] == [copies["text"]] * 2
+    assert found.actions == ("Compare its GPU with its peers.", "Copy less.")
+    assert found.unknown == ("One step alone.",)
+    assert found.verdict == "slow_worker"
+    assert found.ruled_out == ("slow_link: no pair transfers longer than its like",)
+
+
+def test_the_page_states_how_sure_each_part_of_a_finding_is() -> None:
+    text = as_markdown(explain(TRACE, {"findings": found_in(finding())})).decode()
+
+    assert text.startswith("# /jobs/one\n\n**Everyone waits for rank 3: 20 % of the time.**\n\n1. ")
+    assert "Mending it saves 11.5 ms. (Sure of what high, who medium, how much low.)" in text
+    assert "--metric findings --metric fix_first --detail" in text
+
+
+def test_several_recordings_are_a_table_before_the_findings_of_the_largest() -> None:
+    rows = [
+        Recording("big.json", 2, 3, "Everyone waits for rank 3."),
+        Recording("small.json", 1, None, "Copies run."),
+    ]
+    found = with_choice(explain(TRACE, {"findings": found_in(finding())}), rows, "big.json")
 
     assert found.headline == (
-        "Rank 3 computes 1.5 times as long as its like in all steps. Without that a step takes "
-        "11.5 ms less. All differences and waits for hosts cost 12 ms, 20.0 % of a step. "
-        "Confidence: high."
+        "2 separate recordings are here; the largest, big.json: Everyone waits for rank 3."
     )
-    assert all(claim.metric for claim in found.claims)
-    assert "Mending what the verdict names saves 11.5 ms a step." in [c.text for c in found.claims]
-    assert "Also possible: host of rank 1, 0.5 ms a step." in [c.text for c in found.claims]
-    assert found.ruled_out == ("slow_link: no pair transfers longer than its like",)
-    assert found.missing[0] == "record launches"
+    assert [one["class"] for one in found.findings] == ["choice", "waiting_for_rank"]
+    text = as_markdown(found).decode()
+    assert "   - big.json (2 ranks, 3 steps): Everyone waits for rank 3.\n" in text
+    assert "   - small.json (1 rank): Copies run.\n" in text
 
 
-def test_where_no_step_is_known_the_times_are_of_the_window() -> None:
-    found = explain(TRACE, {"verdict": slow_worker(period="the window")})
-
-    texts = [found.headline, *(claim.text for claim in found.claims)]
-    assert "Without that the window takes 11.5 ms less." in found.headline
-    assert "20.0 % of the window" in found.headline
-    assert "Mending what the verdict names saves 11.5 ms of the window." in texts
-    assert "Also possible: host of rank 1, 0.5 ms of the window." in texts
-    assert not any("a step" in text for text in texts)
-
-
-def test_a_job_without_a_verdict_has_the_reason() -> None:
+def test_where_nothing_could_be_read_the_reason_is_the_headline() -> None:
     refused = result(
-        "verdict",
+        "findings",
         {},
         value=None,
         status="unavailable",
-        reasons=(Reason("single_rank", "one rank"),),
+        reasons=(Reason("truncated_trace", "rank0.json ends in the middle"),),
     )
-    found = explain(TRACE, {"verdict": refused})
+    found = explain(TRACE, {"findings": refused})
 
-    assert found.headline == "I cannot tell who makes the job slow, because one rank."
-    assert found.verdict is None
-    assert found.missing == ("one rank (verdict)",)
-
-
-def test_nothing_computed_is_said_so() -> None:
-    assert explain(TRACE, {}).headline == "No verdict was computed."
+    assert found.headline == "Nothing could be read: rank0.json ends in the middle."
+    assert found.findings == ()
+    assert found.missing == ("rank0.json ends in the middle (findings)",)
+    assert explain(TRACE, {}).headline == "No findings were computed."
 
 
 def test_names_of_files_cannot_write_to_the_terminal_or_the_document() -> None:
-    hostile = slow_worker(why="rank \x1b[31m <b>|`x`")
-    found = explain(TraceSummary("/jobs/\x1b]0;x", ranks=1), {"verdict": hostile})
+    hostile = found_in(finding("rank \x1b[31m <b>|`x`"))
+    found = explain(TraceSummary("/jobs/\x1b]0;x", ranks=1), {"findings": hostile})
 
     for data in (as_markdown(found), as_json(found)):
         assert b"\x1b" not in data
@@ -91,17 +131,16 @@ def test_names_of_files_cannot_write_to_the_terminal_or_the_document() -> None:
 
 
 def test_the_document_is_json_within_its_budget() -> None:
-    many = slow_worker(
-        also=[{"verdict": f"class{k}", "culprit": None, "saves_ms": 1.0} for k in range(200)]
-    )
-    found = explain(TRACE, {"verdict": many})
+    found = explain(TRACE, {"findings": found_in(*[finding() for _ in range(200)])})
 
     for budget in (BUDGET, 2048):
         data = as_json(found, budget)
         document = json.loads(data)
         assert len(data) <= budget
-        assert document["schema"] == "ccltui.explanation/1"
-        assert document["left_out"] + len(document["claims"]) == len(found.claims)
+        assert document["schema"] == "ccltui.explanation/2"
+        assert document["findings"]
+        kept = sum(len(document[part]) for part in ("findings", "claims"))
+        assert document["left_out"] + kept == len(found.findings) + len(found.claims)
     assert json.loads(as_json(found, 10**6))["left_out"] == 0
 
 
@@ -114,27 +153,31 @@ def test_the_budget_holds_whatever_the_names_and_reasons() -> None:
         why=name,
         culprit={"ranks": [str(n) for n in range(5000)], "host": name},
         ruled_out=[{"class": name, "why": name}] * 300,
-        next=[name] * 300,
-        also=[{"verdict": name, "culprit": {"ranks": [name] * 50}, "saves_ms": 1.0}] * 30,
     )
     partial = result("straggler_lag", {}, status="partial", reasons=reasons)
+    rows = [finding(name, more=name, do=name) for _ in range(300)]
     trace = TraceSummary("/" + name[:300], ranks=5000)
-    found = explain(trace, {"verdict": hostile, "straggler_lag": partial})
+    found = explain(
+        trace,
+        {"findings": found_in(*rows), "verdict": hostile, "straggler_lag": partial},
+    )
 
     for budget in (BUDGET, 20_000):
         data = as_json(found, budget)
         assert len(data) <= budget
         assert b"\x1b" not in data
         document = json.loads(data)
-        kept = sum(len(document[part]) for part in ("claims", "missing", "ruled_out"))
-        every = len(found.claims) + len(found.missing) + len(found.ruled_out)
+        parts = ("findings", "claims", "missing", "ruled_out")
+        kept = sum(len(document[part]) for part in parts)
+        every = sum(len(getattr(found, part)) for part in parts)
         assert document["left_out"] == every - kept > 0
         assert document["headline"].endswith("…")
         assert len(document["culprit"]["ranks"]) == 17
 
 
 def test_a_name_that_is_no_unicode_can_be_written() -> None:
-    found = explain(TraceSummary("/jobs/\udcff", ranks=1), {"verdict": slow_worker(why="a\udcffb")})
+    row = found_in(finding("a\udcffb"))
+    found = explain(TraceSummary("/jobs/\udcff", ranks=1), {"findings": row})
     for data in (as_json(found), as_markdown(found)):
         assert data.decode()
 
@@ -158,7 +201,7 @@ def test_collectives_that_differ_between_ranks_are_evidence() -> None:
     details = {**details, "by_group": groups[:1]}
     one = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
     assert one.claims[-1].text.endswith(" Groups: tp 0,1.")
-    assert "hung" not in one.actions[0]
+    assert one.actions == ()
 
 
 def test_its_metrics_exist() -> None:
