@@ -40,11 +40,12 @@ METRICS: Final = (
     "run_completeness",
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
-BUDGET: Final = 8192
+BUDGET: Final = 16_384
 """Largest size of the JSON document in bytes, unless another is asked for."""
 _MOST_LISTED: Final = 16
 """Ranks or steps of a culprit that are listed."""
 _MOST_ACTIONS: Final = 3
+_MOST_FINDINGS: Final = 10
 _MOST_MISMATCHES: Final = 2
 _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
@@ -158,7 +159,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
     return Explanation(
         path=trace.path,
         headline=headline(results),
-        findings=tuple(found.get("findings") or ()),
+        findings=tuple(found.get("findings") or ())[:_MOST_FINDINGS],
         claims=tuple(claims),
         unknown=tuple(found.get("unknown") or ()),
         missing=_missing(results) if trace.ranks else (),

@@ -15,6 +15,10 @@ from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.findings.words import percent, ranks_text, time_text
 
 
+MOST_CHARACTERS: Final = 200
+"""Longest headline: what reads aloud in one breath."""
+
+
 class Idle(Struct, frozen=True):
     """How idle time of one cause is stated.
 
@@ -98,7 +102,7 @@ IDLE: Final[Mapping[str, Idle]] = {
         "{device} idle {share} of the time because launched work waits for another stream or event",
         "Look at what the stream waits for in the Timeline; let independent work run meanwhile.",
     ),
-    "between_steps": Idle(
+    "between_markers": Idle(
         "host_bound",
         "{device} idle {share} of the time between steps",
         "See what the host does between steps: data, logging, evaluation, checkpoints.",
