@@ -38,6 +38,7 @@ METRICS: Final = (
     "coll_call_num",
     "collective_mismatches",
     "run_completeness",
+    "hang_verdict",
 )
 """Metrics that an explanation uses, in the order in which they are computed."""
 BUDGET: Final = 16_384
@@ -351,11 +352,15 @@ def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     return claims
 
 
+_BESIDE: Final = ("run_completeness", "hang_verdict")
+"""Metrics of files beside the traces, which are absent nearly everywhere."""
+
+
 def _missing(results: Results) -> tuple[str, ...]:
     """Return the reasons of partial and absent results, each once, with the metrics concerned."""
     found: dict[str, list[str]] = {}
     for name, result in results.items():
-        if name != "run_completeness":
+        if name not in _BESIDE:
             for _, message in merged_reasons(result.reasons):
                 found.setdefault(message, []).append(name)
     return tuple(f"{text} ({', '.join(names)})" for text, names in found.items())

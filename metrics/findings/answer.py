@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ccltui.metrics.findings.finding import Answer
+from ccltui.metrics.findings.log_findings import hang_finding, log_answer, names_culprits
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import failures
 
@@ -22,8 +25,15 @@ def answer_of(view: View) -> Answer:
 
 
 def _answer_of(view: View) -> Answer:
+    """Choose by what is recorded: a hang comes before everything else."""
     if not view.job.ranks:
         return _without_traces(view)
+    found = _of_traces(view)
+    hang = hang_finding(view) if names_culprits(view) else None
+    return found if hang is None else replace(found, findings=(hang, *found.findings))
+
+
+def _of_traces(view: View) -> Answer:
     from ccltui.metrics.findings.device_findings import device_answer  # noqa: PLC0415
     from ccltui.metrics.findings.host_findings import host_answer  # noqa: PLC0415
     from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
@@ -44,10 +54,11 @@ def _without_traces(view: View) -> Answer:
     from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
         empty_answer,
         execution_answer,
-        log_answer,
     )
     from ccltui.metrics.findings.printed_totals import totals_answer  # noqa: PLC0415
 
+    if names_culprits(view) and (hang := log_answer(view)) is not None:
+        return hang
     if view.job.failures:
         raise Refusal(*failures(view))
     return totals_answer(view) or execution_answer(view) or log_answer(view) or empty_answer(view)

@@ -1,7 +1,6 @@
 """Findings on recordings that are no timeline of a job.
 
-These are files filtered to some kernels, execution traces alone, logs of runs, and recordings
-without work.
+These are files filtered to some kernels, execution traces alone, and recordings without work.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.findings.culprits import details_of
-from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.finding import Answer, Finding, Sure, Where
 from ccltui.metrics.findings.host_findings import operator_totals
 from ccltui.metrics.findings.words import count, sentence, short_name, time_text
 from ccltui.metrics.model.kernel_names import bare_name
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 FILTERED: Final = "text_filtered"
 """Code of the note of a trace that was printed for some kernels only."""
 _SHOWN: Final = 3
-_RECORD: Final = (
+RECORD: Final = (
     "Record some steps of all ranks with the PyTorch profiler (activities CPU and CUDA, "
     "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
 )
@@ -117,7 +115,7 @@ def execution_answer(view: View) -> Answer | None:
         text=sentence(text),
         more=sentence(f"{more}most frequent: {most}"),
         sure=Sure(what="high"),
-        do="Put the Kineto traces of the same run beside them: they have the times. " + _RECORD,
+        do="Put the Kineto traces of the same run beside them: they have the times. " + RECORD,
     )
     return Answer(
         recording="execution_traces",
@@ -169,57 +167,6 @@ def _execution_traces(view: View) -> Iterator[ExecutionTrace]:
             continue
 
 
-def log_answer(view: View) -> Answer | None:
-    """Return what logs and results of runs and benchmarks state, None where there are none."""
-    found = list(_logged(view))
-    if not found:
-        return None
-    return Answer(
-        recording="logs",
-        findings=tuple(found),
-        unknown=(
-            "Logs tell how long a step takes, not what in it is slow: that needs a trace. "
-            + _RECORD,
-        ),
-    )
-
-
-def _logged(view: View) -> Iterator[Finding]:
-    steps = details_of(view, "run_step_time")
-    rate = details_of(view, "run_throughput")
-    middle = steps.get("step_time_p50_ms") or steps.get("step_time_mean_ms")
-    if middle:
-        text = f"a step takes {time_text(middle)}"
-        tail = steps.get("step_time_p95_ms")
-        text += f", {time_text(tail)} at the 95th percentile" if tail else ""
-        text += f" (n = {steps['num_samples']:,})" if steps.get("num_samples") else ""
-        yield _of_log(text, steps, Evidence("run_step_time", "step_time_p50_ms", middle, "ms"))
-    if rate.get("tokens_per_s"):
-        value = rate["tokens_per_s"]
-        text = f"the run processes {value:,.0f} tokens a second"
-        each = rate.get("tokens_per_s_per_gpu")
-        text += f", {each:,.0f} a GPU" if each else ""
-        yield _of_log(text, rate, Evidence("run_throughput", "tokens_per_s", value, "tokens/s"))
-    tests = details_of(view, "nccl_tests_busbw")
-    if tests.get("max_busbw_GBps") is not None:
-        value = tests["max_busbw_GBps"]
-        name = str(tests.get("collective") or "the test").replace("_", "-")
-        text = f"{name} reaches a bus bandwidth of {value:.4g} GB/s"
-        yield _of_log(text, tests, Evidence("nccl_tests_busbw", "max_busbw_GBps", value, "GB/s"))
-
-
-def _of_log(text: str, details: Any, evidence: Evidence) -> Finding:
-    run = details.get("run")
-    return Finding(
-        kind="run_log",
-        text=sentence(text),
-        more=sentence(f"run {run}" if run else ""),
-        sure=Sure(what="high"),
-        evidence=(evidence,),
-        do=_RECORD,
-    )
-
-
 def empty_answer(view: View) -> Answer:
     """Return what is in a recording without work, and what to record."""
     ranks = view.job.ranks
@@ -228,7 +175,7 @@ def empty_answer(view: View) -> Answer:
         text=sentence(_what_is_here(view)),
         more=sentence(_on_hosts(view)),
         sure=Sure(what="high"),
-        do=_RECORD,
+        do=RECORD,
     )
     return Answer(
         recording="no_work" if ranks else "no_trace",

@@ -14,7 +14,6 @@ from msgspec import Struct
 from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.findings.words import percent, ranks_text, time_text
 
-
 MOST_CHARACTERS: Final = 200
 """Longest headline: what reads aloud in one breath."""
 

@@ -30,7 +30,9 @@ OTHERWISE = {
     "nsys/paracodex/results/hecbench/paracodex_hecbench_codes/randomAccess-omp": "kernel_totals",
 }
 """Rows whose accepted class is not what the files hold."""
-REFUSALS = re.compile(r"cannot tell|I cannot|nobody can|is unavailable|internal error", re.IGNORECASE)
+REFUSALS = re.compile(
+    r"cannot tell|I cannot|nobody can|is unavailable|internal error", re.IGNORECASE
+)
 
 
 class Row(NamedTuple):
