@@ -233,42 +233,38 @@ def _step(results: Results) -> list[Claim]:
 
 
 def _parts(results: Results) -> list[Claim]:
-    found = details_of(results, "step_composition")
+    rows = details_of(results, "step_composition").get("parts") or ()
     shares: dict[str, float] = {}
-    for part in found.get("parts") or ():
-        kind = _PARTS.get(part["kind"], part["kind"])
-        shares[kind] = shares.get(kind, 0.0) + (part["share"] or 0.0)
-    known = {name: share for name, share in shares.items() if share >= 0.001}
-    if not known:
+    for row in rows:
+        kind = _PARTS.get(row["kind"], row["kind"])
+        shares[kind] = shares.get(kind, 0.0) + (row["share"] or 0.0)
+    if not shares:
         return []
-    parts = ", ".join(f"{name} {percent(share)}" for name, share in known.items())
+    parts = ", ".join(f"{name} {percent(share)}" for name, share in shares.items() if share)
     text = f"Time of the devices: {parts}."
+    known = {f"{number}.share": row["share"] for number, row in enumerate(rows)}
     return [Claim("step", text, "step_composition", "parts", known, "ratio")]
 
 
-_PARTS: Final = {"compute": "compute", "communication": "transfer"}
+_PARTS: Final = {"communication": "transfer"}
 """Kinds of parts of a step whose name on a page differs."""
 
 
 def _ranks(results: Results) -> list[Claim]:
     """Return the ranks that compute most and least."""
-    rows = details_of(results, "temporal_breakdown").get("per_rank") or {}
-    shares = {
-        label: row["comp_only_ratio"] + row["overlap_ratio"]
-        for label, row in rows.items()
-        if row.get("comp_only_ratio") is not None
-    }
+    rows = details_of(results, "step_composition").get("per_rank") or {}
+    shares = {label: row["compute"] for label, row in rows.items() if row["compute"] is not None}
     if len(shares) < _LEAST_GROUPS:
         return []
     most, least = max(shares, key=lambda one: shares[one]), min(shares, key=lambda one: shares[one])
-    known = {f"{label}.comp_only_ratio": shares[label] for label in (most, least)}
+    known = {f"{label}.compute": shares[label] for label in (most, least)}
     text = f"All ranks compute alike, {percent(shares[most])} of the time."
     if shares[most] - shares[least] >= _ALIKE:
         text = (
             f"Ranks compute between {percent(shares[least])} ({ranks_text((least,))}) and "
             f"{percent(shares[most])} ({ranks_text((most,))}) of the time."
         )
-    return [Claim("ranks", text, "temporal_breakdown", "per_rank", known, "ratio")]
+    return [Claim("ranks", text, "step_composition", "per_rank", known, "ratio")]
 
 
 def _lag(results: Results) -> list[Claim]:

@@ -37,7 +37,7 @@ from ccltui.metrics.findings.words import (
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-_NAMED: Final[frozenset[Kind]] = frozenset(
+NAMED: Final[frozenset[Kind]] = frozenset(
     {
         "slow_worker",
         "occasional_worker",
@@ -178,7 +178,7 @@ class Culprits:
         """Return the finding of a verdict that names a class, None for any other verdict."""
         verdict = self.verdict
         kind = verdict.get("verdict")
-        if kind not in _NAMED or not period_ms:
+        if kind not in NAMED or not period_ms:
             return None
         culprit = verdict.get("culprit") or {}
         where = Where(
@@ -213,7 +213,7 @@ class Culprits:
                 how_much=_how_much(saves, bounds, confidence),
             ),
             evidence=(
-                Evidence("verdict", "saves_ms", saves, "ms"),
+                *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
                 *(item for one in waits for item in one.evidence[:1]),
             ),
             place=next((one.place for one in waits if one.place), None)

@@ -17,7 +17,7 @@ from ccltui.metrics.device.device_time import (
     total_of,
 )
 from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
-from ccltui.metrics.findings.culprits import Culprits
+from ccltui.metrics.findings.culprits import NAMED, Culprits
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
@@ -136,7 +136,8 @@ def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
 
 
 def _is_proven(one: Finding) -> bool:
-    return one.sure.who in ("high", "medium") and one.saves_ms is not None
+    """Return whether the ladder of replays names the cause, and is not unsure of it."""
+    return one.kind in NAMED and one.sure.what in ("high", "medium")
 
 
 def _weight(one: Finding) -> float:
@@ -337,7 +338,9 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
 _CATEGORY_NAMES: Final = {
     "gemm": "matrix products",
     "attention": "attention kernels",
-    "conv": "convolutions",
+    "convolution": "convolutions",
+    "softmax": "softmax kernels",
+    "embedding": "embeddings",
     "norm": "normalisations",
     "moe": "expert kernels",
     "copy": "copying kernels",
@@ -380,7 +383,6 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
         cost_ms=scale.period_ms * share,
         saves_ms=scale.period_ms * share,
         sure=Sure(what="high", who="unknown", how_much="medium"),
-        evidence=(Evidence("step_variability", "slow_steps", share, "ratio"),),
         place={"rank": ranks[0].label, "step": steps[0]},
         do="Compare a slow step with a normal one in the Steps pane; leave warm-up steps out with "
         "--steps.",

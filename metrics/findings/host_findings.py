@@ -131,7 +131,6 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         cost_ms=scale.cost_ms(inside),
         saves_why="how much of it can be hidden depends on the program",
         sure=Sure(what="high" if source == "annotation" else "medium"),
-        evidence=(Evidence("coll_call_num", "coll_call_num", None),),
         do="Send less or less often, run communication beside computing, or use a device backend "
         "(nccl). " + _RECORD_DEVICE,
     )
@@ -161,7 +160,6 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
         cost_ms=scale.cost_ms(working),
         saves_why="how much faster operators can be is not told by their times",
         sure=Sure(what="high"),
-        evidence=(Evidence("iter_time", "avg_iter_time_ms", scale.period_ms, "ms"),),
         do="Look at the largest operators (Operators pane): threads, shapes, fusion. "
         + _RECORD_DEVICE,
     )

@@ -36,6 +36,11 @@ def unfounded(document: Mapping[str, Any], job: Job) -> list[str]:
             same, stated = False, repr(error)
         if not same or value is None:
             found.append(f"{claim['metric']}.{claim['key']}: {value!r} is not {stated!r:.200}")
+    for one in document["findings"]:
+        for row in one["evidence"]:
+            stated = at(job.metric(row["metric"]).details, row["key"])
+            if row["value"] is None or stated != row["value"]:
+                found.append(f"{row['metric']}.{row['key']}: {row['value']!r} is not {stated!r}")
     verdict = job.metric("verdict").details
     cost = {key: value for key, value in document["cost"].items() if key != "metric"}
     found += [f"cost.{key}" for key, value in cost.items() if verdict.get(key) != value]
