@@ -41,7 +41,7 @@ def explain(
     ranks: Ranks = None,
     window: Window = None,
     group: Group = None,
-    budget: Annotated[int | None, Field(description="largest size in bytes; default 8192")] = None,
+    budget: Annotated[int | None, Field(description="largest size in bytes; default 16384")] = None,
 ) -> None:
     """Explain what slows the job down: verdict, claims with sources, what to do and record."""
 

@@ -205,7 +205,7 @@ def _actions(results: Results) -> tuple[str, ...]:
     actions = [row["do"] for row in rows if row.get("do")]
     apart = _rank_apart(details_of(results, "collective_mismatches"))
     hints = [] if apart is None else [_APART.format(rank=apart)]
-    return tuple(dict.fromkeys([*actions[:_MOST_ACTIONS], *hints]))
+    return tuple(dict.fromkeys([*hints, *actions[:_MOST_ACTIONS]]))
 
 
 _COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")

@@ -187,7 +187,7 @@ class Answer(Struct, frozen=True):
 
     Attributes:
         recording: kind of recording: ``ranks``, ``one_rank``, ``cpu_ranks``, ``filtered``,
-            ``totals``, ``execution_traces``, ``logs``, ``no_work``.
+            ``totals``, ``execution_traces``, ``logs``, ``no_work``, ``no_trace``, ``empty``.
         findings: at least one.
         unknown: what is not known, each with what would tell it, one sentence each.
         period: what costs are of: ``step`` or ``window``.

@@ -52,7 +52,7 @@ def names_culprits(view: View) -> bool:
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
     hang = hang_finding(view)
-    found = [*([hang] if hang else []), *_benchmark(view), *_run(view)]
+    found = [*([hang] if hang else []), *_benchmark(view), *_comms_summary(view), *_run(view)]
     if not found:
         return None
     return Answer(recording="logs", findings=tuple(found), unknown=(_UNKNOWN,))
@@ -75,6 +75,21 @@ def _benchmark(view: View) -> Iterator[Finding]:
         f"at {found['at_bytes']:,} bytes; {wrong}",
         Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
     )
+
+
+def _comms_summary(view: View) -> Iterator[Finding]:
+    """Yield what the comms logger of DeepSpeed sums up, the operation with most time first."""
+    found = details_of(view, "comms_summary")
+    for number, row in enumerate((found.get("operations") or ())[:_MOST_FACTS]):
+        name = str(row["operation"]).replace("_", "-")
+        waited = row["waited_ms"]
+        split = "" if waited is None else f", {time_text(waited)} of it waiting for the last rank"
+        yield _of_log(
+            f"{count(row['count'], f'{name} of', f'{name}s of')} {row['size']} take "
+            f"{time_text(row['total_ms'])}{split} (DeepSpeed's summary)",
+            "",
+            Evidence("comms_summary", f"operations.{number}.total_ms", row["total_ms"], "ms"),
+        )
 
 
 def _run(view: View) -> Iterator[Finding]:

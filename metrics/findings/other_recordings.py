@@ -178,7 +178,7 @@ def empty_answer(view: View) -> Answer:
         do=RECORD,
     )
     return Answer(
-        recording="no_work" if ranks else "no_trace",
+        recording="no_work" if ranks else "no_trace" if view.job.discovery.files else "empty",
         findings=(finding,),
         unknown=("No device work and no step is recorded here.",) if ranks else (),
     )

@@ -125,8 +125,9 @@ def test_where_nothing_can_be_opened_the_explanation_has_the_reason(tmp_path: Pa
     (tmp_path / "empty").mkdir()
     document = printed(tmp_path, "explain", tmp_path / "empty", "--format", "json")
     assert problems("explanation", document) == []
-    assert document["headline"].startswith("I cannot tell who makes the job slow, because no ")
+    assert document["headline"] == "No file is here."
     assert (document["verdict"], document["claims"]) == (None, [])
+    assert [one["class"] for one in document["findings"]] == ["nothing"]
 
 
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *)"
