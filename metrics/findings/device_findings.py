@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.device.device_time import (
-    device_ranks,
-    require_communication_on_device,
-    split_time,
-    total_of,
-)
-from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
+from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.findings.culprits import NAMED, Culprits
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
 from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
@@ -101,7 +96,7 @@ def device_answer(view: View) -> Answer:
     computing = _computing(ranks, scale)
     try:
         require_communication_on_device(ranks)
-        lost = losses(view, ranks)
+        lost = partition(view).losses
         unknown: tuple[str, ...] = ()
     except Refusal as refusal:
         lost = []
@@ -145,13 +140,13 @@ def _weight(one: Finding) -> float:
 
 
 def _waiting(
-    view: View, scale: Scale, lost: Sequence[Loss], culprits: Culprits
+    view: View, scale: Scale, lost: Sequence[Part], culprits: Culprits
 ) -> Iterator[Finding]:
     """Yield a finding for each rank that the others wait for."""
     for loss in lost:
         if loss.kind != "straggler":
             continue
-        share, cost = scale.share(loss.lost_ns), scale.cost(loss.lost_ns)
+        share, cost = scale.share(loss.total_ns), scale.cost(loss.total_ns)
         labels = () if loss.what == OTHERS else (loss.what,)
         cause = culprits.cause_of(loss.what)
         more, do = CAUSES.get(cause, ("", ""))
@@ -161,7 +156,7 @@ def _waiting(
             more=sentence(more),
             where=Where(ranks=labels),
             share=share,
-            cost_ms=scale.cost_ms(loss.lost_ns),
+            cost_ms=scale.cost_ms(loss.total_ns),
             saves_why="no replay tells what a step gains",
             sure=Sure(what="high", who=culprits.sure_of(loss.what) if labels else "unknown"),
             evidence=(_evidence(lost, loss, share),),
@@ -170,23 +165,23 @@ def _waiting(
         )
 
 
-def _evidence(lost: Sequence[Loss], loss: Loss, share: float) -> Evidence:
+def _evidence(lost: Sequence[Part], loss: Part, share: float) -> Evidence:
     """Return the row of `fix_first` that states a loss."""
     number = next(number for number, one in enumerate(lost) if one is loss)
     return Evidence("fix_first", f"losses.{number}.share", share, "ratio")
 
 
-def _communication(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[Finding]:
+def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
     """Yield exposed communication by type and dimension, groups of one dimension together."""
     dims = dims_of_types(view)
-    merged: dict[tuple[str, str], list[Loss]] = {}
+    merged: dict[tuple[str, str], list[Part]] = {}
     for loss in lost:
         if loss.kind == "communication":
             name = loss.what.partition(" of ")[0]
             dim = dims.get((name, loss.group), UNKNOWN)
             merged.setdefault((name, dim), []).append(loss)
     for (name, dim), own in merged.items():
-        ns = sum(one.lost_ns for one in own)
+        ns = sum(one.total_ns for one in own)
         share, cost = scale.share(ns), scale.cost(ns)
         what = _communication_name(name, dim, own)
         yield Finding(
@@ -198,14 +193,14 @@ def _communication(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[F
             cost_ms=scale.cost_ms(ns),
             saves_why="how much of it can be hidden depends on the program",
             sure=Sure(what="high"),
-            evidence=tuple(_evidence(lost, one, scale.share(one.lost_ns)) for one in own[:4]),
+            evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
             place=place_of(view, own[0]),
             do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
             "(gradient accumulation, lower precision), or use a faster link.",
         )
 
 
-def _communication_name(name: str, dim: str, own: Sequence[Loss]) -> str:
+def _communication_name(name: str, dim: str, own: Sequence[Part]) -> str:
     if name == UNKNOWN:
         return "communication"
     if dim != UNKNOWN:
@@ -226,17 +221,17 @@ def _what_it_holds(view: View) -> str:
     return ""
 
 
-def _copies(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[Finding]:
+def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
     for loss in lost:
         if loss.kind == "copies":
-            share, cost = scale.share(loss.lost_ns), scale.cost(loss.lost_ns)
+            share, cost = scale.share(loss.total_ns), scale.cost(loss.total_ns)
             yield Finding(
                 kind="copies",
                 text=sentence(
                     f"copies run while nothing computes: {percent(share)} of the time{cost}"
                 ),
                 share=share,
-                cost_ms=scale.cost_ms(loss.lost_ns),
+                cost_ms=scale.cost_ms(loss.total_ns),
                 saves_why="how much of it can be hidden depends on the program",
                 evidence=(_evidence(lost, loss, share),),
                 place=place_of(view, loss),
@@ -246,15 +241,15 @@ def _copies(view: View, scale: Scale, lost: Sequence[Loss]) -> Iterator[Finding]
 
 
 def _idle(
-    view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Loss]
+    view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Part]
 ) -> Iterator[Finding]:
     for loss in lost:
         if loss.kind != "idle":
             continue
-        share, form = scale.share(loss.lost_ns), IDLE[loss.what]
+        share, form = scale.share(loss.total_ns), IDLE[loss.what]
         labels = _mostly_of(loss, scale.ranks)
         who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
-        text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.lost_ns)
+        text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.total_ns)
         more, kernel = _idle_detail(loss.what, ranks, scale)
         yield Finding(
             kind=form.kind,
@@ -262,7 +257,7 @@ def _idle(
             more=sentence(more),
             where=Where(ranks=labels, kernel=kernel),
             share=share,
-            cost_ms=scale.cost_ms(loss.lost_ns),
+            cost_ms=scale.cost_ms(loss.total_ns),
             saves_why="what follows the idle time may have to wait for something else",
             sure=Sure(what="low" if loss.what == UNKNOWN else "high"),
             evidence=(_evidence(lost, loss, share),),
@@ -271,12 +266,12 @@ def _idle(
         )
 
 
-def _mostly_of(loss: Loss, num_ranks: int) -> tuple[str, ...]:
+def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
     """Return the rank that has most of a loss, empty where several share it or there is one."""
     if num_ranks < 2:
         return ()
     label = max(loss.by_rank, key=lambda one: (loss.by_rank[one], one))
-    is_most = loss.by_rank[label] >= max(OWN_SHARE, 1.5 / num_ranks) * loss.lost_ns
+    is_most = loss.by_rank[label] >= max(OWN_SHARE, 1.5 / num_ranks) * loss.total_ns
     return (label,) if is_most else ()
 
 

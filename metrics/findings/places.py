@@ -10,11 +10,11 @@ from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.view.collective_selection import describe_group
 
 if TYPE_CHECKING:
-    from ccltui.metrics.device.time_losses import Loss
+    from ccltui.metrics.findings.partition import Part
     from ccltui.metrics.view.job_view import View
 
 
-def place_of(view: View, loss: Loss) -> dict[str, Any] | None:
+def place_of(view: View, loss: Part) -> dict[str, Any] | None:
     """Return rank, time since the origin, and the collective or the length of the longest stretch.
 
     None where the loss has no single largest instance.
