@@ -55,6 +55,12 @@ IDLE: Final[Mapping[str, Idle]] = {
         "Collect garbage at the same step on all ranks (gc.disable, then gc.collect every N "
         "steps), or freeze what lives on (gc.freeze).",
     ),
+    "compilation": Idle(
+        "host_bound",
+        "{device} idle {share} of the time while the host compiles or loads kernels",
+        "Record after the warm-up; keep shapes fixed, so that nothing is compiled again in later "
+        "steps, and load kernels early (CUDA_MODULE_LOADING=EAGER).",
+    ),
     "logging": Idle(
         "logging",
         "{device} idle {share} of the time while the host writes logs",

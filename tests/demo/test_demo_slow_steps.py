@@ -10,9 +10,9 @@ import pytest
 from recovery import quick
 
 from ccltui.demo import Spec, Straggler, write_job
-from ccltui.metrics.attribution.slow_steps import slow_steps
-from ccltui.metrics.attribution.step_culprits import step_culprits
 from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS
+from ccltui.metrics.findings.slow_steps import slow_steps
+from ccltui.metrics.findings.step_culprits import step_culprits
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

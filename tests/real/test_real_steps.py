@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.attribution.slow_steps import slow_steps
-from ccltui.metrics.attribution.step_culprits import step_culprits
 from ccltui.metrics.compare.step_diff import Side
 from ccltui.metrics.compare.step_waterfall import step_waterfall
+from ccltui.metrics.findings.slow_steps import slow_steps
+from ccltui.metrics.findings.step_culprits import step_culprits
 from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View

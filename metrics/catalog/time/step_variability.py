@@ -13,7 +13,7 @@ from ccltui.metrics.arrays.statistics import (
     ratio,
     sample_std,
 )
-from ccltui.metrics.attribution.slow_steps import (
+from ccltui.metrics.findings.slow_steps import (
     MIN_STEPS,
     OUTLIER,
     robust_deviation,

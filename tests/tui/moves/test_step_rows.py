@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes import Plan, full_job, scene
 
-from ccltui.metrics.attribution.step_culprits import StepCulprits
+from ccltui.metrics.findings.step_culprits import StepCulprits
 from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows

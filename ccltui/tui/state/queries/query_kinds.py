@@ -13,12 +13,12 @@ from ccltui.tui.state.view_state import EventTarget, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
-    from ccltui.metrics.attribution.step_culprits import StepCulprits
     from ccltui.metrics.collectives.reports.causal_chain import CausalChain
     from ccltui.metrics.compare.step_diff import StepDiff
     from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
+    from ccltui.metrics.findings.step_culprits import StepCulprits
     from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.metrics.inspection.event_facts import EventReport
     from ccltui.metrics.model.launch_site import LaunchSite
@@ -130,7 +130,7 @@ class CulpritsQuery(ViewQuery["StepCulprits"]):
 
     def answer(self, view: View, findings: Findings) -> StepCulprits:
         """Return the culprits of all steps."""
-        from ccltui.metrics.attribution.step_culprits import step_culprits  # noqa: PLC0415
+        from ccltui.metrics.findings.step_culprits import step_culprits  # noqa: PLC0415
 
         return step_culprits(view.with_options(steps=None))
 

@@ -34,7 +34,7 @@ from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
-    from ccltui.metrics.attribution.step_culprits import StepCulprits
+    from ccltui.metrics.findings.step_culprits import StepCulprits
     from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.search_hits import Hits
