@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,31 +15,17 @@ if TYPE_CHECKING:
 ROCPROF_VERSION: Final = 1
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
-NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
-_BESIDE: Final = re.compile(
-    r'^"?(?:Guid"?,"?)?(?:Domain"?,"?Function|Kind"?,"?(?:Direction|Operation)|Node_Id"?,"?)'
-    r'|^"?Name"?,"?Calls"?,"?TotalDurationNs'
-)
-
-
-def _first_line(sample: FileSample) -> str:
-    text = sample.plain
-    return "" if text is None else text.lstrip("\n").partition("\n")[0]
-
 
 def _is_kernels(sample: FileSample) -> Match | None:
-    line = _first_line(sample)
-    if "Kernel_Name" not in line:
-        return None
-    names = {cell.strip().strip('"') for cell in line.split(",")}
-    return Match() if set(NEEDED) <= names and "Counter_Name" not in names else None
+    from ccltui.parsers.rocprof.sniff_rocprof import kernel_table  # noqa: PLC0415
+
+    return kernel_table(sample)
 
 
 def _is_beside(sample: FileSample) -> Match | None:
-    line = _first_line(sample)
-    if not _BESIDE.match(line):
-        return None
-    return Match() if any(word in line for word in ("_Timestamp", "Durat", "Agent")) else None
+    from ccltui.parsers.rocprof.sniff_rocprof import other_table  # noqa: PLC0415
+
+    return other_table(sample)
 
 
 def _read(

@@ -24,7 +24,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import scratch_directory
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.rocprof import NEEDED
+from ccltui.parsers.rocprof.sniff_rocprof import NEEDED
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import Prefixes
 
