@@ -197,7 +197,7 @@ class Culprits:
         if not cost:
             cost = min(verdict["loss_ms"], period_ms)
         confidence: Level = verdict.get("confidence") or "low"
-        text = named_text(str(kind), verdict, culprit, cost / period_ms)
+        text = named_text(str(kind), culprit, cost / period_ms)
         return replace(
             bare,
             text=sentence(text),
@@ -242,9 +242,7 @@ def _saving_text(saves: float | None, bounds: Sequence[float] | None, *, by_step
     return "" if saves is None else f"mending it saves {time_text(saves)} {period}"
 
 
-def named_text(
-    kind: str, verdict: Mapping[str, Any], culprit: Mapping[str, Any], share: float
-) -> str:
+def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
     """Return the sentence on a culprit that the replay names."""
     who = who_text(culprit)
     times = culprit.get("factor")

@@ -108,7 +108,10 @@ def device_answer(view: View) -> Answer:
         *_copies(view, scale, lost),
         *_idle(view, scale, ranks, lost),
     ]
-    found = [*culprits.refine(found, scale.period_ms, scale.steps), *_slow_steps(ranks, scale)]
+    found = culprits.refine(found, scale.period_ms, scale.steps)
+    explained = {step for one in found for step in one.where.steps}
+    slow = [one for one in _slow_steps(ranks, scale) if not explained & set(one.where.steps)]
+    found += slow
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
     return Answer(
         recording="ranks" if len(view.job.ranks) > 1 else "one_rank",

@@ -44,7 +44,7 @@ def host_answer(view: View) -> Answer | None:
     nothing about a job.
     """
     ranks = [rank for rank in view.ranks if not rank.facts.has_kernels and rank.window_ns]
-    if not any(rank.by_steps or len(rank.calls) for rank in ranks):
+    if not any(rank.by_steps or len(rank.recorded_calls) for rank in ranks):
         return None
     scale = scale_of(ranks)
     found = [*_last_rank(view, scale), _collectives(ranks, scale), _operators(ranks, scale)]
@@ -98,7 +98,7 @@ def _in_collectives(rank: RankView) -> Intervals:
 
 
 def _found_collectives(rank: RankView) -> Intervals:
-    calls, operators = rank.calls, rank.trace.group("cpu_ops")
+    calls, operators = rank.recorded_calls, rank.trace.group("cpu_ops")
     rows = _communicates(rank, operators.name)
     start, end = [operators.start_ns[rows]], [operators.end_ns[rows]]
     if calls.source != "kernel":
@@ -118,7 +118,7 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         return None
     share, period = scale.share(inside), time_text(scale.period_ms)
     of = f"a step of {period}" if scale.steps else f"{period}"
-    source = ranks[0].calls.source
+    source = ranks[0].recorded_calls.source
     return Finding(
         kind="collective_wait",
         text=sentence(f"collectives on the host take {percent(share)} of {of}"),

@@ -61,11 +61,6 @@ IDLE: Final[Mapping[str, Idle]] = {
         "Record after the warm-up; keep shapes fixed, so that nothing is compiled again in later "
         "steps, and load kernels early (CUDA_MODULE_LOADING=EAGER).",
     ),
-    "logging": Idle(
-        "logging",
-        "{device} idle {share} of the time while the host writes logs",
-        "Log less often, or from another thread; do not read values of the device for it.",
-    ),
     "synchronisation": Idle(
         "host_synchronisation",
         "{device} idle {share} of the time because the host waits for the device before it "

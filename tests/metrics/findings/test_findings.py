@@ -1,0 +1,215 @@
+"""Findings on small jobs whose losses are known by hand, and the words that state them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from factories import Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
+from full_jobs import view_of
+
+from ccltui.metrics.collectives.causes import verdicts
+from ccltui.metrics.findings import idle_causes, sentences
+from ccltui.metrics.findings.answer import answer_of
+from ccltui.metrics.findings.choice import choice_of
+from ccltui.metrics.findings.culprits import named_text
+from ccltui.metrics.findings.finding import Answer, Finding, Recording
+from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence, time_text
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import Note
+
+
+def answered(*ranks: Any, **options: Any) -> Answer:
+    return answer_of(View(job(*ranks, **options)))
+
+
+def late_job(excess_us: float) -> Answer:
+    """Two ranks, four steps of 1 ms: a product of 300 us, rank 1's longer, then a reduction."""
+    ranks = []
+    for rank in range(2):
+        gpu, marks, calls = [], [], []
+        for number in range(4):
+            at = 1000.0 * number
+            length = 300 + excess_us * rank
+            gpu.append(kernel("sgemm", at, length, correlation=2 * number + 1))
+            end = at + 700 + excess_us
+            gpu.append(allreduce(at + length, end - at - length))
+            calls.append(launch(2 * number + 1, at - 5))
+            marks.append(step(number, at - 10, 990))
+        trace = rank_trace(
+            rank, gpu=gpu, annotations=marks, runtime=calls, groups=[world(2)], world_size=2
+        )
+        ranks.append(trace)
+    return answered(*ranks)
+
+
+def test_the_rank_that_comes_last_is_the_one_waited_for() -> None:
+    found = late_job(200)
+
+    waits = [one for one in found.findings if one.where.ranks == ("1",)]
+    # a step of (4 * 900 + 3 * 100) / 4 us: 200 of it rank 0 waits, and rank 1 computes longer
+    assert waits
+    assert waits[0].kind == "slow_worker"
+    assert waits[0].share == pytest.approx(200 / 975)
+    assert "rank 1" in waits[0].text.lower()
+    assert waits[0].sure.who != "unknown"
+
+
+def test_the_parts_of_rank_time_add_up() -> None:
+    found = answer_of(view_of("training"))
+    parts = [one for one in found.findings if one.kind != "slow_steps"]
+
+    # parts below the material share are not listed
+    assert 0.95 <= sum(one.share or 0.0 for one in parts) <= 1 + 1e-9
+    shares = [one.share or 0.0 for one in parts if one.kind != "compute_bound"]
+    assert shares == sorted(shares, reverse=True)
+    period = found.period_ms or 0.0
+    for one in parts:
+        assert one.cost_ms == pytest.approx((one.share or 0.0) * period)
+
+
+def test_a_device_that_computes_all_the_time_is_bound_by_it() -> None:
+    trace = rank_trace(0, gpu=[kernel("sgemm", 0, 900), kernel("gelu", 900, 100)])
+    first = answered(trace).findings[0]
+
+    assert (first.kind, first.share) == ("compute_bound", 1.0)
+    assert first.text == "The device computes 100 % of the time; matrix products take 90 % of that."
+    assert first.where.kernel == "sgemm"
+
+
+def test_copies_while_nothing_computes() -> None:
+    trace = rank_trace(0, gpu=[kernel("sgemm", 0, 200), copy(200, 800)])
+    first = answered(trace).findings[0]
+
+    assert (first.kind, first.share) == ("copies", 0.8)
+    assert first.text == "Copies run while nothing computes: 80 % of the time, 800 us in all."
+
+
+def test_idle_time_without_launches_has_no_cause() -> None:
+    trace = rank_trace(0, gpu=[kernel("sgemm", 0, 100), kernel("sgemm", 900, 100)])
+    first = answered(trace).findings[0]
+
+    assert (first.kind, first.share, first.sure.what) == ("idle_unknown", 0.8, "low")
+    assert first.do.startswith("Record host events too")
+
+
+def test_one_rank_of_many_may_be_waiting() -> None:
+    trace = rank_trace(3, gpu=[kernel("sgemm", 0, 100), allreduce(100, 900)], world_size=8)
+    first = answered(trace).findings[0]
+
+    assert (first.kind, first.share) == ("exposed_communication", 0.9)
+    assert first.more == "1 of 8 ranks are here: some of it may be waiting for the others."
+
+
+def test_a_recording_of_operators_alone_tells_what_it_holds() -> None:
+    found = answered(rank_trace(0, cpu_ops=[Event("aten::mm", 0, 5000, 1)]))
+
+    assert found.recording == "no_work"
+    assert found.findings[0].kind == "nothing"
+    assert found.findings[0].text == (
+        "No kernel ran in this recording of 1 rank: it holds 1 operators."
+    )
+    assert found.findings[0].more == "Largest operators on the host: aten::mm 5 ms."
+
+
+def test_operators_count_by_their_own_time_and_waits_as_collectives() -> None:
+    operators = [
+        Event("aten::linear", 0, 600, 1),
+        Event("aten::addmm", 100, 400, 1),
+        Event("_c10d_functional::wait_tensor", 600, 300, 1),
+    ]
+    found = answered(rank_trace(0, cpu_ops=operators, annotations=[step(0, 0, 1000)]))
+
+    first, second = found.findings
+    assert (first.kind, first.share) == ("cpu_bound", 0.6)
+    assert first.where.kernel == "aten::addmm"
+    assert first.more.startswith("Largest operators, by their own time: aten::addmm 67 %")
+    assert (second.kind, second.share) == ("collective_wait", 0.3)
+
+
+def test_a_filtered_file_tells_how_long_its_kernels_last() -> None:
+    name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+    gpu = [kernel(name, 1000.0 * number, 100 + number) for number in range(101)]
+    note = Note("text_filtered", "only some kernels were printed")
+    first = answered(rank_trace(0, gpu=gpu, notes=[note])).findings[0]
+
+    assert first.kind == "transfer_spread"
+    assert first.text == (
+        "SendRecv takes 150 us in the median, 195 us at the 95th percentile, 200 us at most."
+    )
+
+
+def test_the_metric_has_the_first_share_as_its_value() -> None:
+    result = find("findings").run(view_of("training"))
+
+    assert result.value == result.details["findings"][0]["share"]
+    assert result.details["headline"] == result.details["findings"][0]["text"]
+
+
+def test_a_list_of_recordings_is_headed_by_the_largest() -> None:
+    rows = [Recording("a.json", 2, 3, "Copies run."), Recording("b.json", 1, None, "Nothing.")]
+
+    assert choice_of(rows, "a.json").text == (
+        "2 separate recordings are here; the largest, a.json: Copies run."
+    )
+
+
+NAMED: Mapping[str, tuple[dict[str, Any], str]] = {
+    "slow_worker": ({"ranks": ["3"], "factor": 1.06}, "rank 3 computes 6 % longer than its peers"),
+    "slow_node": (
+        {"ranks": ["0", "1"], "host": "n7", "factor": 2.0},
+        "all ranks of host n7 compute 2 times as long as their peers",
+    ),
+    "occasional_worker": (
+        {"ranks": ["3"], "factor": 1.8, "steps": [4, 5]},
+        "rank 3 computes 1.8 times as long as usual in steps 4-5",
+    ),
+    "heavy_stage": (
+        {"ranks": ["6", "7"], "stage": 3, "factor": 1.6},
+        "stage 3 takes 1.6 times as long as the other stages",
+    ),
+    "slow_link": (
+        {"ranks": ["0", "4"], "pair": ["0", "4"], "factor": 3.0},
+        "transfers between ranks 0 and 4 take 3 times as long as other transfers",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_culprit_is_named_as_a_person_would(kind: str) -> None:
+    culprit, text = NAMED[kind]
+
+    assert named_text(kind, culprit, 0.131) == f"{text}: 13 % of the time is lost to it"
+
+
+def test_every_cause_of_idle_and_late_ranks_has_a_sentence() -> None:
+    assert set(sentences.IDLE) == set(idle_causes.CAUSES)
+    assert set(verdicts.CAUSES) - {verdicts.UNKNOWN} <= set(sentences.CAUSES)
+
+
+def test_numbers_are_those_that_a_person_says() -> None:
+    times = (0.0004, 0.3, 6.32, 749.2, 2214.0, 46_600.0, 429_218.0, 9.1e6)
+    assert [time_text(one) for one in times] == [
+        *("0.4 us", "300 us", "6.32 ms", "749 ms"),
+        *("2.21 s", "46.6 s", "7 min 9 s", "2 h 31 min"),
+    ]
+    assert [percent(one) for one in (0.683, 0.085, 0.0004, 1.0, 0.9966)] == [
+        *("68 %", "8.5 %", "less than 0.1 %", "100 %", "99.7 %"),
+    ]
+    assert [factor(one) for one in (1.06, 2.2)] == ["6 % longer", "2.2 times as long"]
+    assert ranks_text(["2"]) == "rank 2"
+    assert ranks_text([str(one) for one in (*range(6), 7)]) == "ranks 0-5 and 7"
+    assert ranks_text([str(2 * one) for one in range(9)]) == "ranks 0, 2, 4 and 5 more"
+    assert sentence("copies run.") == "Copies run."
+
+
+def test_no_sentence_begins_with_what_cannot_be_told() -> None:
+    every: list[Finding] = list(late_job(200).findings)
+    every += answer_of(view_of("training")).findings
+
+    for one in every:
+        assert not one.text.startswith(("I cannot", "Nobody", "It is not known"))
+        assert len(one.text) <= sentences.MOST_CHARACTERS
+        assert one.saves_ms is not None or one.saves_why or one.kind == "choice"
