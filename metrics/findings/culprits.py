@@ -24,7 +24,7 @@ from ccltui.metrics.findings.finding import (
     highest,
     lowest,
 )
-from ccltui.metrics.findings.sentences import CAUSES
+from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
 from ccltui.metrics.findings.words import (
     factor,
     numbers_text,
@@ -133,34 +133,90 @@ class Culprits:
             period_ms: device span of a step, or of the window.
             steps: number of steps, None where no step is measured.
         """
-        with_savings = [self._with_saving(one) for one in found]
-        named = self._named(with_savings, period_ms, by_steps=steps is not None)
+        by_steps = steps is not None
+        with_savings = [self._with_saving(one, period_ms) for one in found]
+        named = self._named(with_savings, period_ms, by_steps=by_steps)
         if named is None:
-            return with_savings
+            return self._late_for_host(with_savings, period_ms, by_steps=by_steps)
         absorbed = self._absorbed(with_savings, named)
         return [named, *(one for one in with_savings if one not in absorbed)]
 
-    def _with_saving(self, one: Finding) -> Finding:
-        """Return the finding on a rank with what its replay without excess saves."""
-        if one.kind != "waiting_for_rank" or len(one.where.ranks) != 1:
+    def _with_saving(self, one: Finding, period_ms: float) -> Finding:
+        """Return the finding on a rank with what its replay without excess saves.
+
+        What is saved may exceed the waiting that is attributed to the rank, as its peers wait for
+        each other too; it is the cost then, where it is sure that the rank is to blame.
+        """
+        if one.kind != "waiting_for_rank" or len(one.where.ranks) != 1 or one.cost_ms is None:
             return one
         label = one.where.ranks[0]
         details = self._details("what_if_no_straggler")
         row = (details.get("without_rank") or {}).get(label)
         if not row or row.get("saved_ms") is None:
             return one
-        evidence = Evidence(
-            "what_if_no_straggler", f"without_rank.{label}.saved_ms", row["saved_ms"], "ms"
-        )
-        bounds = details.get("saved_bounds_ms")
+        saves, bounds = row["saved_ms"], details.get("saved_bounds_ms")
+        is_sure = one.sure.who in ("high", "medium")
+        if saves > one.cost_ms and not is_sure:
+            return replace(one, saves_why="a replay saves more than the ranks wait for this one")
+        evidence = Evidence("what_if_no_straggler", f"without_rank.{label}.saved_ms", saves, "ms")
+        cost = max(one.cost_ms, min(saves, period_ms))
         return replace(
             one,
-            saves_ms=row["saved_ms"],
+            cost_ms=cost,
+            share=cost / period_ms if cost > one.cost_ms else one.share,
+            saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
             saves_why="",
             sure=replace(one.sure, how_much="low" if bounds else lowest("medium", one.sure.who)),
             evidence=(*one.evidence, evidence),
         )
+
+    def _late_for_host(
+        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
+    ) -> list[Finding]:
+        """Return findings with the waits and idle times that the host of one rank causes as one.
+
+        The replay names that rank: transfers that are matched to no late rank wait for it too.
+        """
+        verdict = self.verdict
+        ranks = tuple(map(str, (verdict.get("culprit") or {}).get("ranks") or ()))
+        confidence: Level = verdict.get("confidence") or "low"
+        if verdict.get("verdict") != "host" or len(ranks) != 1 or confidence == "low":
+            return list(found)
+        own = [one for one in found if one.where.ranks == ranks]
+        saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
+        cost = max(sum(one.cost_ms or 0.0 for one in own), min(saves or 0.0, period_ms))
+        if not cost or not period_ms:
+            return list(found)
+        idle = max(own, key=lambda one: one.cost_ms or 0.0, default=None)
+        cause = self.cause_of(ranks[0])
+        more, do = CAUSES.get(cause, ("", ""))
+        share = cost / period_ms
+        merged = Finding(
+            kind="waiting_for_rank",
+            text=sentence(
+                waiting_text(
+                    ranks, len(self._view.job.ranks), share, cost_text(cost, by_steps=by_steps)
+                )
+            ),
+            more=sentence(more or (idle.more or idle.text if idle else "")),
+            where=Where(ranks=ranks),
+            share=share,
+            cost_ms=cost,
+            saves_ms=saves,
+            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_why="" if saves is not None else "the replay gives bounds alone",
+            sure=Sure(
+                what=confidence, who=confidence, how_much=_how_much(saves, bounds, confidence)
+            ),
+            evidence=(
+                *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
+                *(item for one in own for item in one.evidence[:1]),
+            ),
+            place=next((one.place for one in own if one.place), {"rank": ranks[0], "step": None}),
+            do=do or (idle.do if idle else ""),
+        )
+        return [merged, *(one for one in found if one not in own)]
 
     def _absorbed(self, found: Sequence[Finding], named: Finding) -> list[Finding]:
         """Return the waits that a named culprit causes: those for its ranks, or all without any."""
@@ -198,6 +254,8 @@ class Culprits:
             cost = min(verdict["loss_ms"], period_ms)
         confidence: Level = verdict.get("confidence") or "low"
         text = named_text(str(kind), culprit, cost / period_ms)
+        if confidence == "low":
+            text = f"probably {text}"
         return replace(
             bare,
             text=sentence(text),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.findings.culprits import NAMED, Culprits
-from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
@@ -37,10 +37,11 @@ LARGE_LOSS: Final = 0.1
 """Where devices compute mostly and no loss reaches this share, the kernels are what to look at."""
 OWN_SHARE: Final = 0.6
 """Ranks of a job are named for idle time where they have this share of it."""
-PROVEN_WEIGHT: Final = 4.0
-"""A cause that replays prove comes before a cost that is up to so many times larger and that every
-step of such a program has: transfers, launches, copies. These can be lowered only in part, while
-the proven cause is not meant to be there."""
+_WEIGHTS: Final[Mapping[Level, float]] = {"high": 4.0, "medium": 3.0, "low": 1.5, "unknown": 1.0}
+"""A cause that is not meant to be there comes before a cost that is up to so many times larger and
+that every step of such a program has (transfers, launches, copies), the surer it is the more:
+those can be lowered only in part. Set by jobs with planted faults, whose first finding is right
+most often with these."""
 SLOW_STEP: Final = 1.3
 """A step is slow from this multiple of the median step on: less is the scatter of steps."""
 _SHOWN_KERNELS: Final = 3
@@ -139,7 +140,9 @@ def _is_proven(one: Finding) -> bool:
 
 
 def _weight(one: Finding) -> float:
-    return (one.share or 0.0) * (PROVEN_WEIGHT if _is_proven(one) else 1.0)
+    if one.kind in NAMED or (one.kind == "waiting_for_rank" and one.saves_ms is not None):
+        return (one.share or 0.0) * _WEIGHTS[one.sure.who if one.where.ranks else one.sure.what]
+    return one.share or 0.0
 
 
 def _waiting(
