@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.attribution.host_delays import LEAST_KEPT
 from ccltui.metrics.attribution.lines.step_replay import Run
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
@@ -47,31 +48,45 @@ class RecordedReplay:
         compute_ns: F64,
         transfer_ns: F64 | None = None,
         host_ns: F64 | None = None,
+        kept: F64 | None = None,
     ) -> F64:
         """Return the steps with other times of segments, transfers and host delays.
 
-        None takes less than its hosts need to launch it.
+        ``kept`` is the share of its host delays that each line keeps. None takes less than its
+        hosts need to launch it.
         """
-        ends = self._device_ends(compute_ns, transfer_ns, host_ns)
+        ends = self._device_ends(compute_ns, transfer_ns, host_ns, kept)
         return np.maximum(ends, self.ladder.host_need_ns)
 
-    def _device_ends(self, compute_ns: F64, transfer_ns: F64 | None, host_ns: F64 | None) -> F64:
+    def _device_ends(
+        self,
+        compute_ns: F64,
+        transfer_ns: F64 | None,
+        host_ns: F64 | None,
+        kept: F64 | None,
+    ) -> F64:
         job = self.ladder.job
-        segments = compute_ns + (job.operations.host_ns if host_ns is None else host_ns)
+        host = job.operations.host_ns if host_ns is None else host_ns
+        begun, delayed = job.begin_ns, None
+        if kept is not None:
+            host = host * np.repeat(kept, np.diff(job.operations.first))
+            begun = np.where(begun > 0, begun * kept, begun)
+            delayed = kept >= LEAST_KEPT
+        segments = compute_ns + host
         transfer = self.ladder.recorded_transfer if transfer_ns is None else transfer_ns
-        found = self._line_ends(segments, transfer, job.begin_ns)
+        found = self._line_ends(segments, transfer, begun, delayed)
         if not len(self._following):
             return self._steps(found)
-        begin = job.begin_ns
+        begin = begun
         for _ in range(ROUNDS - 1):
             moved = self._after_last(found) - self._after_last(self._recorded)
-            later = job.begin_ns.copy()
+            later = begun.copy()
             later[self._following] += moved[self._following - 1]
             apart = float(np.abs(later - begin).max())
             if apart <= SETTLED * float(self.ladder.rungs[6].mean()):
                 break
             begin = later
-            found = self._line_ends(segments, transfer, begin)
+            found = self._line_ends(segments, transfer, begin, delayed)
         return self._steps(found)
 
     @cached_property
@@ -93,7 +108,10 @@ class RecordedReplay:
         np.maximum.at(found, self.ladder.job.table.step, line_ends)
         return found
 
-    def _line_ends(self, segments: F64, transfer: F64, begin: F64) -> F64:
+    def _line_ends(
+        self, segments: F64, transfer: F64, begin: F64, delayed: Bool | None = None
+    ) -> F64:
         job = self.ladder.job
-        delayed = np.ones(job.table.num_lines, np.bool_)
+        if delayed is None:
+            delayed = np.ones(job.table.num_lines, np.bool_)
         return job.replay.line_ends(Run(segments, transfer, begin, delayed))

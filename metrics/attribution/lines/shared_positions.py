@@ -31,6 +31,10 @@ SENDS_WAITED_SHARE: Final = 0.5
 """The same for sends, which end when the other side has received."""
 
 
+OUTLIERS: Final = 0.1
+"""Share of the lines that may begin a call without a launch record earlier than it is posted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Lines that make the same calls on one stage.
@@ -85,7 +89,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         share = np.where(_never_hidden(table, at), 1.0, share)
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
         early = _earliest(table, at, queued, is_sent)
-        late = table.resumed[at].max(axis=0)
+        late = _latest(table, at)
         unseen = is_recv & (share < SENDS_WAITED_SHARE)
         late = np.where(
             unseen, _structural(late, early, is_sent, is_recv, table.direction[at[0]]), late
@@ -112,6 +116,33 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
+def _latest(table: CallTable, at: I64) -> I64:
+    """Latest first kernel behind each call; where most lines saw what waits for it, that of most.
+
+    Without launch records an error of the times puts single lines behind the kernel that waits.
+    """
+    latest: I64 = table.resumed[at].max(axis=0)
+    agreed = _most_common(table.resumed[at], table.waited[at])
+    seen = table.waited[at].mean(axis=0) >= SENDS_WAITED_SHARE
+    return np.where(seen & ~table.launched[at].any(axis=0), agreed, latest)
+
+
+def _most_common(places: I64, counted: Bool) -> I64:
+    """Most common place of each call on the lines that count, -1 where none does.
+
+    ``places`` and ``counted`` are [lines, calls].
+    """
+    shown = np.sort(np.where(counted, places, -1), axis=0)
+    lines, calls = shown.shape
+    begins = np.ones((lines, calls), np.bool_)
+    begins[1:] = shown[1:] != shown[:-1]
+    number = np.arange(lines)[:, np.newaxis]
+    first = np.maximum.accumulate(np.where(begins, number, 0), axis=0)
+    length = np.where(shown >= 0, number - first + 1, 0)
+    found: I64 = shown[length.argmax(axis=0), np.arange(calls)]
+    return found
+
+
 def _never_hidden(table: CallTable, at: I64) -> Bool:
     """Calls of a kind during which no kernel ever ran, at any place on any line.
 
@@ -125,10 +156,15 @@ def _never_hidden(table: CallTable, at: I64) -> Bool:
 def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
     """Earliest position of each call; of those that were queued on every line a closer bound.
 
+    Of calls without a launch record single lines are left out: an error of the times puts them
+    before the kernel that feeds them.
+
     A call is not posted before the one that kept it. A send is posted at the end of its pass, which
     has as many kernels as the others of its direction.
     """
     early: I64 = table.posted[at].min(axis=0)
+    fewest = np.sort(table.posted[at], axis=0)[int(OUTLIERS * len(at))]
+    early = np.where(table.launched[at].any(axis=0), early, fewest)
     kept = queued[at].all(axis=0)
     kept_sends = np.flatnonzero(kept & is_sent)
     for place in np.flatnonzero(kept & ~is_sent).tolist():

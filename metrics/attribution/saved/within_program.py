@@ -96,7 +96,27 @@ class WithinProgram:
         """Return the ends of the steps with the lines in a mask at the typical times."""
         operations = self.ladder.job.operations
         mine = np.repeat(changed, np.diff(operations.first))
-        return self._replay.ends(np.where(mine, self._typical_segments, operations.compute_ns))
+        compute = np.where(mine, self._typical_segments, operations.compute_ns)
+        kept = np.where(changed & self._unlaunched, self.ladder.host.kept, 1.0)
+        return self._replay.ends(compute, kept=kept if (kept < 1).any() else None)
+
+    @cached_property
+    def _unlaunched(self) -> Bool:
+        """Lines of ranks without a record of launches.
+
+        Nothing tells that their gaps are those of their hosts: as well they may wait for others in
+        calls that are not recorded.
+        """
+        table = self.ladder.job.table
+        launched = np.bincount(
+            table.rank[table.line], weights=table.launched, minlength=len(self.ladder.job.labels)
+        )
+        return np.asarray(launched[table.rank] == 0)
+
+    @property
+    def has_launches(self) -> bool:
+        """Whether a launch of any rank is recorded."""
+        return not self._unlaunched.all()
 
     @cached_property
     def _replay(self) -> RecordedReplay:

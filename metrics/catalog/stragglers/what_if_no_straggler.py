@@ -133,12 +133,21 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
         apart = None if ladder is None else why_apart(ladder.job, names_only=names_only(view))
         if apart is not None:
             raise refuse("unmatched_collectives", apart)
-        if ladder is not None and (unknown is not None or posts_ahead(ladder.job)):
+        if ladder is not None and (
+            unknown is not None
+            or posts_ahead(ladder.job)
+            # Without launches nothing orders the calls that were queued behind transfers.
+            or (ladder.job.stages.count > 1 and not WithinProgram(ladder).has_launches)
+        ):
             return _by_passes(view, ladder, warnings)
         try:
             return _answered(view, WhatIf(view), ladder, warnings)
         except Refusal as refusal:
             if ladder is None or refusal.reasons[0].code != "not_physical":
+                raise
+            return _by_passes(view, ladder, warnings)
+        except DeadlockError:
+            if ladder is None:
                 raise
             return _by_passes(view, ladder, warnings)
     except DeadlockError as error:

@@ -42,3 +42,51 @@ def test_slowdown_of_rounded_times_is_that_of_exact_ones() -> None:
     assert rounded.equalised == pytest.approx(exact.equalised, rel=0.003)
     assert rounded.by_stage == pytest.approx(exact.by_stage, rel=0.005)
     assert rounded.m_stage == pytest.approx(exact.m_stage, rel=0.02, abs=0.02)
+
+
+SLOW = Planted(
+    dp=4,
+    pp=2,
+    forward_us=20_000,
+    backward_us=40_000,
+    optimizer_us=15_000,
+    transfer_us=400,
+    reduce_us=8_000,
+    norm_us=400,
+    slow_ranks={3: 1.8},
+)
+
+
+def slowdown_of(plan: Planted) -> tuple[float, float, str]:
+    """What is told, what is true, and the status."""
+    run = Run(plan)
+    true = float(run.step_us.sum() / Run(plan.without()).step_us.sum())
+    found = find("what_if_no_straggler").run(View(planted_job(plan, run)))
+    assert found.value is not None, found.reasons
+    return found.value, true, found.status
+
+
+@pytest.mark.parametrize("silent", [(0, 1, 2), (0, 1, 2, 4)])
+@pytest.mark.parametrize(("stages", "unit_us"), [(1, 0.0), (2, 0.0), (2, 122.0)])
+def test_waits_that_no_call_shows_end_with_the_slow_rank(
+    stages: int, unit_us: float, silent: tuple[int, ...]
+) -> None:
+    silent = tuple(rank for rank in silent if rank < 4 * stages)
+    told, true, status = slowdown_of(
+        replace(SLOW, pp=stages, silent_ranks=silent, rounded_to_us=unit_us)
+    )
+    assert told == pytest.approx(true, rel=0.01)
+    assert stages == 1 or status == "ok"
+
+
+def test_gaps_of_one_rank_without_launches_are_no_part_of_the_ideal() -> None:
+    pauses = {(3, 1): 200_000.0, (3, 3): 150_000.0, (3, 4): 200_000.0}
+    told, true, _ = slowdown_of(replace(SLOW, slow_ranks={}, pauses_us=pauses))
+    assert told == pytest.approx(true, rel=0.01)
+
+
+def test_gaps_that_all_ranks_have_stay() -> None:
+    pauses = {(rank, step): 200_000.0 for rank in range(8) for step in (1, 3, 4)}
+    plan = replace(SLOW, slow_ranks={}, pauses_us=pauses)
+    told = find("what_if_no_straggler").run(View(planted_job(plan))).value
+    assert told == pytest.approx(1.0, abs=0.02)
