@@ -142,15 +142,15 @@ class JobLines:
 
     @cached_property
     def uncounted(self) -> float:
-        """Share of the lines of pipeline stages with more or fewer passes than transfers.
+        """Passes of pipeline stages that are too many or too few, as a share of their transfers.
 
         A pass of a direction is fed by a receive or ends with a send, on most stages both.
         """
         table = self.table
-        staged = np.flatnonzero(self.stages.stage[table.rank] >= 0)
-        if self.stages.count < 2 or not len(staged):
+        if self.stages.count < 2:
             return 0.0
-        wrong = np.zeros(table.num_lines, np.bool_)
+        staged = self.stages.stage[table.rank] >= 0
+        wrong = whole = 0
         for towards, kind in ((FORWARD, FORWARD_PASS), (BACKWARD, BACKWARD_PASS)):
             ours = table.direction == towards
             sent, received = (
@@ -160,8 +160,10 @@ class JobLines:
             passes = np.bincount(
                 self.units.line[self.units.type == kind], minlength=table.num_lines
             )
-            wrong |= passes != np.maximum(sent, received)
-        return float(wrong[staged].mean())
+            expected = np.maximum(sent, received)
+            wrong += int(np.abs(passes - expected)[staged].sum())
+            whole += int(expected[staged].sum())
+        return wrong / max(whole, 1)
 
     @cached_property
     def worker(self) -> I64:

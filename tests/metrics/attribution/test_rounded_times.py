@@ -8,6 +8,7 @@ import pytest
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.lines import step_lines
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -90,3 +91,14 @@ def test_gaps_that_all_ranks_have_stay() -> None:
     plan = replace(SLOW, slow_ranks={}, pauses_us=pauses)
     told = find("what_if_no_straggler").run(View(planted_job(plan))).value
     assert told == pytest.approx(1.0, abs=0.02)
+
+
+def test_passes_that_are_not_as_many_as_transfers_refuse_the_slowdown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ladder_of(View(planted_job(HEAVY))).unequal_passes() is None
+
+    monkeypatch.setattr(step_lines, "KERNEL_SHARE", 0.0)  # positions as if times were exact
+    view = View(planted_job(HEAVY))
+    assert ladder_of(view).unequal_passes() is not None
+    assert find("what_if_no_straggler").run(view).details["equalised_slowdown"] is None
