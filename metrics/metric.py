@@ -88,8 +88,9 @@ class Metric:
         """Compute the metric; a refusal or a failure becomes a result with its reason.
 
         The result is computed once for each view: findings quote the results of other metrics.
+        The function is part of the key: an edited one under the same name is another metric.
         """
-        return view.remember((Metric.run, self.name, self.origin), lambda: self._run(view))
+        return view.remember((Metric.run, self.name, self.compute), lambda: self._run(view))
 
     def _run(self, view: View) -> Result:
         try:

@@ -17,6 +17,7 @@ MAY_INFER = {
     "clock_offsets": "matches collectives, whose ends tell the clocks",
     "collective_mismatches": "compares the members of each communicator",
     "critical_path": "goes from rank to rank at matched collectives",
+    "findings": "weighs the time that stragglers cost, by communicator",
     "fix_first": "time that stragglers cost, by communicator",
     "parallelism": "divides communication by communicator",
     "step_composition": "time that stragglers cost, by communicator",

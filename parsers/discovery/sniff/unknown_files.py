@@ -49,15 +49,30 @@ def unknown_problem(sample: FileSample) -> str:
 
 UTF16 = "text in UTF-16: convert it, iconv -f UTF-16 -t UTF-8"
 _LOOKED_AT = 256
+_ASCII_SHARE = 0.5
+"""Of the first characters without a mark: tables, logs and JSON are nearly all ASCII. Accents are
+not counted against them; numbers of two bytes in a binary file have fewer such characters."""
 
 
 def _is_utf16(data: bytes) -> bool:
-    """Whether a text has a mark of UTF-16, or a zero beside each of its first characters."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return True
+    """Whether bytes are text in UTF-16: by its mark, or a zero beside each first character."""
     head = data[:_LOOKED_AT]
-    pairs = len(head) // 2
-    return pairs > 1 and pairs in (head[::2].count(0), head[1::2].count(0))
+    head = head[: len(head) // 2 * 2]
+    for encoding, mark, zeros in (
+        ("utf-16-le", b"\xff\xfe", head[1::2]),
+        ("utf-16-be", b"\xfe\xff", head[::2]),
+    ):
+        if head.startswith(mark):
+            return _is_plain(head[2:].decode(encoding, "replace"))
+        if len(zeros) > 1 and not any(zeros):
+            text = head.decode(encoding)
+            return _is_plain(text) and sum(map(str.isascii, text)) >= _ASCII_SHARE * len(text)
+    return False
+
+
+def _is_plain(text: str) -> bool:
+    """Whether no character is one that texts do not have; a pair may be cut at the end."""
+    return all(char.isprintable() or char.isspace() for char in text[:-1])
 
 
 def _sqlite_problem(sample: FileSample) -> str:

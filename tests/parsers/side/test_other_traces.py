@@ -74,6 +74,34 @@ def test_a_trace_in_utf_16_is_named(encoding: str, tmp_path: Path) -> None:
     assert "UTF-16" in found.problem
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\xff" * 500,
+        b"\x01\x00\x02\x00" * 200,  # small numbers of two bytes
+        bytes(1000),
+        b"\xff\xfe\x00\x00" * 200,
+    ],
+    ids=["pairs", "small numbers", "zeros", "a mark and zeros"],
+)
+def test_bytes_with_zeros_are_not_called_utf_16(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "training_metrics.json").write_bytes(data)
+
+    (found,) = discover(tmp_path).files
+
+    assert found.problem is not None
+    assert "UTF-16" not in found.problem
+
+
+def test_accents_in_utf_16_without_a_mark_are_text(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(("Größe äöü übermäßig groß\n" * 20).encode("utf-16-le"))
+
+    (found,) = discover(tmp_path).files
+
+    assert found.problem is not None
+    assert "UTF-16" in found.problem
+
+
 def test_events_of_unknown_categories_are_not_called_a_cpu_only_trace(tmp_path: Path) -> None:
     write(tmp_path / "job/rank0.json", [X | {"name": "f", "cat": "odd", "pid": 1, "tid": 1}])
     job = open_job(tmp_path / "job", cache_dir=tmp_path / "cache")
