@@ -16,6 +16,11 @@ _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CTIME: Final = rf"{_DAY} {_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}"
 _ISO: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _LEVEL: Final = r"(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)"
+# What a trainer begins each of its lines with; a node of such a name is not known.
+_STEP_WORD: Final = (
+    r"(?i:(?:global_?)?(?:step|epoch|iter(?:ation)?|batch)s?|(?:train|eval|val|test)(?:ing|uation)?"
+    r"|(?:train_|val_|eval_)?loss|time|tokens|lr)"
+)
 # Blanks before them are indentation by the same tool, so they go as well.
 _CERTAIN: Final = (
     # mpirun --tag-output, --timestamp-output; Open MPI 5 names the job and adds a blank
@@ -44,7 +49,7 @@ _SHARED: Final = {
     "srun": r"[ ]{0,7}(?P<srun>\d{1,7}):(?:[ ]|$)",  # srun -l
     "compose": r"[\w.-]{1,80}[ ]{0,40}\|(?:[ ]|$)",  # docker compose logs
     "hydra": r"\[(?P<hydra>\d{1,7})\][ ]?",  # mpiexec -prepend-rank, -l
-    "pdsh": r"(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b)[A-Za-z][\w.-]{0,80}:(?:[ ]|$)",
+    "pdsh": rf"(?!{_LEVEL}\b|{_STEP_WORD}:)[A-Za-z][\w.-]{{0,80}}:(?:[ ]|$)",
 }
 """Forms that other texts have too: they count only where nearly all lines begin so."""
 _LEAST_SHARE: Final = {"srun": 0.5, "compose": 0.8, "hydra": 0.5, "pdsh": 0.9}

@@ -144,3 +144,12 @@ def test_a_hostile_text_takes_no_time(tmp_path: Path) -> None:
     for line in ("[" * 400, "(" * 400, "1" * 400, "a" * 400 + " " * 400, "[1," * 200, "Mon " * 90):
         text = f"{line}\n" * 200
         assert plain_text(text) == text
+
+
+def test_a_word_before_a_colon_on_every_line_is_no_host() -> None:
+    """The lines of a trainer: taken for hosts, its log was no log any more."""
+    steps = "".join(f"step: {n}  loss: 5.5  tps: 93\n" for n in range(20))
+    hosts = "".join(f"gn-0{n % 2}: step: {n}  loss: 5.5\n" for n in range(20))
+
+    assert plain_text(steps) == steps
+    assert plain_text(hosts).startswith("step: 0  loss: 5.5\nstep: 1 ")
