@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from ccltui.parsers.event_record import EventRecord
 
 FORMATS: tuple[Format, ...] = (
+    TPU_TRACE,  # before Kineto, whose rules match its JSON too, and other profiles with hosts
     OTHER_TRACE,  # before Kineto, whose rules match its JSON too
-    TPU_TRACE,  # before Kineto, whose rules match its JSON too
     KINETO,
     NSYS_SQLITE,
     NSYS_TABLES,

@@ -43,7 +43,7 @@ _MARKS: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
     ),
     (
         re.compile(rb'"/job:[a-z]+/replica:\d+/task:\d+|"/host:CPU|"/device:CPU:\d'),
-        "a timeline of TensorFlow, which is not read",
+        "a timeline of TensorFlow or JAX, of which only profiles of TPUs are read",
     ),
     (
         re.compile(rb'"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)'),

@@ -114,7 +114,10 @@ def _log(sample: FileSample) -> Match | None:
     if not sample.lower_name.endswith(".txt"):
         return None
     words = set(re.split(r"[^a-z]+", sample.lower_name.removesuffix(".txt")))
-    return Match() if words & _LOG_WORDS or _is_logged(text[:_LOGGED_CHARACTERS]) else None
+    # A prefix of a line, such as a time or a rank, is itself the mark of a log.
+    pieces = {text, sample.unescaped or ""}
+    logged = any(_is_logged(piece[:_LOGGED_CHARACTERS]) for piece in pieces)
+    return Match() if words & _LOG_WORDS or logged else None
 
 
 def _is_logged(text: str) -> bool:

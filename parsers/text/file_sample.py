@@ -151,10 +151,14 @@ class FileSample:
     @cached_property
     def plain(self) -> str | None:
         """The readable text without terminal escapes and without prefixes of its lines."""
-        if self.readable is None:
-            return None
-        text = ANSI.sub("", self.readable) if "\x1b" in self.readable else self.readable
-        return text if self.looks_like_json else plain_text(text)
+        text = self.unescaped
+        return text if text is None or self.looks_like_json else plain_text(text)
+
+    @cached_property
+    def unescaped(self) -> str | None:
+        """The readable text without terminal escapes, with the prefixes of its lines."""
+        text = self.readable
+        return text if text is None or "\x1b" not in text else ANSI.sub("", text)
 
 
 def useless_text(text: str) -> str | None:

@@ -31,6 +31,7 @@ def kind_of(folder: Path, text: str) -> str:
         "Traceback (most recent call last):",
         "[rank 3] here",
         "[rank0]: here",
+        "\x1b[32m[rank0]:\x1b[0m here",
         "at Step 12 of many",
         "iteration=7",
         "iter: 9",
