@@ -42,6 +42,12 @@ def overlapping(view: View) -> int:
     return int((only(view).overlap == 1).sum())
 
 
+def surely_overlapping(view: View) -> int:
+    """Number of complete instances without a member that ended before the last one started."""
+    start, dur = times(view)
+    return int((start.max(axis=1) <= (start + dur).min(axis=1)).sum())
+
+
 def us(values: I64) -> list[float]:
     return [float(value) for value in values / 1000]
 
@@ -109,24 +115,29 @@ class TestMegatronTp8:
         assert view.clocks.residual_p95_ns == pytest.approx(20_000, abs=5_000)
 
 
-# run, kernels of each rank, matched, overlapping, of which allreduce, last rank and how often
+# run, kernels of each rank, matched, overlapping without and with the tolerance of ends, of which
+# allreduce, last rank and how often. Within the tolerance are misses of 4, 1 and 23 us in the third
+# and 18 us in the fourth run, below an eighth of calls of 34, 47, 199 and 317 us.
 TORCHREC = [
-    ("trace/sst_long_a2a_optimizer", [13, 13, 12, 13], 12, 12, 0, (2, 12)),
-    ("trace/sst_long_a2a_optimizer_2", [33, 33, 31, 33], 31, 29, 15, (2, 17)),
-    ("trace/sst_long_a2a_optimizer_3", [32, 31, 31, 32], 31, 28, 15, (2, 18)),
-    ("trace/sst_long_a2a_optimizer_4", [30, 30, 30, 30], 30, 25, 15, (3, 13)),
-    ("trace/sst_long_a2a_optimizer_5_qcomm", [31, 31, 30, 31], 30, 30, 14, (2, 18)),
-    ("log/resnet18", [12, 12], 12, 12, 0, (1, 12)),
+    ("trace/sst_long_a2a_optimizer", [13, 13, 12, 13], 12, 12, 12, 0, (2, 12)),
+    ("trace/sst_long_a2a_optimizer_2", [33, 33, 31, 33], 31, 29, 29, 15, (2, 17)),
+    ("trace/sst_long_a2a_optimizer_3", [32, 31, 31, 32], 31, 28, 31, 15, (2, 18)),
+    ("trace/sst_long_a2a_optimizer_4", [30, 30, 30, 30], 30, 25, 26, 15, (3, 13)),
+    ("trace/sst_long_a2a_optimizer_5_qcomm", [31, 31, 30, 31], 30, 30, 30, 14, (2, 18)),
+    ("log/resnet18", [12, 12], 12, 12, 12, 0, (1, 12)),
 ]
 
 
-@pytest.mark.parametrize(("run", "kernels", "matched", "overlap", "reduces", "last"), TORCHREC)
+@pytest.mark.parametrize(
+    ("run", "kernels", "matched", "exact", "overlap", "reduces", "last"), TORCHREC
+)
 def test_torchrec_windows_that_open_late_shift_no_match(
     shared: Path,
     own_cache: Path,
     run: str,
     kernels: list[int],
     matched: int,
+    exact: int,
     overlap: int,
     reduces: int,
     last: tuple[int, int],
@@ -137,7 +148,7 @@ def test_torchrec_windows_that_open_late_shift_no_match(
     match = only(view)
     assert [len(item.calls) for item in view.match_inputs] == kernels
     assert int(match.usable.sum()) == len(start) == matched
-    assert overlapping(view) == overlap
+    assert (surely_overlapping(view), overlapping(view)) == (exact, overlap)
     is_reduce = (match.kind == ALL_REDUCE) & match.complete
     assert match.overlap[is_reduce].tolist() == [1] * reduces
     assert set(match.confidence[is_reduce].tolist()) <= {MEDIUM}
@@ -209,7 +220,8 @@ class TestTraceFilter:
         assert counts(lag.last, 2) == [3, 7]
 
     def test_the_overlap_test_fails_on_6_of_10(self, view: View) -> None:
-        assert overlapping(view) == 4
+        # One of the six misses by 15 us in a call of 68 ms: within the tolerance of ends.
+        assert (surely_overlapping(view), overlapping(view)) == (4, 5)
         assert set(only(view).confidence.tolist()) == {LOW}
 
     def test_sizes_show_that_three_positions_hold_different_collectives(self, view: View) -> None:

@@ -33,8 +33,11 @@ ALL_REDUCE = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
 
 def table(columns: Sequence[str], rows: Sequence[dict[str, object]], *, quoted: bool = True) -> str:
     text = io.StringIO()
-    style = csv.QUOTE_NONNUMERIC if quoted else csv.QUOTE_MINIMAL
-    writer = csv.writer(text, quoting=style, lineterminator="\n")
+    writer = csv.writer(
+        text,
+        quoting=csv.QUOTE_NONNUMERIC if quoted else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )
     writer.writerow(columns)
     writer.writerows([[row.get(name, 0) for name in columns] for row in rows])
     return text.getvalue()

@@ -151,7 +151,8 @@ def test_two_steps_by_hand() -> None:
 def test_the_time_of_steps_is_the_span_of_their_work(seed: int) -> None:
     """Any work on three streams, launched in steps that follow: disjoint, whole, in order."""
     rng = random.Random(seed)
-    gpu, runtime = [], []
+    gpu: list[Event] = []
+    runtime: list[Event] = []
     for number in range(6):
         for _ in range(rng.randrange(0 if 0 < number < 5 else 1, 8)):
             row = len(gpu) + 1

@@ -59,7 +59,7 @@ MERGES: dict[str, Rename] = {
 def alike(part: RankTrace, whole: RankTrace) -> bool:
     """Whether two traces have the same events, by name, start, duration and stream."""
     for group in ("gpu", "runtime", "cpu_ops", "annotations"):
-        one, two = part.group(group), whole.group(group)  # type: ignore[arg-type]
+        one, two = part.group(group), whole.group(group)
         rows = [
             [
                 (int(s), int(d), trace.text(int(n)), trace.tracks[int(t)].stream)
