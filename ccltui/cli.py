@@ -159,7 +159,9 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             "or --metric all"
         )
     loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)
-    return explore.run(options, loading, selection, against=options.other)
+    return explore.run(
+        options, loading, selection, against=options.other, runs_vary_pct=options.runs_vary
+    )
 
 
 def _check_exists(path: str) -> None:

@@ -12,7 +12,6 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
 from ccltui.parsers.names import listed
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
@@ -243,6 +242,9 @@ def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
 
 def _left_out(found: FoundFile, job: Job) -> str:
     """Return why a file that was read does not count, "" where it does."""
+    # --environment runs where msgspec, which this module needs, is not installed.
+    from ccltui.parsers.found_files import LEFT_OUT, NO_RANK  # noqa: PLC0415
+
     if job.merged.is_left_out(found.path):
         return LEFT_OUT
     return NO_RANK if job.is_side(found.path) else ""

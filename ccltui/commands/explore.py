@@ -97,8 +97,11 @@ def run(
     loading: LoadOptions,
     selection: ViewOptions,
     against: str | None = None,
+    runs_vary_pct: float | None = None,
 ) -> int:
-    """Open the explorer and return the exit status; ``against`` is a path to compare with.
+    """Open the explorer and return the exit status.
+
+    ``against`` is a path to compare with, ``runs_vary_pct`` the spread between runs.
 
     Raises GrammarError for options that apply to printed metrics only.
     """
@@ -129,7 +132,7 @@ def run(
                 record=options.record,
                 replay=options.replay,
                 against=against,
-                runs_vary_pct=options.runs_vary,
+                runs_vary_pct=runs_vary_pct,
                 keys=_keys_of(config),
                 functions=functions,
             ),
