@@ -9,6 +9,7 @@ counts; where the replay names another rank, the confidence is low.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -101,11 +102,19 @@ class Culprits:
 
     def cause_of(self, label: str) -> str:
         """Return why a rank is late: the cause behind most of the waiting for it, "" if unknown."""
-        rows = [row for row in self.chain.get("roots") or () if row["rank"] == label]
-        known = [row for row in rows if row["cause"] in CAUSES]
-        if not known:
-            return ""
-        return str(max(known, key=lambda row: row["caused_wait_ms"])["cause"])
+        return self._causes.get(label, "")
+
+    @cached_property
+    def _causes(self) -> Mapping[str, str]:
+        """The cause by rank, from one pass over all waits, of which each rank has some."""
+        largest: dict[str, Mapping[str, Any]] = {}
+        for row in self.chain.get("roots") or ():
+            before = largest.get(row["rank"])
+            if row["cause"] in CAUSES and (
+                before is None or row["caused_wait_ms"] > before["caused_wait_ms"]
+            ):
+                largest[row["rank"]] = row
+        return {label: str(row["cause"]) for label, row in largest.items()}
 
     def sure_of(self, label: str) -> Level:
         """Return how sure it is that a rank is the one that the others wait for."""
