@@ -98,7 +98,7 @@ def cost_of_steps(directory: Path, cache: Path, measure: Measure[_Cost]) -> dict
     found["open"] = measure(lambda: opened.append(open_job(directory, cache_dir=cache)))
     view = View(opened[0])
     steps: dict[str, Callable[[], object]] = {
-        "calls and groups": lambda: view.facts.calls,
+        "calls and groups": lambda: view.facts.named_calls,
         "matching and clocks": lambda: view.matches,
         "arrivals": lambda: view.arrivals,
         **{metric.name: lambda metric=metric: metric.run(view) for metric in metrics},  # type: ignore[misc]
