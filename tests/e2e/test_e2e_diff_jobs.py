@@ -150,8 +150,8 @@ def test_a_side_without_steps_states_why(job: Path) -> None:
 
 def test_conditions_name_the_parts_of_the_table(job: Path) -> None:
     table = run(CCLTUI, "diff", job, "--a", "ranks=0", "--b", "ranks=1").stdout
-    (line,) = [one for one in table.splitlines() if one.startswith("idle: between steps ")]
-    condition = "parts.idle_between_steps.b_ms > -1"
+    (line,) = [one for one in table.splitlines() if one.startswith("idle: host between steps ")]
+    condition = "parts.idle_host_between_steps.b_ms > -1"
 
     done = run(CCLTUI, "diff", job, "--a", "ranks=0", "--b", "ranks=1", "--fail-if", condition)
 

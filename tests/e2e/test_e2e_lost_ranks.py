@@ -40,14 +40,14 @@ def test_a_lost_rank_is_1_as_with_metric(
     problem: Exception | None,
     status: int,
 ) -> None:
-    real = kineto_reader.read_kineto
+    real = kineto_reader.read_ranks
 
     def read(path: Path, **options: Any) -> object:
         if problem is not None and "_2." in path.name:
             raise problem
         return real(path, **options)
 
-    monkeypatch.setattr(kineto_reader, "read_kineto", read)
+    monkeypatch.setattr(kineto_reader, "read_ranks", read)
 
     assert COMMANDS[command]([str(job)]) == status
 

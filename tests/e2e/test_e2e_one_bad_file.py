@@ -16,6 +16,8 @@ from shell import CCLTUI
 from warm_shell import run
 
 EVENT = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 3}
+NEXT = {**EVENT, "ts": 10}
+"""Work at another time: an exact copy of an event counts once, and metrics say so."""
 METRICS = ("--metric", "gpu_busy", "--metric", "coll_call_num")
 
 
@@ -40,8 +42,7 @@ def results(folder: Path, *options: str) -> tuple[int, list[dict[str, Any]], str
 
 
 def with_args(**args: Any) -> bytes:
-    event = {**EVENT, "args": args}
-    return rank(8, event)
+    return rank(8, {**NEXT, "args": args})
 
 
 KERNEL = {"Collective name": "send", "In msg nelems": 8, "dtype": "Float"}
@@ -62,7 +63,6 @@ ODD = {
     "shapes": rank(
         8, {**EVENT, "cat": "cpu_op", "name": "aten::mm", "args": {"Input Dims": ["@"]}}
     ).replace(b"@", b"\xff"),
-    "times": rank(8, {**EVENT, "ts": 2**53, "dur": 2**53}, {**EVENT, "ts": 2**53 + 1, "dur": 1}),
 }
 
 
@@ -77,6 +77,21 @@ def test_odd_values_cost_nothing(
     status, (busy, _), told = results(ranks)
 
     assert (status, busy["status"], told) == (0, "ok", "")
+
+
+@pytest.mark.parametrize("accelerated", ["0", "1"])
+def test_work_whose_times_do_not_fit_is_said_to_be_missing(
+    ranks: Path, accelerated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCLTUI_ACCEL", accelerated)
+    late = ({"ts": 2**53, "dur": 2**53}, {"ts": 2**53 + 1, "dur": 1})
+    (ranks / "rank8.json").write_bytes(rank(8, *({**EVENT, **times} for times in late)))
+
+    status, (busy, _), told = results(ranks)
+
+    assert (status, busy["status"]) == (0, "partial")
+    assert told.count("\n") == 1
+    assert "rank8.json: events without a readable ts and dur are dropped (2×" in told
 
 
 BREAKS = """
@@ -108,7 +123,7 @@ def test_a_defect_of_the_reader_is_one_line(
 ) -> None:
     (ranks / "rank8.json").write_bytes(rank(8, {**EVENT, "cat": "break me"}))
     if jobs == "workers":
-        large = {**EVENT, "args": {"x": " " * (9 << 20)}}
+        large = {**NEXT, "args": {"x": " " * (9 << 20)}}
         (ranks / "rank0.json").write_bytes(rank(0, large))
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "sitecustomize.py").write_text(BREAKS.format(error=error))

@@ -56,13 +56,14 @@ def test_in_csv_table_and_ccl_metrics(job: Path, results: dict[str, dict[str, An
 def test_in_the_explanation(job: Path, results: dict[str, dict[str, Any]]) -> None:
     explained = json.loads(run(CCLTUI, "explain", job, "--format", "json").stdout)
     held = 0
-    for claim in explained["claims"]:
+    evidence = [one for finding in explained["findings"] for one in finding["evidence"]]
+    for claim in (*evidence, *explained["claims"]):
         one = results.get(claim["metric"])
         found = None if one is None else at(one["details"], claim["key"])
         if found is not None and not isinstance(found, dict):
             assert claim["value"] == found
             held += 1
-    assert held >= 6
+    assert held >= 8
     assert explained["cost"]["loss_pct"] == results["verdict"]["value"]
 
 

@@ -54,7 +54,9 @@ def test_overlap_of_a_real_run_is_what_another_tool_measured(shared: Path) -> No
 def test_ranks_matched_by_a_real_communicator(shared: Path) -> None:
     lag = answer("straggler_lag", shared / DDP53)
 
-    assert (lag["status"], lag["num_collectives"], lag["stragglers"]) == ("ok", 119, [1])
+    # nsys states in the file that not all NVTX events were collected.
+    assert (lag["status"], lag["reason"]) == ("partial", "lost_events")
+    assert (lag["num_collectives"], lag["stragglers"]) == (119, [1])
     # The ends of one of them, the second AllReduce, lie 186 us apart on the node's one clock.
     assert (lag["match"]["medium"], lag["match"]["low"]) == (118, 1)
     volume = answer("collective_volume", shared / DDP53)
