@@ -52,6 +52,8 @@ NAMED: Final[frozenset[Kind]] = frozenset(
 )
 """Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
 _MOST_UNKNOWN: Final = 3
+FAR_MORE: Final = 2.0
+"""Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
 _DO: Final[Mapping[str, str]] = {
     "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
@@ -153,8 +155,8 @@ class Culprits:
     def _with_saving(self, one: Finding, period_ms: float) -> Finding:
         """Return the finding on a rank with what its replay without excess saves.
 
-        What is saved may exceed the waiting that is attributed to the rank, as its peers wait for
-        each other too; it is the cost then, where it is sure that the rank is to blame.
+        Much more may be saved than the waiting that is attributed to the rank, as its peers wait
+        for each other too; it is the cost then, where it is sure that the rank is to blame.
         """
         if one.kind != "waiting_for_rank" or len(one.where.ranks) != 1 or one.cost_ms is None:
             return one
@@ -168,7 +170,7 @@ class Culprits:
         if saves > one.cost_ms and not is_sure:
             return replace(one, saves_why="a replay saves more than the ranks wait for this one")
         evidence = Evidence("what_if_no_straggler", f"without_rank.{label}.saved_ms", saves, "ms")
-        cost = max(one.cost_ms, min(saves, period_ms))
+        cost = _cost(one.cost_ms, saves, period_ms)
         return replace(
             one,
             cost_ms=cost,
@@ -193,14 +195,16 @@ class Culprits:
         if verdict.get("verdict") != "host" or len(ranks) != 1 or confidence == "low":
             return list(found)
         own = [one for one in found if one.where.ranks == ranks]
+        waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
-        cost = max(sum(one.cost_ms or 0.0 for one in own), min(saves or 0.0, period_ms))
+        waited = sum(one.cost_ms or 0.0 for one in waits)
+        cost = _cost(waited, saves or 0.0, period_ms)
         if not cost or not period_ms:
             return list(found)
         idle = max(own, key=lambda one: one.cost_ms or 0.0, default=None)
         cause = self.cause_of(ranks[0])
         more, do = CAUSES.get(cause, ("", ""))
-        share = cost / period_ms
+        share = cost / period_ms if cost > waited else sum(one.share or 0.0 for one in waits)
         merged = Finding(
             kind="waiting_for_rank",
             text=sentence(
@@ -220,12 +224,12 @@ class Culprits:
             ),
             evidence=(
                 *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
-                *(item for one in own for item in one.evidence[:1]),
+                *(item for one in waits for item in one.evidence[:1]),
             ),
             place=next((one.place for one in own if one.place), {"rank": ranks[0], "step": None}),
             do=do or (idle.do if idle else ""),
         )
-        return [merged, *(one for one in found if one not in own)]
+        return [merged, *(one for one in found if one not in waits)]
 
     def _absorbed(self, found: Sequence[Finding], named: Finding) -> list[Finding]:
         """Return the waits that a named culprit causes: those for its ranks, or all without any."""
@@ -292,6 +296,15 @@ class Culprits:
         """Yield what would tell more, one sentence each."""
         for text in tuple(self.verdict.get("next") or ())[:_MOST_UNKNOWN]:
             yield sentence(f"to know more, record {text}")
+
+
+def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
+    """Return what a late rank costs: the waiting for it, or what its replay saves.
+
+    The latter where it is `FAR_MORE` than the waiting: transfers that no rank is late to then wait
+    for it as well. Less is what the late rank itself idles or computes longer.
+    """
+    return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
 def _how_much(saves: float | None, bounds: object, confidence: Level) -> Level:

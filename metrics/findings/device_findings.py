@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -249,7 +249,7 @@ def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
 def _idle(
     view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Part]
 ) -> Iterator[Finding]:
-    for loss in lost:
+    for loss in _with_loading(lost):
         if loss.kind != "idle":
             continue
         share, form = scale.share(loss.total_ns), IDLE[loss.what]
@@ -266,10 +266,42 @@ def _idle(
             cost_ms=scale.cost_ms(loss.total_ns),
             saves_why="what follows the idle time may have to wait for something else",
             sure=Sure(what="low" if loss.what == UNKNOWN else "high"),
-            evidence=(_evidence(lost, loss, share),),
+            evidence=tuple(
+                _evidence(lost, one, scale.share(one.total_ns)) for one in lost if _holds(loss, one)
+            ),
             place=place_of(view, loss),
             do=form.do,
         )
+
+
+def _with_loading(lost: Sequence[Part]) -> Iterator[Part]:
+    """Yield losses, idle time while code is loaded with that of a host in no operator.
+
+    Both are the host's, outside of operators; the larger one gives the sentence.
+    """
+    idle = {one.what: one for one in lost if one.kind == "idle"}
+    other, loading = idle.get("host_other"), idle.get("compilation")
+    if other is None or loading is None or loading.total_ns > other.total_ns:
+        yield from lost
+        return
+    labels = {*other.by_rank, *loading.by_rank}
+    both = {one: other.by_rank.get(one, 0) + loading.by_rank.get(one, 0) for one in labels}
+    for one in lost:
+        if one is other:
+            yield replace(other, by_rank=both)
+        elif one is not loading:
+            yield one
+
+
+def _holds(loss: Part, one: Part) -> bool:
+    """Return whether a part of the partition is in a finding's loss."""
+    if one is loss:
+        return True
+    is_merged = loss.kind == "idle" and loss.what == "host_other" and loss.place is one.place
+    return one.kind == "idle" and (
+        (is_merged and one.what == "host_other")
+        or (loss.what == "host_other" and one.what == "compilation")
+    )
 
 
 def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
