@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.finding import Recording
-from ccltui.metrics.findings.words import percent, ranks_text, time_text
+from ccltui.metrics.findings.words import percent, ranks_text, sentence, time_text
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
@@ -48,6 +48,7 @@ _MOST_LISTED: Final = 16
 _MOST_ACTIONS: Final = 3
 _MOST_FINDINGS: Final = 10
 _MOST_MISMATCHES: Final = 2
+_MOST_STEPS: Final = 3
 _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
 _ALIKE: Final = 0.03
@@ -153,7 +154,7 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         options: command-line options that select the same part of the job.
     """
     claims: list[Claim] = []
-    for add in (_step, _parts, _ranks, _lag, _one_sided):
+    for add in (_step, _slow_steps, _parts, _ranks, _lag, _one_sided):
         claims += add(results)
     claims += _trust(trace, results)
     found, verdict = details_of(results, "findings"), details_of(results, "verdict")
@@ -230,6 +231,22 @@ def _step(results: Results) -> list[Claim]:
         return []
     mean = details_of(results, "iter_time")["avg_iter_time_ms"]
     return [Claim("step", text, "iter_time", "avg_iter_time_ms", mean, "ms")]
+
+
+def _slow_steps(results: Results) -> list[Claim]:
+    """Return the steps that take longest beyond the median step, and who makes them slow."""
+    rows = details_of(results, "step_variability").get("slow_steps") or ()
+    return [
+        Claim(
+            "step",
+            f"{sentence(str(row['sentence']))} Confidence: {row['confidence']}.",
+            "step_variability",
+            f"slow_steps.{number}.over_ms",
+            row["over_ms"],
+            "ms",
+        )
+        for number, row in enumerate(rows[:_MOST_STEPS])
+    ]
 
 
 def _parts(results: Results) -> list[Claim]:

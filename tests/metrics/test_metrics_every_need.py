@@ -173,6 +173,7 @@ NEEDS: Mapping[str, Need] = {
     "operators with shapes (record_shapes=True), or an execution trace": Need(
         {"not_applicable": no_shapes}, ("record_shapes=True", "execution trace")
     ),
+    "a recording of any kind": Need({}, enough={"hosts": on_the_host, "steps": no_markers}),
     "operators": Need({"not_applicable": no_shapes}, ("no operator was recorded",)),
     "launch records or External ids": Need({"not_applicable": no_launches}, ("launch record",)),
     "launch records": Need({"not_applicable": no_launches}, ("launch record",)),

@@ -18,7 +18,7 @@ from watchdog_logs import Said, log, waiting
 from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.result import Result
 
-IN_TRACES_TOO = {"throughput_tokens", "token_to_expert_assignment"}
+IN_TRACES_TOO = {"findings", "throughput_tokens", "token_to_expert_assignment"}
 NAMES = sorted(n for n, m in metrics().items() if not m.needs_traces and n not in IN_TRACES_TOO)
 
 TTFTS = (0.010, 0.030, 0.020, 0.040, 0.025)

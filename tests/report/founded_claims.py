@@ -14,9 +14,10 @@ def at(details: Any, path: str) -> Any:
         return details
     if isinstance(details, Mapping) and path in details:
         return details[path]
-    first, _, rest = path.partition(".")
     if isinstance(details, Mapping):
-        return at(details[first], rest)
+        key = max((one for one in details if path.startswith(f"{one}.")), key=len, default=path)
+        return at(details[key], path.removeprefix(key).removeprefix("."))
+    first, _, rest = path.partition(".")
     return at(details[int(first)], rest)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.findings.answer import answer_of
 from ccltui.metrics.metric import metric
-from ccltui.metrics.result import Result
+from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.provenance import answer, require_traces
 
@@ -43,17 +43,29 @@ def findings(view: View) -> Result:
         "period": found.period,
         "period_ms": found.period_ms,
     }
+    without_times = "; ".join(found.unknown) or "nothing here has a time"
     return answer(
         findings,
         view,
         details,
-        source=None,
+        source=_SOURCES.get(found.recording),
         basis={
             "share": "of the device span of all ranks, which the parts add up to",
             "order": "by share; a cause that a replay proves comes before costs that every step "
             "of such a program has, up to four times its share",
         },
+        reasons=[] if found.findings[0].share is not None else [Reason("no_trace", without_times)],
     )
+
+
+_SOURCES: Final = {
+    "ranks": "kernel",
+    "one_rank": "kernel",
+    "filtered": "kernel",
+    "cpu_ranks": "annotation",
+    "cpu_rank": "annotation",
+}
+"""Family of events that the shares come from, by kind of recording."""
 
 
 metric_cal = findings.document_of
