@@ -382,13 +382,20 @@ def _on_corrected_clocks(job: Job) -> Finding | None:
     if common < longest / 2:
         return None
     offsets = [clock.offset_ns for clock in clocks]
-    apart = _span(int(max(offsets) - min(offsets)))
+    apart_ns = int(max(offsets) - min(offsets))
     message = (
-        f"clocks differ by {apart}, corrected from collectives: {_span(common)} of at most "
+        f"clocks differ by {_span(apart_ns)}, corrected from collectives: {_span(common)} of at most "
         f"{_span(longest)} are shared"
     )
     fix = "nothing for metrics, which use the corrected clocks; set the clocks of the hosts by NTP"
+    if apart_ns > _ONE_CAPTURE_NS:
+        fix = f"check that all files are of one run and one capture; if they are, {fix}"
     return Finding("capture windows", "warning", message, fix)
+
+
+_ONE_CAPTURE_NS: Final = 60_000_000_000
+"""Difference of clocks that NTP never leaves for long: two captures of one program look the same
+from it on, and so do hosts in different time zones."""
 
 
 def decoder(_job: Job) -> Finding:

@@ -92,7 +92,8 @@ class JobComparison:
         """Verdict on the step time of B; better and worse only where both did the same work."""
         if self.checks.verdict == "not comparable":
             return "not comparable"
-        if self.by_step and not self.step_time.is_beyond:
+        row = self.step_time
+        if self.by_step and not (row.is_beyond and row.half_width is not None):
             return "not distinguishable"
         if self.checks.verdict == "unknown":
             return "unknown"
