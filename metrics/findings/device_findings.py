@@ -11,7 +11,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
-from ccltui.metrics.findings.culprits import NAMED, Culprits
+from ccltui.metrics.findings.culprits import NAMED, Culprits, details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
@@ -189,6 +189,9 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
     for (name, dim), own in merged.items():
         ns = sum(one.total_ns for one in own)
         share, cost = scale.share(ns), scale.cost(ns)
+        if dim == "pp" and name in _TRANSFERS:
+            yield _bubble(view, scale, lost, own, name)
+            continue
         what = _communication_name(name, dim, own)
         yield Finding(
             kind="exposed_communication",
@@ -204,6 +207,43 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
             do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
             "(gradient accumulation, lower precision), or use a faster link.",
         )
+
+
+_TRANSFERS: Final = frozenset({"Send", "Recv", "SendRecv"})
+"""Calls by which pipeline stages wait for each other."""
+
+
+def _bubble(
+    view: View, scale: Scale, lost: Sequence[Part], own: Sequence[Part], name: str
+) -> Finding:
+    """Return the finding on time in transfers between stages: a receive runs until data is sent."""
+    ns = sum(one.total_ns for one in own)
+    share = scale.share(ns)
+    known = details_of(view, "pipeline_bubble")
+    stages, batches = known.get("pp"), known.get("microbatches")
+    expected = known.get("theoretical_ratio")
+    shape = f" ({stages} stages" if stages else ""
+    shape += f", {batches} micro-batches" if shape and batches else ""
+    shape += f": {percent(expected)} expected" if shape and expected else ""
+    shape += ")" if shape else ""
+    return Finding(
+        kind="pipeline_bubble",
+        text=sentence(
+            f"{percent(share)} of the time pipeline stages wait for each other in {name}"
+            f"{scale.cost(ns)}{shape}"
+        ),
+        more=sentence(
+            "a transfer runs until its data is there: most of it is the pipeline's bubble"
+        ),
+        where=Where(group="pp", kernel=name),
+        share=share,
+        cost_ms=scale.cost_ms(ns),
+        saves_why="how short the bubble can be depends on the schedule",
+        sure=Sure(what="medium"),
+        evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
+        place=place_of(view, own[0]),
+        do="More micro-batches, an interleaved or zero-bubble schedule, or stages of equal time.",
+    )
 
 
 def _communication_name(name: str, dim: str, own: Sequence[Part]) -> str:

@@ -31,7 +31,6 @@ Kind = Literal[
     "host_synchronisation",
     "checkpoint",
     "garbage_collection",
-    "logging",
     "host_bound",
     "launch_latency",
     "stream_dependency",

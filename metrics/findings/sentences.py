@@ -202,3 +202,43 @@ def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
     if cost_ms is None:
         return ""
     return f", {time_text(cost_ms)} {'a step' if by_steps else 'in all'}"
+
+
+CLASSES: Final[Mapping[Kind, str]] = {
+    "hang": "logs or NCCL's RAS tell that the job stands, and who did not arrive",
+    "waiting_for_rank": "ranks wait for one that comes late to collectives or transfers",
+    "slow_worker": "one rank computes longer than its peers, proved by a replay",
+    "occasional_worker": "one rank computes longer than usual in some steps",
+    "slow_node": "all ranks of one host compute longer than the others",
+    "heavy_stage": "one pipeline stage has more work than the others",
+    "uneven_microbatches": "micro-batches hold unequal work",
+    "uneven_experts": "experts get unequal numbers of tokens",
+    "slow_link": "transfers of one pair or group take longer than those like them",
+    "random": "times vary by chance over ranks and steps",
+    "pipeline_bubble": "stages of a pipeline wait for each other by its schedule",
+    "exposed_communication": "communication runs while nothing computes",
+    "data_loading": "devices idle while the host loads data",
+    "host_allocation": "devices idle while the host allocates memory",
+    "host_synchronisation": "devices idle while the host waits for them",
+    "checkpoint": "devices idle while the host saves a checkpoint",
+    "garbage_collection": "devices idle while Python collects garbage",
+    "host_bound": "devices wait for the host to launch work",
+    "launch_latency": "time between a launch and the start of its kernel",
+    "stream_dependency": "launched work waits for another stream or an event",
+    "kernel_gaps": "short gaps between kernels",
+    "idle_unknown": "devices idle, and no launch is recorded that would tell why",
+    "copies": "copies run while nothing computes",
+    "compute_bound": "devices compute nearly all the time; the largest kernels are named",
+    "slow_steps": "single steps take much longer than the others",
+    "cpu_bound": "a job without devices spends its time in operators",
+    "collective_wait": "a job without devices spends its time in collectives",
+    "uneven_ranks": "a rank of a job without devices comes last to collectives",
+    "kernel_totals": "totals of `nsys stats`: the largest kernels and calls by share",
+    "range_totals": "totals of `nsys stats`: the largest ranges by share",
+    "transfer_spread": "a recording filtered to some kernels: how long they take",
+    "counts": "execution traces alone: operators and communication calls",
+    "run_log": "logs of runs and benchmarks: step time, throughput, bandwidth",
+    "choice": "several recordings that are not ranks of one job: one line each",
+    "nothing": "a recording without work: what it holds, and what to record",
+}
+"""What each class of finding means."""

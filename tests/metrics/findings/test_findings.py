@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from factories import Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
@@ -14,7 +14,7 @@ from ccltui.metrics.findings import idle_causes, sentences
 from ccltui.metrics.findings.answer import answer_of
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.culprits import named_text
-from ccltui.metrics.findings.finding import Answer, Finding, Recording
+from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording
 from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence, time_text
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -188,6 +188,10 @@ def test_a_culprit_is_named_as_a_person_would(kind: str) -> None:
 def test_every_cause_of_idle_and_late_ranks_has_a_sentence() -> None:
     assert set(sentences.IDLE) == set(idle_causes.CAUSES)
     assert set(verdicts.CAUSES) - {verdicts.UNKNOWN} <= set(sentences.CAUSES)
+
+
+def test_every_class_has_a_meaning() -> None:
+    assert set(sentences.CLASSES) == set(get_args(Kind))
 
 
 def test_numbers_are_those_that_a_person_says() -> None:
