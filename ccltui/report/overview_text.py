@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ccltui.metrics.findings.words import time_text
 from ccltui.metrics.result import Result
 from ccltui.parsers.units import in_ms
 
@@ -345,4 +346,6 @@ def matched(results: Results) -> str:
 def clocks(results: Results) -> str:
     """Return how precisely the clocks are known, "" where they are not."""
     bar = details_of(results, "clock_offsets").get("residual_p95_us")
-    return "" if bar is None else f"Clocks are known to {bar:.4g} us."
+    if bar is None:
+        return ""
+    return f"Clocks agree within {time_text(bar / 1000)}." if bar >= 1 else "Clocks are aligned."

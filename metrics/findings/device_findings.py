@@ -37,7 +37,7 @@ LARGE_LOSS: Final = 0.1
 """Where devices compute mostly and no loss reaches this share, the kernels are what to look at."""
 OWN_SHARE: Final = 0.6
 """Ranks of a job are named for idle time where they have this share of it."""
-_WEIGHTS: Final[Mapping[Level, float]] = {"high": 4.0, "medium": 3.0, "low": 1.5, "unknown": 1.0}
+_WEIGHTS: Final[Mapping[Level, float]] = {"high": 4.0, "medium": 3.0, "low": 2.0, "unknown": 1.0}
 """A cause that is not meant to be there comes before a cost that is up to so many times larger and
 that every step of such a program has (transfers, launches, copies), the surer it is the more:
 those can be lowered only in part. Set by jobs with planted faults, whose first finding is right
