@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
         found = explanation.with_choice(found, _recordings(names, loading, selection), names[0])
     # Also where nothing could be opened: a program reads the reason in the document.
     write_report(WRITERS[options.format](found, options.budget), options.output)
-    if measured.problem is not None and (not found.findings or found.recording == "empty"):
+    if measured.problem is not None and not found.findings:
         measured.print_messages(warnings=False)
         return exit_codes.INPUT
     return exit_codes.OK if measured.trace.complete else exit_codes.INTERRUPTED

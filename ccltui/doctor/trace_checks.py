@@ -384,8 +384,8 @@ def _on_corrected_clocks(job: Job) -> Finding | None:
     offsets = [clock.offset_ns for clock in clocks]
     apart_ns = int(max(offsets) - min(offsets))
     message = (
-        f"clocks differ by {_span(apart_ns)}, corrected from collectives: {_span(common)} of at most "
-        f"{_span(longest)} are shared"
+        f"clocks differ by {_span(apart_ns)}, corrected from collectives: {_span(common)} of at "
+        f"most {_span(longest)} are shared"
     )
     fix = "nothing for metrics, which use the corrected clocks; set the clocks of the hosts by NTP"
     if apart_ns > _ONE_CAPTURE_NS:

@@ -53,6 +53,7 @@ _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
 _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
+_NOTHING_READ: Final = "ccltui doctor DIR lists what each file is, and what to do about it."
 _APART: Final = (
     "If the job hung, look first at rank {rank}, whose collectives begin or end apart from those "
     "of its peers: its log, the stack of its process (py-spy dump), and flight recorder dumps of "
@@ -197,6 +198,7 @@ def headline(results: Results) -> str:
         return str(found["headline"])
     result = results.get("findings")
     why = result.reasons[0].message if result is not None and result.reasons else ""
+    why = why.removeprefix("could not be read: ").rstrip(".")
     return f"Nothing could be read: {why}." if why else "No findings were computed."
 
 
@@ -206,7 +208,7 @@ def _actions(results: Results) -> tuple[str, ...]:
     actions = [row["do"] for row in rows if row.get("do")]
     apart = _rank_apart(details_of(results, "collective_mismatches"))
     hints = [] if apart is None else [_APART.format(rank=apart)]
-    return tuple(dict.fromkeys([*hints, *actions[:_MOST_ACTIONS]]))
+    return tuple(dict.fromkeys([*hints, *actions[:_MOST_ACTIONS]])) or (_NOTHING_READ,)
 
 
 _COSTS: Final = ("loss_ms", "loss_pct", "saves_ms")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.findings.finding import Answer
 from ccltui.metrics.findings.log_findings import hang_finding, log_answer, names_culprits
-from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import failures
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def _without_traces(view: View) -> Answer:
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang
+    if not view.job.discovery.files:
+        raise refuse("no_trace", "no file is here")
     if view.job.failures:
         raise Refusal(*failures(view))
     return totals_answer(view) or execution_answer(view) or log_answer(view) or empty_answer(view)

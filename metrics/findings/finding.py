@@ -186,7 +186,7 @@ class Answer(Struct, frozen=True):
 
     Attributes:
         recording: kind of recording: ``ranks``, ``one_rank``, ``cpu_ranks``, ``filtered``,
-            ``totals``, ``execution_traces``, ``logs``, ``no_work``, ``no_trace``, ``empty``.
+            ``totals``, ``execution_traces``, ``logs``, ``no_work``, ``no_trace``.
         findings: at least one.
         unknown: what is not known, each with what would tell it, one sentence each.
         period: what costs are of: ``step`` or ``window``.

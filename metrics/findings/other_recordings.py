@@ -178,7 +178,7 @@ def empty_answer(view: View) -> Answer:
         do=RECORD,
     )
     return Answer(
-        recording="no_work" if ranks else "no_trace" if view.job.discovery.files else "empty",
+        recording="no_work" if ranks else "no_trace",
         findings=(finding,),
         unknown=("No device work and no step is recorded here.",) if ranks else (),
     )
@@ -190,7 +190,7 @@ def _what_is_here(view: View) -> str:
         kinds = Counter(file.kind.replace("_", " ") for file in files)
         held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
         noun = "file" if len(files) == 1 else "files"
-        return f"no profiler trace is here; found {held} {noun}" if files else "no file is here"
+        return f"no profiler trace is here; found {held} {noun}"
     groups = Counter[str]()
     for trace in ranks:
         for group in ("cpu_ops", "annotations", "python", "runtime", "gpu"):

@@ -201,7 +201,7 @@ def test_collectives_that_differ_between_ranks_are_evidence() -> None:
     details = {**details, "by_group": groups[:1]}
     one = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
     assert one.claims[-1].text.endswith(" Groups: tp 0,1.")
-    assert one.actions == ()
+    assert "hung" not in one.actions[0]
 
 
 def test_its_metrics_exist() -> None:

@@ -125,9 +125,9 @@ def test_where_nothing_can_be_opened_the_explanation_has_the_reason(tmp_path: Pa
     (tmp_path / "empty").mkdir()
     document = printed(tmp_path, "explain", tmp_path / "empty", "--format", "json")
     assert problems("explanation", document) == []
-    assert document["headline"] == "No file is here."
+    assert document["headline"] == "Nothing could be read: no file is here."
     assert (document["verdict"], document["claims"]) == (None, [])
-    assert [one["class"] for one in document["findings"]] == ["nothing"]
+    assert (document["findings"], len(document["actions"])) == ([], 1)
 
 
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *)"

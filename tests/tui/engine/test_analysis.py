@@ -143,7 +143,10 @@ def test_an_indexed_job_has_its_numbers_before_any_column_is_read(
     expected = {name: metrics()[name].run(View(job)) for name in ("verdict", "straggler_lag")}
     session = Session("run").opened(job).finished(stopped=False)
     monkeypatch.setattr(RankFacts, "busy", property(lambda _: pytest.fail("columns are read")))
-    monkeypatch.setattr(JobFacts, "calls", property(lambda _: pytest.fail("columns are read")))
+    monkeypatch.setattr(
+        JobFacts, "named_calls", property(lambda _: pytest.fail("columns are read"))
+    )
+    monkeypatch.setattr(JobFacts, "recorded_calls", lambda *_: pytest.fail("columns are read"))
     posts: list[Findings] = []
 
     def post(fact: Fact) -> None:
