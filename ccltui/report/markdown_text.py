@@ -29,7 +29,9 @@ def markdown_table(
 
 def escaped(text: str) -> str:
     """Return ``text`` as safe text without tags, links, images, code spans or cell borders."""
-    return _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
+    entities = _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
+    # An arrow, as in names of copies, ends no tag: every "<" before it is an entity.
+    return entities.replace("-&gt;", "->")
 
 
 def code(text: str) -> str:

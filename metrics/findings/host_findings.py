@@ -12,6 +12,7 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.nesting import NONE, Nesting
 from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.collectives.causes.host_work import SYNCHRONISATION, HostWork
 from ccltui.metrics.findings.culprits import Culprits
 from ccltui.metrics.findings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
@@ -47,7 +48,8 @@ def host_answer(view: View) -> Answer | None:
     if not any(rank.by_steps or len(rank.recorded_calls) for rank in ranks):
         return None
     scale = scale_of(ranks)
-    found = [*_last_rank(view, scale), _collectives(ranks, scale), _operators(ranks, scale)]
+    work = _device_waits(ranks, scale) or _operators(ranks, scale)
+    found = [*_last_rank(view, scale), _collectives(ranks, scale), work]
     known = [one for one in found if one is not None]
     ordered = sorted(known, key=lambda one: -(one.share or 0.0))
     return Answer(
@@ -133,6 +135,44 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         sure=Sure(what="high" if source == "annotation" else "medium"),
         do="Send less or less often, run communication beside computing, or use a device backend "
         "(nccl). " + _RECORD_DEVICE,
+    )
+
+
+def _device_waits(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
+    """Return the finding on hosts that wait for copies for longer than their operators run.
+
+    None where they do not. A device that only copies has no kernel, so what it delays is seen on
+    the host alone.
+    """
+    copied = Counter[str]()
+    waiting = working = 0
+    for rank in ranks:
+        gpu = rank.trace.group("gpu")
+        for name in distinct_values(gpu.name).tolist():
+            copied[rank.trace.text(name)] += int(gpu.dur_ns[gpu.name == name].sum())
+        waits = HostWork.of(rank.facts).activities[SYNCHRONISATION] & rank.windows
+        operators = rank.facts.in_operators & rank.windows
+        waiting += waits.total_ns
+        working += (operators - _in_collectives(rank) - waits).total_ns
+    if not copied or waiting <= working:
+        return None
+    period = time_text(scale.period_ms)
+    of = f"a step of {period}" if scale.steps else period
+    whole = sum(copied.values())
+    largest = "; ".join(f"{name} {percent(ns / whole)}" for name, ns in copied.most_common(_SHOWN))
+    return Finding(
+        kind="cpu_bound",
+        text=sentence(
+            f"the host waits {percent(scale.share(waiting))} of {of} for the device, which only "
+            f"copies; its operators take {percent(scale.share(working))}"
+        ),
+        more=sentence(f"of the time in copies: {largest}"),
+        share=scale.share(waiting),
+        cost_ms=scale.cost_ms(waiting),
+        saves_why="how much of it can be hidden depends on the program",
+        sure=Sure(what="high"),
+        do="Copy less, or beside other work (pin_memory=True, non_blocking=True), and synchronise "
+        "later. If kernels should be here, record them: ProfilerActivity.CUDA.",
     )
 
 

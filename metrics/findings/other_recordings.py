@@ -193,24 +193,39 @@ def _what_is_here(view: View) -> str:
         return f"no profiler trace is here; found {held} {noun}"
     groups = Counter[str]()
     for trace in ranks:
-        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu"):
+        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu", "other"):
             groups[group] += len(trace.group(group))
     names = {
-        "cpu_ops": "operators",
-        "annotations": "ranges",
-        "python": "Python calls",
-        "runtime": "CUDA calls",
-        "gpu": "copies and fills",
+        "cpu_ops": ("operator",),
+        "annotations": ("range",),
+        "python": ("Python call",),
+        "runtime": ("CUDA call",),
+        "gpu": ("copy or fill", "copies and fills"),
+        "other": ("range",),
     }
-    held = ", ".join(f"{n:,} {names[group]}" for group, n in groups.most_common() if n)
+    held = ", ".join(count(n, *names[group]) for group, n in groups.most_common() if n)
     what = held or "no event with a time"
+    if set(+groups) == {"other"}:
+        what += " of another program than the PyTorch profiler"
     return f"no kernel ran in this recording of {count(len(ranks), 'rank')}: it holds {what}"
 
 
 def _on_hosts(view: View) -> str:
     own = operator_totals([rank for rank in view.ranks if rank.window_ns])[:_SHOWN]
-    whole = sum(ns for _, ns in own)
-    if not whole:
+    noun = "operators on the host"
+    if not any(ns for _, ns in own):
+        own, noun = _other_ranges(view)[:_SHOWN], "ranges, with all inside them"
+    if not any(ns for _, ns in own):
         return ""
     named = "; ".join(f"{short_name(name)} {time_text(ns / 1e6)}" for name, ns in own)
-    return f"largest operators on the host: {named}"
+    return f"largest {noun}: {named}"
+
+
+def _other_ranges(view: View) -> list[tuple[str, int]]:
+    """Return the names of events of no known category with their time in ns, largest first."""
+    total: Counter[str] = Counter()
+    for trace in view.job.ranks:
+        events = trace.group("other")
+        for name in np.unique(events.name).tolist():
+            total[trace.text(name)] += int(events.dur_ns[events.name == name].sum())
+    return total.most_common()

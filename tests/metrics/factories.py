@@ -213,6 +213,7 @@ def rank_trace(
     runtime: Sequence[Event] = (),
     gpu_annotations: Sequence[Event] = (),
     python: Sequence[Event] = (),
+    other: Sequence[Event] = (),
     groups: Sequence[ProcessGroup] = (),
     world_size: int | None = None,
     host: str = "node-a",
@@ -233,6 +234,7 @@ def rank_trace(
         "runtime": runtime,
         "gpu_annotations": gpu_annotations,
         "python": python,
+        "other": other,
     }
     events: dict[Group, Events] = {
         group: builder.events(group, rows) for group, rows in given.items() if rows

@@ -73,6 +73,7 @@ def test_json_parses_to_what_it_was(text: str) -> None:
         ("a\\|b", r"a\\\|b"),
         ("C:\\x", "C:\\x"),
         ("<b>&lt;", "&lt;b&gt;&amp;lt;"),
+        ("Pinned -> Device", "Pinned -> Device"),
         ("![x](http://y)", r"!\[x\](http://y)"),
         ("a`b", r"a\`b"),
         ("a\nb\u200b", r"a\x0ab\u200b"),

@@ -37,6 +37,9 @@ def _rule(cause: str, **patterns: str) -> _Rule:
     return _Rule(cause, patterns)  # type: ignore[arg-type]
 
 
+SYNCHRONISATION: Final = "synchronisation"
+"""Cause of time in calls that wait for the device."""
+
 _DATA = r"(?i)data_?loader|next_?batch|(?:get|load|fetch|wait)_?(?:next_?)?batch|data_?loading"
 _SAVE = (
     r"(?i)save_?checkpoint|checkpoint_?sav|write_?checkpoint|\bdcp[._]\w*save|\btorch\.save|"
@@ -82,7 +85,7 @@ RULES: Final = (
         python=r"empty_cache",
     ),
     _rule(
-        "synchronisation",
+        SYNCHRONISATION,
         runtime=r"^(?:cuda|hip)(?:Device|Stream|Event)Synchronize|"
         r"^cu(?:Ctx|Stream|Event)Synchronize|^(?:cuda|hip)Memcpy(?:2D)?$",
         cpu_ops=r"^aten::(?:item|_local_scalar_dense|is_nonzero)$",

@@ -110,7 +110,7 @@ def test_a_recording_of_operators_alone_tells_what_it_holds() -> None:
     assert found.recording == "no_work"
     assert found.findings[0].kind == "nothing"
     assert found.findings[0].text == (
-        "No kernel ran in this recording of 1 rank: it holds 1 operators."
+        "No kernel ran in this recording of 1 rank: it holds 1 operator."
     )
     assert found.findings[0].more == "Largest operators on the host: aten::mm 5 ms."
 
@@ -128,6 +128,34 @@ def test_operators_count_by_their_own_time_and_waits_as_collectives() -> None:
     assert first.where.kernel == "aten::addmm"
     assert first.more.startswith("Largest operators, by their own time: aten::addmm 67 %")
     assert (second.kind, second.share) == ("collective_wait", 0.3)
+
+
+def test_a_host_that_waits_for_copies_is_not_said_to_be_idle() -> None:
+    found = answered(
+        rank_trace(
+            0,
+            cpu_ops=[Event("aten::copy_", 0, 10, 1)],
+            runtime=[Event("cudaDeviceSynchronize", 20, 900, 1)],
+            gpu=[copy(0, 1000)],
+            annotations=[step(0, 0, 1000)],
+        )
+    )
+
+    (first,) = found.findings
+    assert (first.kind, first.share) == ("cpu_bound", pytest.approx(0.9))
+    assert first.text == (
+        "The host waits 90 % of a step of 1 ms for the device, which only copies; its operators "
+        "take 1.0 %."
+    )
+    assert first.more == "Of the time in copies: Memcpy HtoD (Pinned -> Device) 100 %."
+
+
+def test_ranges_of_another_program_are_counted() -> None:
+    first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
+
+    assert first.kind == "nothing"
+    assert "it holds 1 range of another program than the PyTorch profiler" in first.text
+    assert first.more == "Largest ranges, with all inside them: event/batch 5 ms."
 
 
 def test_a_filtered_file_tells_how_long_its_kernels_last() -> None:
