@@ -36,8 +36,18 @@ _CANNOT: Final = "Totals have no times: waiting, overlap and single steps cannot
 _SHOWN: Final = 3
 
 
+_WHOLE: Final = 0.98
+"""Sum of the printed shares from which no row is taken to be missing: each is rounded to 0.1 %, so
+that the many small ones of a long table may be printed as 0.0."""
+
+
 class Totals:
-    """Total times by name of one kind of rows of one text."""
+    """Total times by name of one kind of rows of one text.
+
+    Attributes:
+        whole_ns: Sum over all rows, those included that the text leaves out.
+        is_cut: Whether rows are missing: the printed shares add up to less than all.
+    """
 
     def __init__(self, section: Section) -> None:
         names, total, calls = _columns(section)
@@ -45,11 +55,9 @@ class Totals:
         self.names = [names[row] for row in order.tolist()]
         self.total_ns = total[order]
         self.calls = calls[order]
-
-    @property
-    def whole_ns(self) -> int:
-        """Sum over all rows."""
-        return int(self.total_ns.sum())
+        printed, listed_ns = _printed_share(section), int(self.total_ns.sum())
+        self.is_cut = 0.0 < printed < _WHOLE
+        self.whole_ns = round(listed_ns / printed) if self.is_cut else listed_ns
 
     def share(self, row: int) -> float:
         """Share of a row of the sum."""
@@ -66,6 +74,9 @@ def _title(name: str) -> str:
 
     Kernels of libraries of templates have one bare name: what tells them apart is the argument.
     """
+    kernel = communication_kernel(name)
+    if kernel is not None:
+        return f"{kernel.operation} ({kernel.library})"
     bare = bare_name(name.lstrip(":"))
     argument = name.partition("<")[2].partition(",")[0].partition(">")[0].strip()
     is_generic = bare.endswith("::Kernel2") or bare.endswith("::Kernel")
@@ -77,15 +88,18 @@ def totals_answer(view: View) -> Answer | None:
 
     Of several texts the one with most kernel time is described.
     """
-    texts = [found for found in _texts(view) if found]
+    failed: list[str] = []
+    texts = [found for found in _texts(view, failed) if found]
     if not texts:
-        return None
+        return _unreadable(failed) if failed else None
     texts.sort(key=lambda one: -max(rows.whole_ns for rows in one.values()))
     with_kernels = [one for one in texts if "kernels" in one]
     with_kernels.sort(key=lambda one: -one["kernels"].whole_ns)
     main = (with_kernels or texts)[0]
     found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
-    unknown = [_CANNOT]
+    unknown = [_CANNOT, *(f"Not read: {reason}." for reason in failed)]
+    if any(rows.is_cut for rows in main.values()):
+        unknown.append("The text leaves out rows; shares are of all, as it prints them.")
     if len(texts) > 1:
         unknown.append(
             f"{count(len(texts), 'text')} of nsys stats are here; this is the one with most "
@@ -94,7 +108,19 @@ def totals_answer(view: View) -> Answer | None:
     return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
 
 
-def _texts(view: View) -> Iterator[dict[str, Totals]]:
+def _unreadable(failed: Sequence[str]) -> Answer:
+    """Return the answer on texts of which none can be read."""
+    finding = Finding(
+        kind="nothing",
+        text=sentence(f"the text of nsys stats cannot be read: {failed[0]}"),
+        sure=Sure(what="high"),
+        do=f"Print it again, into a file. {_DO}",
+    )
+    return Answer(recording="totals", findings=(finding,), unknown=tuple(failed[1:]))
+
+
+def _texts(view: View, failed: list[str]) -> Iterator[dict[str, Totals]]:
+    """Yield the tables of each text; add to ``failed`` why a text cannot be read."""
     from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
         read_stats_text,
     )
@@ -102,7 +128,8 @@ def _texts(view: View) -> Iterator[dict[str, Totals]]:
     for file in view.job.discovery.files_of(NSYS_TEXT):
         try:
             sections = read_stats_text(Path(file.real_path), shown=file.path).tables
-        except TraceError:  # stated by doctor with its line
+        except TraceError as error:
+            failed.append(str(error))
             continue
         found: dict[str, Totals] = {}
         for section in sections:
@@ -129,6 +156,14 @@ def _columns(section: Section) -> tuple[Sequence[str], I64, I64]:
     if isinstance(number, NumberColumn):
         calls = np.nan_to_num(number.floats()).astype(np.int64)
     return names, total, calls
+
+
+def _printed_share(section: Section) -> float:
+    """Return the sum of the shares in the column ``Time (%)``, 0.0 without one."""
+    shares = next((one for one in section.columns if (one.name, one.unit) == ("Time", "%")), None)
+    if not isinstance(shares, NumberColumn):
+        return 0.0
+    return float(np.nansum(shares.floats())) / 100
 
 
 def _collectives(kernels: Totals) -> dict[str, int]:

@@ -41,6 +41,15 @@ def slice_row(line: str, spans: Sequence[Span]) -> list[str] | None:
     return [*cells, line[spans[-1][0] :].strip()]
 
 
+def split_row(line: str, count: int) -> list[str] | None:
+    """Return the cells of a row whose blanks were changed, as by a copy from a page.
+
+    None where the cells, parted by two or more blanks, are not ``count`` many.
+    """
+    cells = [token for token, _ in header_tokens(line.strip())]
+    return cells if len(cells) == count else None
+
+
 def data_spans(rows: Sequence[str]) -> list[Span]:
     """Return spans that some row fills, separated by two or more characters blank in all rows."""
     filled = _filled(rows)

@@ -18,6 +18,7 @@ from ccltui.parsers.nsys.text_reports.cell_layout import (
     is_ruler,
     ruler_spans,
     slice_row,
+    split_row,
 )
 from ccltui.parsers.nsys.text_reports.flat_json import read_array
 from ccltui.parsers.nsys.text_reports.locale_numbers import looks_like_number
@@ -121,7 +122,11 @@ class SectionReader:
         if len(headers) != len(spans):
             return None
         self._at += 2
-        return self._collect("column", headers, number, lambda row: slice_row(row, spans))
+
+        def split(row: str) -> list[str] | None:
+            return slice_row(row, spans) or split_row(row, len(spans))
+
+        return self._collect("column", headers, number, split)
 
     def _unruled(self, number: int, text: str) -> Cells | None:
         tokens = header_tokens(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -19,6 +20,7 @@ from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence,
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
+from ccltui.parsers.job import open_job
 
 
 def answered(*ranks: Any, **options: Any) -> Answer:
@@ -167,6 +169,45 @@ def test_a_filtered_file_tells_how_long_its_kernels_last() -> None:
     assert first.kind == "transfer_spread"
     assert first.text == (
         "SendRecv takes 150 us in the median, 195 us at the 95th percentile, 200 us at most."
+    )
+
+
+KERNELS = """
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Name
+ --------  ---------------  ---------  ----------------------------------
+     50.0             5000          2  gemm
+     30.0             3000          4  ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args)
+"""
+
+
+def totals(folder: Path, text: str) -> Answer:
+    (folder / "stats.txt").write_text(text)
+    return answer_of(View(open_job(folder)))
+
+
+def test_shares_of_a_table_that_was_cut_are_those_that_it_prints(tmp_path: Path) -> None:
+    found = totals(tmp_path, KERNELS)
+
+    assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
+    assert "AllReduce (nccl) 30.0 %; communication 30 % (4 all-reduces)" in found.findings[0].more
+    assert "The text leaves out rows; shares are of all, as it prints them." in found.unknown
+
+
+def test_rows_with_changed_blanks_are_read(tmp_path: Path) -> None:
+    found = totals(
+        tmp_path, KERNELS.replace("     50.0             5000          2", "50.0  5000  2")
+    )
+
+    assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
+
+
+def test_text_that_cannot_be_read_says_where(tmp_path: Path) -> None:
+    found = totals(tmp_path, KERNELS.replace("     50.0   ", "     50.0 x "))
+
+    assert found.findings[0].text.startswith(
+        "The text of nsys stats cannot be read: stats.txt:6:6: Time (%)"
     )
 
 
