@@ -17,6 +17,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 
 METRICS: Final = (
+    "findings",
     "verdict",
     "blame_chain",
     "straggler_lag",
@@ -34,7 +35,7 @@ class Answer:
     Attributes:
         status: Of the result.
         reason: Code of the reason where there is no value.
-        verdict: Class, of ``verdict`` alone.
+        verdict: Class, of ``verdict`` and ``findings`` alone.
         ranks: Ranks that are named.
         stage: Stage that is named.
         cause: Why, where the metric states it.
@@ -216,7 +217,65 @@ def _fix(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
     }
 
 
+NAMING: Final = frozenset(
+    {
+        "slow_worker",
+        "occasional_worker",
+        "slow_node",
+        "heavy_stage",
+        "uneven_microbatches",
+        "uneven_experts",
+        "slow_link",
+        "random",
+    }
+)
+"""Classes of findings that are classes of faults too."""
+OF_HOSTS: Final[Mapping[str, str]] = {
+    "data_loading": "data_loading",
+    "host_allocation": "allocation",
+    "host_synchronisation": "synchronisation",
+    "checkpoint": "checkpoint",
+    "garbage_collection": "garbage_collection",
+    "host_bound": "host_work",
+    "idle_unknown": "",
+}
+"""Classes of findings on devices that idle for their hosts, with the cause that they state."""
+
+
+def read_finding(
+    found: Mapping[str, Any], period_ms: float | None, truth: PlantedTruth
+) -> dict[str, Any] | None:
+    """Read whom and what one finding names, None where it blames nobody.
+
+    Idle devices are a fact; hosts of all ranks are blamed by it only where a fault is theirs.
+    """
+    kind, ranks = found["class"], tuple(found["where"]["ranks"])
+    of_all_hosts = any(fault.verdict == "host" and not fault.ranks for fault in truth.faults)
+    of_hosts = kind in OF_HOSTS and (bool(ranks) or of_all_hosts)
+    if kind not in NAMING and not of_hosts and not (kind == "waiting_for_rank" and ranks):
+        return None
+    sure = found["sure"]["who" if ranks else "what"]
+    return {
+        "verdict": "host" if of_hosts else kind,
+        "ranks": ranks,
+        "stage": found["where"]["stage"],
+        "cause": OF_HOSTS.get(kind, ""),
+        # Who has most of an idle time is not stated with a confidence.
+        "confidence": "low" if sure == "unknown" else sure,
+        "saved_ms": found["saves_ms"],
+        "step_ms": period_ms,
+        "material": (found["share"] or 0.0) >= MATERIAL,
+    }
+
+
+def _findings(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
+    """Read the first finding that blames somebody."""
+    answers = (read_finding(one, details["period_ms"], truth) for one in details["findings"])
+    return next(filter(None, answers), {"verdict": "inconclusive"})
+
+
 _READERS: Final = {
+    "findings": _findings,
     "verdict": _verdict,
     "blame_chain": _root,
     "straggler_lag": _lag,

@@ -1,8 +1,8 @@
-"""Score the first finding of the Overview on jobs with one planted fault.
+"""Score the first finding of the metric ``findings`` on jobs with one planted fault.
 
 ``python -m bench.verdicts.first_finding --first 0 --jobs 20`` draws jobs as ``ccltui demo --fault
-any --condition clean --level full --seed N`` does, reads them back, and compares the sentence that
-stands first with what was planted: rank, cause, and time that a step loses by it.
+any --condition clean --level full --seed N`` does, reads them back, and compares the finding that
+stands first with what was planted: class, rank, share of the time, and what mending it saves.
 """
 
 from __future__ import annotations
@@ -16,27 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.verdicts.answers import MEMORY, Answer, read_answer
+from bench.verdicts.answers import MEMORY, Answer, read_finding
 from bench.verdicts.marks import BORDER, marked
 from ccltui.demo.planted import JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Level
 from ccltui.demo.planted.planted_truth import MATERIAL, FaultTruth
-from ccltui.metrics.collectives.causes.host_work import HOST_BLOCKED
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
-from ccltui.report import overview_text
 
+MOST_APART: Final = 0.03
+"""Most that a stated share may differ from the planted one."""
 TOLERANCE: Final = 0.1
-"""Relative error of the stated cost that counts as right."""
+"""Relative error of the stated saving that counts as right, and slack of stated bounds."""
 FIRST_STEP: Final = 10
 """Number of the first step of a planted job."""
-BLOCKED_NS: Final = 200_000
-"""Time of one operation from which on a host counts as blocked, see docs/definitions.md."""
 _LISTED: Final = 8
 """Most ranks that a sentence lists."""
-METRICS: Final = ("verdict", "fix_first", "what_if_no_straggler", "step_variability")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,86 +44,93 @@ class First:
         seed: Seed of the job.
         planted: Fault, culprits and cost, in words.
         counts: Whether the fault costs enough to be told, within the recording.
-        text: The sentences that stand first.
-        answers: Whether they name a cause, or that nothing costs enough.
-        who: Whether they name the planted ranks, or nobody where nobody is late.
-        cause: Whether they name the planted cause, as far as the host shows it.
-        error: Relative error of the stated cost; None where none is stated or nobody is at fault.
+        text: The sentence that stands first.
+        kind: Whether its class is the planted one, or one that describes it as well.
+        who: Whether it names the planted ranks, stage or host and no others, in its text too.
+        apart: Stated share less that which was planted; None where nothing is blamed.
+        saves: Whether the stated saving or its bounds hold; None where none is stated.
     """
 
     seed: int
     planted: str
     counts: bool
     text: str
-    answers: bool
+    kind: bool
     who: bool
-    cause: bool
-    error: float | None
+    apart: float | None
+    saves: bool | None
 
     @property
     def is_right(self) -> bool:
-        """Return whether rank, cause and cost are right."""
-        cost = self.error is None or abs(self.error) <= TOLERANCE
-        return self.answers and self.who and self.cause and cost
+        """Return whether class, rank, share and saving are right."""
+        share = self.apart is not None and abs(self.apart) <= MOST_APART
+        return self.kind and self.who and share and self.saves is not False
 
 
 def first_finding(seed: int, level: Level | None = "full") -> First:
-    """Draw the job of a seed with one fault, and score what stands first on its Overview."""
+    """Draw the job of a seed with one fault, and score what stands first."""
     spec = random_spec(seed, condition="clean", level=level)
     place = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="planted-", dir=place) as folder:
         directory = Path(folder) / "job"
         truth = write_planted(directory, spec).truth
         view = View(open_job(directory, cache_dir=Path(folder) / "cache", jobs=1))
-        results = {name: find(name).run(view) for name in METRICS}
-    return scored(spec, truth, results)
+        return scored(spec, truth, find("findings").run(view))
 
 
-def scored(spec: JobSpec, truth: PlantedTruth, results: Mapping[str, Result]) -> First:
+def scored(spec: JobSpec, truth: PlantedTruth, result: Result) -> First:
     """Compare what stands first with the planted fault that costs most."""
-    answer = read_answer("verdict", results["verdict"], truth)
-    mark = marked(spec, truth, "verdict", answer)
-    text = overview_text.headline(results)
+    found = result.details["findings"][0]
     fault = next(one for one in truth.faults if one.cause != "decoy")
-    answers = answer.verdict not in ("", "inconclusive")
-    blames = answers and answer.verdict != "no_straggler"
-    culprit = results["verdict"].details.get("culprit") if blames else None
-    cost = f"{fault.cost_ms:.3f} of {truth.step_ms:.3f} ms"
+    named = read_finding(found, result.details["period_ms"], truth)
+    mark = marked(spec, truth, "findings", Answer(result.status, **named)) if named else None
+    is_same = mark is not None and mark.class_mark == "right"
     return First(
         spec.seed,
-        f"{fault.cause} of rank {listed(fault.ranks)}: {cost}",
+        f"{fault.cause} of rank {listed(fault.ranks)}: {fault.cost_ms:.3f} of "
+        f"{truth.step_ms:.3f} ms",
         fault.cost_ms >= BORDER * MATERIAL * truth.step_ms and not _comes_last(spec, fault),
-        text,
-        answers,
-        mark.mark in ("right", "quiet") and (culprit is None or _stands_in(culprit, text)),
-        mark.cause_right is not False or _is_blocked(spec, fault, answer),
-        _error(answer, fault, truth, text, spec.level) if blames else None,
+        found["text"],
+        is_same,
+        mark is not None and mark.mark == "right" and _stands_in(found["where"], found["text"]),
+        _apart(found, fault, truth) if is_same else None,
+        _saves(found, fault, truth, result.details["period_ms"]) if is_same else None,
     )
 
 
-def _error(
-    answer: Answer, fault: FaultTruth, truth: PlantedTruth, text: str, level: Level
-) -> float | None:
-    """Relative error of the cost that stands in the text; NaN where the text lacks it."""
-    cost_ms = _cost_ms(answer, fault, truth)
-    if answer.saved_ms is None or cost_ms is None or cost_ms < BORDER * MATERIAL * truth.step_ms:
+def _costs_ms(kind: str, fault: FaultTruth, truth: PlantedTruth) -> tuple[float, float]:
+    """Least and most that a fault costs as its finding counts it.
+
+    Stages share their work out. Idle devices of all ranks include what hosts always cost, and what
+    ranks wait for each other includes what passes vary by chance.
+    """
+    shared = fault.shared_ms if kind == "heavy_stage" and fault.shared_ms is not None else None
+    least = fault.cost_ms if shared is None else shared
+    if fault.verdict == "host":
+        return least, least + truth.host_ms
+    return least, least + (truth.jitter_ms if kind == "waiting_for_rank" else 0.0)
+
+
+def _apart(found: Mapping[str, Any], fault: FaultTruth, truth: PlantedTruth) -> float:
+    """Return by how much the stated share is above or below the planted one."""
+    least, most = (one / truth.step_ms for one in _costs_ms(found["class"], fault, truth))
+    share = float(found["share"] or 0.0)
+    return share - min(max(share, least), most)
+
+
+def _saves(
+    found: Mapping[str, Any], fault: FaultTruth, truth: PlantedTruth, period_ms: float
+) -> bool | None:
+    """Return whether the saving, as a share of the period, is the planted one."""
+    bounds, saves = found["saves_bounds_ms"], found["saves_ms"]
+    if bounds is None and saves is None:
         return None
-    if f"{answer.saved_ms:.4g} ms" not in text:
-        return float("nan")
-    # Without step markers there is one window: shares of the time are compared.
-    whole = level == "no_host" and answer.step_ms
-    scale = truth.step_ms / answer.step_ms if whole and answer.step_ms else 1.0
-    return answer.saved_ms * scale / cost_ms - 1
-
-
-def _cost_ms(answer: Answer, fault: FaultTruth, truth: PlantedTruth) -> float | None:
-    """Cost of what is named; None where the recording does not tell it from another class."""
-    if answer.verdict == "host" and not answer.ranks:
-        # Hosts that hold up all ranks are set back altogether, with what they always cost.
-        return truth.host_ms + (fault.cost_ms if fault.verdict == "host" else 0.0)
-    if answer.verdict == fault.verdict and fault.verdict != "random":
-        return fault.cost_ms
-    return fault.shared_ms if answer.verdict == "heavy_stage" else None
+    low, high = bounds or (saves, saves)
+    least, most = (one / truth.step_ms for one in _costs_ms(found["class"], fault, truth))
+    return bool(
+        low / period_ms <= (1 + TOLERANCE) * most + MATERIAL
+        and high / period_ms >= (1 - TOLERANCE) * least - MATERIAL
+    )
 
 
 def _comes_last(spec: JobSpec, fault: FaultTruth) -> bool:
@@ -134,18 +138,20 @@ def _comes_last(spec: JobSpec, fault: FaultTruth) -> bool:
     return fault.cause == "checkpoint" and fault.steps == (FIRST_STEP + spec.steps - 1,)
 
 
-def _is_blocked(spec: JobSpec, fault: FaultTruth, answer: Answer) -> bool:
-    """Return whether slow launches last as long as a blocked host, by the threshold for it."""
-    slow = fault.cause == "launch_bound" and answer.cause == HOST_BLOCKED
-    return slow and spec.host_op_ns * fault.factor >= BLOCKED_NS
+def _stands_in(where: Mapping[str, Any], text: str) -> bool:
+    """Whether the ranks of a finding, or the stage or host that they are, stand in its text."""
+    if not where["ranks"]:
+        return True
+    whole = where["host"] is not None and str(where["host"]) in text
+    stage = where["stage"] is not None and f"tage {where['stage']} " in text
+    return whole or stage or set(where["ranks"][:_LISTED]) <= _ranks_in(text)
 
 
-def _stands_in(culprit: Mapping[str, Any], text: str) -> bool:
-    """Whether the ranks of a culprit, or the stage or host that they are, stand in a text."""
-    words = re.findall(r"\w+", re.sub(r"\d+\.\d+", " ", text))
-    whole = culprit["host"] is not None and str(culprit["host"]) in text
-    stage = culprit["stage"] is not None and f"tage {culprit['stage']} " in text
-    return whole or stage or all(str(rank) in words for rank in culprit["ranks"][:_LISTED])
+def _ranks_in(text: str) -> set[str]:
+    """Return all ranks that a text lists, those of ranges too."""
+    words = re.sub(r"\d+\.\d+", " ", text)
+    ranges = [range(int(a), int(b) + 1) for a, b in re.findall(r"(\d+)-(\d+)", words)]
+    return {str(one) for listed in ranges for one in listed} | set(re.findall(r"\w+", words))
 
 
 def listed(ranks: Sequence[int]) -> str:
@@ -166,18 +172,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [one for one in drawn if one.counts]
     for one in found:
         if not one.is_right:
-            error = "" if one.error is None else f", cost {one.error:+.0%}"
-            sys.stderr.write(f"seed {one.seed}: {one.planted}\n  {one.text}{error}\n")
-    costed = [one.error for one in found if one.error is not None]
-    exact = sum(abs(error) <= TOLERANCE for error in costed)
-    answered = [one for one in found if one.answers]
+            apart = "" if one.apart is None else f" (share {one.apart:+.1%}, saves {one.saves})"
+            sys.stderr.write(f"seed {one.seed}: {one.planted}\n  {one.text}{apart}\n")
+    blaming = [one for one in found if one.apart is not None]
+    stated = [one for one in blaming if one.saves is not None]
     print(
         f"{len(drawn)} jobs, {len(found)} with a fault that costs {BORDER * MATERIAL:.0%} of the "
-        f"step or more: {sum(one.is_right for one in found)} first findings are right, "
-        f"{len(found) - len(answered)} abstain; of {len(answered)} that name a cause or nobody, "
-        f"rank right {sum(one.who for one in answered)}, "
-        f"cause right {sum(one.cause for one in answered)}; "
-        f"cost within {TOLERANCE:.0%} in {exact} of {len(costed)} that state one"
+        f"step or more: {sum(one.is_right for one in found)} first findings are right; class "
+        f"right {sum(one.kind for one in found)}, who right {sum(one.who for one in found)}; of "
+        f"{len(blaming)} of the right class, share within {MOST_APART:.0%} in "
+        f"{sum(abs(one.apart or 0.0) <= MOST_APART for one in blaming)}, saving right in "
+        f"{sum(one.saves is True for one in stated)} of {len(stated)} that state one"
     )
     return 0 if all(one.is_right for one in found) else 1
 

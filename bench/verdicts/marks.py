@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from bench.verdicts.answers import Answer
@@ -32,6 +32,8 @@ OF_RANKS: Final = (
     "uneven_experts",
     "host",
 )
+CLASSIFYING: Final = ("verdict", "findings")
+"""Metrics that state a class."""
 EXPECTED_CAUSES: Final = {
     "slow_worker": ("compute",),
     "occasional_worker": ("compute",),
@@ -85,7 +87,7 @@ def marked(spec: JobSpec, truth: PlantedTruth, name: str, answer: Answer) -> Mar
     small = [fault for fault in truth.faults if fault.cost_ms >= PLANTED * truth.step_ms]
     least = min((_lasting_ms(fault) for fault in faults[:1]), default=0.0)
     border = least < BORDER * MATERIAL * truth.step_ms
-    if name == "verdict":
+    if name in CLASSIFYING:
         mark, class_mark = _verdict_marks(answer, truth, faults, border=border)
         if mark == "wrong" and len(small) > len(faults):
             mark, class_mark = _verdict_marks(answer, truth, small, border=border)
@@ -166,11 +168,18 @@ def _verdict_marks(
         return good, good
     if _of_nobody(answer, truth, faults):
         return "quiet", "quiet"
-    fitting = [fault for fault in faults if answer.verdict in (fault.verdict, *fault.also_right)]
+    fitting = [fault for fault in faults if _fits(answer, fault)]
     if not fitting:
         return "wrong", "wrong"
     who = any(_same_culprit(answer, fault, truth) for fault in fitting)
     return ("right" if who else "wrong"), "right"
+
+
+def _fits(answer: Answer, fault: FaultTruth) -> bool:
+    """Whether a class describes a fault; that a rank is waited for, all that make ranks late."""
+    if answer.verdict == "waiting_for_rank":
+        return fault.verdict in OF_RANKS and bool(fault.ranks)
+    return answer.verdict in (fault.verdict, *fault.also_right)
 
 
 def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) -> bool:
@@ -218,18 +227,22 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
     if answer.saved_ms is None or len(faults) != 1:
         return None
     (fault,) = faults
-    alike = name == "verdict" or fault.verdict in ("slow_worker", "occasional_worker", "slow_node")
-    unnamed = name == "verdict" and answer.verdict in UNNAMED
+    alike = name in CLASSIFYING or fault.verdict in (
+        "slow_worker",
+        "occasional_worker",
+        "slow_node",
+    )
+    unnamed = name in CLASSIFYING and answer.verdict in UNNAMED
     if fault.cost_ms < SCORED_COST * truth.step_ms or not alike or unnamed:
         return None
     cost_ms = _cost_ms(fault, answer, truth)
     if fault.verdict == "host" and not (fault.ranks and answer.ranks):
         cost_ms += truth.host_ms
-    if name != "verdict":
+    if name not in CLASSIFYING:
         if "heavy_stage" in fault.also_right:
             return None
         cost_ms += truth.jitter_ms
-    if name == "verdict" and answer.verdict != fault.verdict:
+    if name in CLASSIFYING and not _fits(answer, replace(fault, also_right=())):
         # What cannot be told from a heavy stage may be shared out instead.
         if answer.verdict != "heavy_stage" or not fault.shared_ms:
             return None

@@ -19,7 +19,7 @@ WORST: Final = 10
 def text_of(jobs: Sequence[Scored]) -> str:
     """All tables."""
     metrics = list(dict.fromkeys(name for job in jobs for name in job.marks))
-    named = "verdict" if "verdict" in metrics else "blame_chain"
+    named = next((one for one in ("findings", "verdict") if one in metrics), "blame_chain")
     head = ("goal", "bound", "value", "met")
     parts = [_summary(jobs), _table(f"goals ({named})", head, goals.rows(goals.goals(jobs, named)))]
     for name in metrics:
