@@ -260,7 +260,8 @@ def _what_it_holds(view: View) -> str:
     missing, here = len(missing_ranks(view)), len(view.job.ranks)
     if missing:
         return (
-            f"{here} of {here + missing} ranks are here: some of it may be waiting for the others"
+            f"{count(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: some "
+            "of it may be waiting for the others"
         )
     if here == 1:
         return "one rank alone does not tell how much of it is waiting for others"
@@ -355,7 +356,7 @@ def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
 
 def _idle_detail(cause: str, ranks: Sequence[RankView], scale: Scale) -> tuple[str, str | None]:
     """Return a second sentence on idle time, and the name of the call that it is about."""
-    if cause in ("operators", "host_other", "launch_latency", "between_kernels"):
+    if cause in ("operators", "launch_latency", "between_kernels"):
         return _kernel_size(ranks, scale), None
     return "", None
 

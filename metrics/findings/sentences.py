@@ -82,8 +82,8 @@ IDLE: Final[Mapping[str, Idle]] = {
     ),
     "host_other": Idle(
         "host_bound",
-        "the host is too slow: {share} of the time {waits} for launches, while the host is in no "
-        "recorded operator",
+        "{waits} {share} of the time while the host launches nothing and runs nothing that was "
+        "recorded",
         "See what the host does there: record Python (with_stack=True) or NVTX ranges; it may be "
         "Python code, input, or another process on its CPUs.",
     ),

@@ -103,7 +103,7 @@ def test_one_rank_of_many_may_be_waiting() -> None:
     first = answered(trace).findings[0]
 
     assert (first.kind, first.share) == ("exposed_communication", 0.9)
-    assert first.more == "1 of 8 ranks are here: some of it may be waiting for the others."
+    assert first.more == "1 rank of 8 is here: some of it may be waiting for the others."
 
 
 def test_a_recording_of_operators_alone_tells_what_it_holds() -> None:
