@@ -208,7 +208,8 @@ def _cause_right(spec: JobSpec, answer: Answer, faults: list[FaultTruth]) -> boo
     named = bool(answer.ranks) or answer.verdict == "host"
     if not answer.cause or not culprits or not named:
         return None
-    silent = spec.level in ("names", "no_host") or any(fault.silent for fault in spec.faults)
+    bare = spec.level == "names" or not spec.has_host_rows
+    silent = bare or any(fault.silent for fault in spec.faults)
     allowed = {cause for fault in culprits for cause in EXPECTED_CAUSES[fault.cause]}
     if any(fault.verdict == "host" for fault in culprits) and silent:
         allowed |= set(VAGUE)

@@ -159,7 +159,7 @@ def _worst(jobs: Sequence[Scored], name: str) -> str:
     lines = [f"### {name}, worst of {len(wrong)} wrong", ""]
     for job in wrong[:WORST]:
         lines += [
-            f"- `ccltui demo DIR --no-open --fault any --seed {job.seed}` ({job.family},"
+            f"- `ccltui demo DIR --no-open --fault any --varied --seed {job.seed}` ({job.family},"
             f" {job.condition}, {job.level}): planted {job.planted or 'nothing'};"
             f" answer: {job.marks[name].text}"
         ]

@@ -46,9 +46,10 @@ class Scored:
 def score(seed: int) -> Scored:
     """Draw the job of a seed, ask all metrics, and mark the answers."""
     began = time.process_time()
-    spec = random_spec(seed)
+    spec = random_spec(seed, varied=True)
     layout = f"{spec.family} {spec.dp}x{spec.pp}x{spec.tp}"
-    linked = any(fault.kind in ("slow_pair", "slow_group") for fault in spec.faults)
+    links = ("slow_pair", "slow_group", "slow_network")
+    linked = any(fault.kind in links for fault in spec.faults)
     state = condition_of(spec)
     condition = "link" if linked and state == "clean" else state
     try:

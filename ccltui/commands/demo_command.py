@@ -40,9 +40,11 @@ FAULTS = (
     "allocation",
     "synchronisation",
     "random",
+    "slow_network",
+    "alternating",
 )
 CONDITIONS = ("clean", "damaged", "null", "two")
-LEVELS = ("full", "no_groups", "names", "no_host")
+LEVELS = ("full", "no_groups", "names", "no_host", "kernels")
 SMALL_RANKS = 32
 """Ranks up to which a job is drawn among all layouts and simulated rank by rank."""
 _DESCRIPTION = """\
@@ -78,6 +80,12 @@ def parser() -> args.Parser:
         help="clean: one fault; damaged: incomplete files too; null: no fault; two: two faults",
     )
     planted.add_argument("--level", choices=LEVELS, help="what the files record of collectives")
+    planted.add_argument(
+        "--varied",
+        action="store_const",
+        const=True,
+        help="draw less usual programs and recorders too: CUDA graphs, rings, rounded times",
+    )
     planted.add_argument(
         "--ranks",
         type=args.grammar(args.natural),
@@ -138,7 +146,7 @@ def write_demo(directory: Path | None, seed: int | None) -> Path:
     return target
 
 
-_CHOICES = ("fault", "family", "condition", "level", "ranks")
+_CHOICES = ("fault", "family", "condition", "level", "ranks", "varied")
 
 
 def write_planted_demo(options: argparse.Namespace) -> Path:
@@ -160,6 +168,7 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
             condition=options.condition,
             level=options.level,
             ranks=options.ranks,
+            varied=bool(options.varied),
         )
         write_planted(target, spec, answer=target.with_name(f"{target.name}.answer.json"))
     except (FileExistsError, ValueError) as error:

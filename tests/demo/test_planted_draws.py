@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from ccltui.demo.planted import random_spec
-from ccltui.demo.planted.fault_draws import CAN_HAVE, WEIGHTS
-from ccltui.demo.planted.job_spec import VERDICT_OF, Family, FaultKind
+from ccltui.demo.planted.fault_draws import CAN_HAVE, MORE_WEIGHTS, WEIGHTS
+from ccltui.demo.planted.job_spec import VERDICT_OF, Family, FaultKind, Level, Times
 from ccltui.demo.planted.random_jobs import Condition, condition_of
 
 DRAWN = [kind for kind in get_args(FaultKind) if kind != "decoy"]
@@ -35,12 +35,23 @@ def test_every_kind_and_family_is_drawn() -> None:
     jobs = [random_spec(seed) for seed in range(400)]
 
     kinds = Counter(fault.kind for job in jobs for fault in job.faults)
-    assert set(kinds) == set(WEIGHTS) | {"decoy"} == set(VERDICT_OF)
+    assert set(kinds) == set(WEIGHTS) | {"decoy"}
     assert {job.family for job in jobs} == set(get_args(Family))
     assert {job.world_size for job in jobs} >= {2, 4, 8, 16, 32}
     assert {job.level for job in jobs} == {"full", "no_groups", "names", "no_host"}
     damage = {item.kind for job in jobs for item in job.damage}
     assert damage == {"late", "early", "dropped", "missing", "names_only"}
+
+
+def test_varied_jobs_have_each_of_the_less_usual_programs_and_recorders() -> None:
+    jobs = [random_spec(seed, varied=True) for seed in range(400)]
+
+    kinds = {fault.kind for job in jobs for fault in job.faults}
+    assert kinds == set(MORE_WEIGHTS) | {"decoy"} == set(VERDICT_OF)
+    assert {job.level for job in jobs} == set(get_args(Level))
+    assert {job.times for job in jobs} == set(get_args(Times))
+    for name in ("one_kernel", "batched", "ring", "graphs", "hidden_waits"):
+        assert {getattr(job, name) for job in jobs} == {True, False}
 
 
 def test_ranks_and_family_are_kept() -> None:

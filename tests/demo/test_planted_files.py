@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from ccltui.demo.planted import Damage, Fault, JobSpec, build_job, random_spec, write_planted
+from ccltui.demo.planted.job_spec import Times
 from ccltui.demo.planted.planted_job import PlantedJob
 from ccltui.parsers.job import open_job
 
@@ -27,6 +29,46 @@ def kernels(job: PlantedJob, rank: int) -> list[dict[str, Any]]:
 
 def calls(job: PlantedJob, rank: int) -> list[dict[str, Any]]:
     return [event for event in kernels(job, rank) if event["name"].startswith("nccl")]
+
+
+def device_rows(spec: JobSpec) -> list[dict[str, Any]]:
+    return [row for row in events(build_job(spec), 0) if row["cat"] in ("kernel", "gpu_memcpy")]
+
+
+def test_kernels_alone_are_linked_to_nothing() -> None:
+    rows = device_rows(replace(SMALL, level="kernels"))
+
+    assert {row["cat"] for row in rows} == {"kernel"}
+    assert not any("correlation" in row["args"] for row in rows)
+
+
+def test_a_pass_of_one_kernel_and_a_replay_are_launched_once() -> None:
+    passes = 2 * SMALL.steps * SMALL.micro_batches
+    fused = device_rows(replace(SMALL, one_kernel=True))
+    replayed = device_rows(replace(SMALL, graphs=True))
+
+    gemms = [row for row in fused if "gemm" in row["name"]]
+    assert len(gemms) == passes
+    launches = Counter(row["args"]["correlation"] for row in replayed)
+    assert sum(count > 1 for count in launches.values()) == passes
+
+
+@pytest.mark.parametrize(("times", "step_us"), [("us", 1), ("float32", 2**-17 * 1e6)])
+def test_times_are_rounded_as_the_recorder_does(times: Times, step_us: float) -> None:
+    exact, rounded = (device_rows(replace(SMALL, times=one)) for one in ("ns", times))
+
+    apart = [abs(a["ts"] - b["ts"]) for a, b in zip(exact, rounded, strict=True)]
+    assert 0 < max(apart) <= step_us
+
+
+def test_kernels_of_hidden_waits_start_when_all_are_there() -> None:
+    slow = replace(SMALL, faults=(Fault("slow_worker", (2,), 2.0),))
+    waits = [
+        max(row["dur"] for row in device_rows(one) if "AllReduce" in row["name"])
+        for one in (slow, replace(slow, hidden_waits=True))
+    ]
+
+    assert waits[1] < waits[0] / 2
 
 
 def test_one_seed_is_one_job() -> None:

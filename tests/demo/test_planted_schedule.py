@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Literal
 
@@ -134,9 +134,11 @@ def test_a_broadcast_waits_for_its_sender_alone() -> None:
         assert call.members[0].end_ns < call.members[2].start_ns
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int) -> None:
-    job, tapes = run_job(replace(random_spec(seed), steps=4, faults=()))
+@pytest.mark.parametrize(
+    ("seed", "varied"), [*((n, False) for n in range(12)), *((n, True) for n in range(20))]
+)
+def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int, varied: bool) -> None:
+    job, tapes = run_job(replace(random_spec(seed, varied=varied), steps=4, faults=()))
 
     for tape in tapes:
         streams: dict[int, list[Op]] = defaultdict(list)
@@ -152,6 +154,54 @@ def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int) -> None:
         if call.meeting == "all":
             last = max(member.start_ns for member in call.members.values())
             assert all(member.end_ns >= last + call.transfer_ns for member in call.members.values())
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_batch_sends_and_receives_while_passes_take_turns(stages: int) -> None:
+    spec = replace(QUIET, family="pp", dp=1, pp=stages, prefetch=False)
+    single, batched = (run_job(replace(spec, batched=one))[0] for one in (False, True))
+
+    kinds = [Counter(call.operation for call in job.calls.values()) for job in (single, batched)]
+
+    both = spec.steps * sum(spec.micro_batches - (stages - 1 - low) for low in range(stages - 1))
+    assert kinds[1]["batch"] == both
+    assert kinds[0]["send"] == kinds[1]["send"] + 2 * both
+    # Who sends waits for the receive too, which costs nothing where all passes are alike.
+    assert step_time_ns(batched) == pytest.approx(step_time_ns(single), rel=0.02)
+
+
+def test_a_rank_of_a_ring_waits_for_the_one_before_it_alone() -> None:
+    spec = replace(QUIET, family="tp", dp=1, tp=4, ring=True, host_sync=False)
+    job, _ = run_job(replace(spec, faults=(Fault("slow_worker", (2,), 1.5),)))
+    first = next(call for call in job.calls.values() if call.meeting == "previous")
+
+    late = first.members[2].start_ns
+
+    assert {rank for rank in first.ranks if first.members[rank].end_ns >= late} == {2, 3}
+
+
+def test_a_slow_network_prolongs_transfers_between_hosts_alone() -> None:
+    spec = replace(QUIET, family="tp", dp=2, tp=2, gpus_per_node=2)
+    slow = replace(spec, faults=(Fault("slow_network", (), 5.0),))
+    before, after = (run_job(one)[0] for one in (spec, slow))
+
+    longer = {
+        key
+        for key, call in before.calls.items()
+        if after.calls[key].transfer_ns > 4 * call.transfer_ns
+    }
+
+    assert {before.calls[key].label for key in longer} == {"dp"}
+
+
+def test_ranks_that_alternate_are_slow_in_turn() -> None:
+    spec = replace(QUIET, dp=4, steps=4)
+    slow = replace(spec, faults=(Fault("alternating", (1, 3), 1.5),))
+
+    cost = time_ns(slow) - time_ns(spec)
+
+    assert cost == pytest.approx(0.5 * spec.micro_batches * pass_ns(spec), rel=0.02)
+    assert known_truth(slow, run_job(slow)[0]).verdict == "occasional_worker"
 
 
 def test_operations_that_wait_for_each_other_are_reported() -> None:

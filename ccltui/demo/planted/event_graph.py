@@ -2,7 +2,8 @@
 
 All dependencies are known before any time is computed. An operation starts when its launch has
 reached the device, the one before it on its stream has ended, and all that its stream waits for
-has ended. A call ends for its members after all of them, or its sender, have started. The host of
+has ended. A call ends for its members after all of them, its sender, or the member before each,
+have started. The host of
 a rank runs in segments: a segment begins when the one before it has ended and all device work that
 it waits for is done.
 """
@@ -16,7 +17,7 @@ from typing import Literal
 LATENCY_NS = 4_000
 """Time from the launch on the host to the earliest start on the device."""
 
-Meeting = Literal["all", "sender"]
+Meeting = Literal["all", "sender", "previous"]
 
 
 class Segment:
@@ -43,6 +44,7 @@ class Op:
         "dur_ns",
         "end_ns",
         "followers",
+        "graph",
         "host_ns",
         "kind",
         "launch_ns",
@@ -64,6 +66,7 @@ class Op:
         self.backward = False
         self.call: Call | None = None
         self.skew_ns = 0
+        self.graph = 0  # number of the replay that launches it, 0 for none
         self.segment: Segment | None = None
         self.launch_ns = 0  # since the beginning of the segment
         self.host_ns = 0  # host time of its operator
@@ -156,8 +159,8 @@ def _start(op: Op) -> Sequence[Op | Segment]:
     if call is None:
         op.end_ns = op.start_ns + op.dur_ns
         return [op]
-    if call.meeting == "sender":
-        return _from_sender(op, call)
+    if call.meeting != "all":
+        return _from_source(call)
     call.missing -= 1
     if call.missing:
         return []
@@ -168,15 +171,14 @@ def _start(op: Op) -> Sequence[Op | Segment]:
     return members
 
 
-def _from_sender(op: Op, call: Call) -> list[Op]:
-    """The first rank sends without waiting; the others wait for it alone."""
-    sender = call.members.get(call.ranks[0])
-    if sender is None or sender.start_ns < 0:
-        return []
+def _from_source(call: Call) -> list[Op]:
+    """Each rank waits for one other, the first or the one before it; sending waits for nobody."""
     ended = []
-    for member in call.members.values():
-        if member.start_ns >= 0 and member.end_ns < 0:
-            met_ns = max(member.start_ns, sender.start_ns) + call.transfer_ns
+    for place, rank in enumerate(call.ranks):
+        source = call.members[call.ranks[place - 1 if call.meeting == "previous" else 0]]
+        member = call.members[rank]
+        if min(member.start_ns, source.start_ns) >= 0 and member.end_ns < 0:
+            met_ns = max(member.start_ns, source.start_ns) + call.transfer_ns
             member.end_ns = met_ns + member.skew_ns
             ended.append(member)
     return ended

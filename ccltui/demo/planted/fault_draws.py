@@ -27,6 +27,14 @@ WEIGHTS: Final[dict[FaultKind, int]] = {
     "random": 1,
 }
 """How often each fault is drawn."""
+MORE_WEIGHTS: Final[dict[FaultKind, int]] = {**WEIGHTS, "slow_network": 2, "alternating": 2}
+"""The same of jobs whose recording and programs vary more, see ``varied_jobs``."""
+NOBODY: Final[dict[FaultKind, tuple[float, float]]] = {
+    "uneven_microbatches": (0.25, 0.6),
+    "random": (2.0, 5.0),
+    "slow_network": (3.0, 12.0),
+}
+"""Faults of no rank, with the least and the largest factor."""
 _PAUSES: Final[tuple[FaultKind, ...]] = (
     "garbage_collection",
     "data_loading",
@@ -93,6 +101,8 @@ def draw_fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
     one = (draw.rank(),)
     if kind in _PAUSES:
         return draw.pause(one)
+    if kind in NOBODY:
+        return Fault(kind, (), rng.uniform(*NOBODY[kind]))
     match kind:
         case "slow_worker":
             return Fault(kind, one, rng.uniform(1.1, 2.2))
@@ -102,8 +112,9 @@ def draw_fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
             return Fault(kind, draw.host(), rng.uniform(1.12, 2.0))
         case "heavy_stage":
             return draw.heavy_stage()
-        case "uneven_microbatches":
-            return Fault(kind, (), rng.uniform(0.25, 0.6))
+        case "alternating":
+            two = tuple(rng.sample(range(spec.world_size), 2))
+            return Fault(kind, two, rng.uniform(1.3, 2.2))
         case "uneven_experts":
             return Fault(kind, one, rng.uniform(1.4, 3.0))
         case "slow_pair":
@@ -113,8 +124,6 @@ def draw_fault(rng: random.Random, spec: JobSpec, kind: FaultKind) -> Fault:
         case "launch_bound":
             factor = spec.kernel_ns * rng.uniform(1.3, 3.0) / spec.host_op_ns
             return Fault(kind, () if rng.random() < 0.3 else one, max(1.5, factor))
-        case "random":
-            return Fault(kind, (), rng.uniform(2.0, 5.0))
         case _:
             return draw.checkpoint()
 
@@ -151,5 +160,7 @@ CAN_HAVE: Final[dict[FaultKind, Callable[[JobSpec], bool]]] = {
     "allocation": lambda spec: True,
     "synchronisation": lambda spec: True,
     "random": lambda spec: spec.dp > 1,
+    "slow_network": lambda spec: spec.world_size > spec.gpus_per_node,
+    "alternating": lambda spec: spec.world_size > 2,
 }
 """Layouts that can have a fault."""

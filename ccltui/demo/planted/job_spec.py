@@ -11,6 +11,12 @@ Level = Literal[
     "no_groups",  # operators and annotations of collectives, without their arguments
     "names",  # kernels, copies, launches and step markers only
     "no_host",  # device rows only
+    "kernels",  # kernels alone: no copies either, and nothing that links them to anything
+]
+Times = Literal[
+    "ns",
+    "us",  # whole microseconds
+    "float32",  # seconds since a while ago as floats of 32 bits: steps of 8 us
 ]
 FaultKind = Literal[
     "slow_worker",
@@ -28,6 +34,8 @@ FaultKind = Literal[
     "allocation",
     "synchronisation",
     "random",
+    "slow_network",
+    "alternating",
     "decoy",
 ]
 DamageKind = Literal["late", "early", "dropped", "missing", "names_only"]
@@ -43,6 +51,8 @@ Verdict = Literal[
     "random",
     "no_straggler",
 ]
+
+DEVICE_ONLY: Final[tuple[Level, ...]] = ("no_host", "kernels")
 
 VERDICT_OF: Final[dict[FaultKind, Verdict]] = {
     "slow_worker": "slow_worker",
@@ -60,6 +70,8 @@ VERDICT_OF: Final[dict[FaultKind, Verdict]] = {
     "allocation": "host",
     "synchronisation": "host",
     "random": "random",
+    "slow_network": "slow_link",
+    "alternating": "occasional_worker",
     "decoy": "no_straggler",
 }
 """Verdict class that a fault should lead to, if it costs enough."""
@@ -70,7 +82,9 @@ class Fault:
     """One cause of slowness.
 
     Attributes:
-        kind: What is planted. ``decoy`` prolongs work of the ranks that nothing waits for.
+        kind: What is planted. ``decoy`` prolongs work of the ranks that nothing waits for,
+            ``slow_network`` all transfers between hosts; of ``alternating`` ranks one is slow in
+            each step, in turn.
         ranks: Ranks that it acts on, () for all; both ends of a pair, all members of a group or
             host.
         factor: Multiple of the usual time (compute, transfers, host time of a launch), spread of
@@ -92,6 +106,8 @@ class Fault:
 
     def acts(self, rank: int, step: int) -> bool:
         """Whether it acts on a rank in a step."""
+        if self.kind == "alternating" and self.ranks[step % len(self.ranks)] != rank:
+            return False
         return (not self.ranks or rank in self.ranks) and (self.steps is None or step in self.steps)
 
 
@@ -140,6 +156,12 @@ class JobSpec:
     gather: Literal["nccl", "copy_engine"] = "nccl"
     exchange: Literal["nccl", "deepep"] = "nccl"
     reduction: Literal["nccl", "symmetric"] = "nccl"
+    one_kernel: bool = False  # a layer is one kernel in each direction; with one layer, a pass
+    batched: bool = False  # a send and the receive after it are one kernel, in 1F1B
+    ring: bool = False  # context instead of tensor parallel: blocks go around a ring of the ranks
+    graphs: bool = False  # each pass is one replay of a CUDA graph
+    hidden_waits: bool = False  # kernels of collectives start when all members are there
+    times: Times = "ns"  # as written
     level: Level = "full"
     faults: tuple[Fault, ...] = ()
     damage: tuple[Damage, ...] = ()
@@ -149,7 +171,7 @@ class JobSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, kind in (("family", Family), ("level", Level)):
+        for name, kind in (("family", Family), ("level", Level), ("times", Times)):
             if getattr(self, name) not in get_args(kind):
                 choices = ", ".join(get_args(kind))
                 raise ValueError(f"{name} is {getattr(self, name)!r}; choose from {choices}")
@@ -158,6 +180,8 @@ class JobSpec:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.chunks > 1 and (self.pp == 1 or self.micro_batches % self.pp):
             raise ValueError("an interleaved schedule needs stages that divide the micro-batches")
+        if self.batched and (self.chunks > 1 or self.schedule != "1f1b" or self.prefetch):
+            raise ValueError("transfers are batched in 1F1B of one chunk without prefetch alone")
         if self.pp > 1 and self.family == "fsdp":
             raise ValueError("family fsdp has no pipeline stages")
         if self.family in ("fsdp", "moe") and self.dp < 2:
@@ -171,6 +195,11 @@ class JobSpec:
     def world_size(self) -> int:
         """Number of ranks."""
         return self.dp * self.tp * self.pp
+
+    @property
+    def has_host_rows(self) -> bool:
+        """Whether files hold anything of hosts."""
+        return self.level not in DEVICE_ONLY
 
     def host_of(self, rank: int) -> int:
         """Index of the host of a rank."""

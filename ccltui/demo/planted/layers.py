@@ -44,6 +44,7 @@ class Layers:
         scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=False)
         if spec.pass_ranges:
             tape.begin("user_annotation", f"Forward {batch}")
+        tape.begin_graph()
         for layer in range(spec.layers):
             before(layer)
             self.pauses.in_forward(batch, layer)
@@ -52,6 +53,7 @@ class Layers:
         if last_chunk and (extra := self.load.logits(tape.rank)):
             total = sum(cost for _, cost in (*BEFORE, *INSIDE)) * spec.layers * spec.chunks
             tape.work("gemm", extra * total * spec.kernel_ns, vary=False)
+        tape.end_graph()
         self._decoy()
         if spec.pass_ranges:
             tape.end()
@@ -65,15 +67,20 @@ class Layers:
         scale *= self.load.rare(tape.rank, tape.step, batch, chunk, backward=True)
         if spec.pass_ranges:
             tape.begin("user_annotation", f"Backward {batch}")
+        tape.begin_graph()
         for layer in reversed(range(spec.layers)):
             before(layer)
             self.pauses.in_backward(batch, layer)
             self._layer(scale * BACKWARD, f"B/{batch}/{chunk}/{layer}", backward=True)
             after(layer)
+        tape.end_graph()
         if spec.pass_ranges:
             tape.end(backward=True)
 
     def _layer(self, scale: float, name: str, *, backward: bool) -> None:
+        if self.spec.one_kernel and self.spec.tp == 1 and self.spec.family != "moe":
+            self._kernel("gemm", sum(c for _, c in (*BEFORE, *INSIDE)) * scale, backward=backward)
+            return
         for kind, cost in BEFORE:
             self._kernel(kind, cost * scale, backward=backward)
         self._reduce(f"{name}/attention", backward=backward)
@@ -92,6 +99,9 @@ class Layers:
         tape, spec = self.tape, self.spec
         if spec.tp == 1:
             return
+        if spec.ring:
+            self._go_around(name, backward=backward)
+            return
         operation = "symmetric" if spec.reduction == "symmetric" else "allreduce"
         done = tape.call(
             ("tp", self.tp_group, tape.step, name),
@@ -103,6 +113,22 @@ class Layers:
             backward=backward,
         )
         tape.wait(done)
+
+    def _go_around(self, name: str, *, backward: bool) -> None:
+        """Hand blocks of the context around the ring, until each rank has seen all."""
+        tape, spec = self.tape, self.spec
+        for hop in range(spec.tp - 1):
+            done = tape.call(
+                ("ring", self.tp_group, tape.step, name, hop),
+                "batch",
+                self.tp_group,
+                "cp",
+                spec.transfer_ns * 0.25 / (spec.tp - 1),
+                stream=TP_STREAM,
+                backward=backward,
+                meeting="previous",
+            )
+            tape.wait(done)
 
     def _experts(self, scale: float, name: str, *, backward: bool) -> None:
         """Send tokens to their experts, compute, and send them back."""

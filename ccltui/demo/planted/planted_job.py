@@ -49,7 +49,7 @@ def _built(spec: JobSpec) -> PlantedJob:
     files = {}
     for rank in truth.recorded:
         damage = [item for item in spec.damage if item.rank == rank]
-        bare = any(item.kind == "names_only" for item in damage) and spec.level != "no_host"
+        bare = any(item.kind == "names_only" for item in damage) and spec.has_host_rows
         level: Level = "names" if bare else spec.level
         rows = damaged(RankRows(spec, tapes[rank], level, groups).all(), damage, spec.seed)
         files[f"kineto_trace_{rank}.json"] = trace_bytes(spec, rank, level, rows, groups)

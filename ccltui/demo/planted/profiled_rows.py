@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ccltui.demo.planted import row_names
 from ccltui.demo.planted.event_graph import Call, Op
-from ccltui.demo.planted.job_spec import JobSpec, Level
+from ccltui.demo.planted.job_spec import DEVICE_ONLY, JobSpec, Level
 from ccltui.demo.planted.tape import CALL_HOST_NS, HostEvent, Tape
 
 LAUNCH_NS: Final = 4_500
@@ -54,6 +54,7 @@ class RankRows:
         self.device = tape.rank % spec.gpus_per_node
         self.rows: list[Row] = []
         self._correlation = 4_000
+        self._graph = 0  # the replay that was written last
         self._external = 0
         self._seqs: dict[tuple[str, tuple[int, ...], bool], int] = {}
 
@@ -71,7 +72,7 @@ class RankRows:
     def _host_event(self, event: HostEvent) -> None:
         step = event.name.startswith("ProfilerStep")
         runtime = event.category == "cuda_runtime"
-        if self.level == "no_host" or (self.level == "names" and not (step or runtime)):
+        if self.level in DEVICE_ONLY or (self.level == "names" and not (step or runtime)):
             return
         args = {"correlation": self._next()} if runtime else {"External id": self._next_external()}
         self._host(
@@ -101,7 +102,7 @@ class RankRows:
 
     def _operator(self, op: Op, name: str, inset_ns: int = 0, **args: Any) -> dict[str, Any]:
         """Add the operator or annotation of a launch; return the link to it."""
-        if self.level in ("names", "no_host"):
+        if self.level in ("names", *DEVICE_ONLY) or op.graph:
             return {}
         external = self._next_external()
         begin = op.launched_ns - op.host_ns // 2
@@ -117,8 +118,12 @@ class RankRows:
         return {"External id": external}
 
     def _launch(self, op: Op, name: str, shift_ns: int = 0) -> int:
+        if op.graph:
+            if op.graph == self._graph:
+                return self._correlation
+            self._graph, name = op.graph, "cudaGraphLaunch"
         number = self._next()
-        if self.level != "no_host":
+        if self.level not in DEVICE_ONLY:
             at_ns = op.launched_ns - LAUNCH_NS + shift_ns
             at_ns = max(at_ns, op.launched_ns - op.host_ns // 2)
             end_ns = min(at_ns + LAUNCH_NS, op.launched_ns + op.host_ns // 2 - 1_000)
@@ -147,6 +152,10 @@ class RankRows:
         span: tuple[int, int],
         args: dict[str, Any],
     ) -> None:
+        if self.level == "kernels":
+            if category != "kernel":
+                return
+            args = {key: args[key] for key in ("grid", "block") if key in args}
         args = {"device": self.device, "context": 1, "stream": op.stream, **args}
         start_ns, dur_ns = span
         launched_ns = op.launched_ns
@@ -167,10 +176,13 @@ class RankRows:
             return
         number = self._launch(op, "cudaLaunchKernelExC")
         args = {**link, "correlation": number, "grid": [24, 1, 1], "block": [512, 1, 1]}
-        if self.level == "full":
+        if self.level == "full" and not op.graph:
             args |= {key: value for key, value in metadata.items() if key != "Rank"}
         name = row_names.CALL_KERNELS[op.kind]
-        self._device(op, "kernel", name, (op.start_ns, op.end_ns - op.start_ns), args)
+        start_ns = op.start_ns
+        if self.spec.hidden_waits and call.meeting == "all":
+            start_ns = max(member.start_ns for member in call.members.values())
+        self._device(op, "kernel", name, (start_ns, op.end_ns - start_ns), args)
 
     def _copies(self, op: Op, call: Call, link: dict[str, Any]) -> None:
         """Copies from the peers, once all of them have arrived; no kernel waits."""
@@ -188,6 +200,15 @@ class RankRows:
         """Arguments of a call as the profiler writes them, {} where it has none."""
         if op.kind not in row_names.ANNOTATIONS:
             return {}
+        if op.kind == "batch":  # a group of calls has neither a peer nor a size
+            return {
+                "Collective name": "coalesced",
+                "Group size": len(call.group),
+                "Process Group Name": group_name(call, self.names),
+                "Process Group Description": row_names.DESCRIPTIONS[call.label],
+                "Process Group Ranks": _list(call.group),
+                "Rank": op.rank,
+            }
         operation = "_allgather_base" if op.kind == "copy_gather" else op.kind
         transfer = operation in ("send", "recv")
         line = (call.label, call.group, transfer)

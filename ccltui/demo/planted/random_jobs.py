@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Final, Literal, get_args
 
-from ccltui.demo.planted.fault_draws import CAN_HAVE, WEIGHTS, draw_fault
+from ccltui.demo.planted.fault_draws import CAN_HAVE, MORE_WEIGHTS, WEIGHTS, draw_fault
 from ccltui.demo.planted.job_spec import (
     Damage,
     DamageKind,
@@ -15,6 +15,7 @@ from ccltui.demo.planted.job_spec import (
     FaultKind,
     JobSpec,
     Level,
+    Times,
 )
 
 Condition = Literal["clean", "damaged", "null", "two"]
@@ -58,6 +59,8 @@ RAGGED: Final = 0.2
 """Share of damaged jobs in which most windows begin or end differently."""
 MOST_OPERATIONS: Final = 9_000
 """Device operations of a job beyond which steps, micro-batches and layers are reduced."""
+RARELY, OFTEN = 0.12, 0.4
+"""Shares of the jobs with one of the less usual programs or recorders, where it is possible."""
 _KERNELS_A_LAYER: Final = 14
 _ATTEMPTS: Final = 1_000
 _ATTEMPTS_A_KIND: Final = 100
@@ -71,6 +74,7 @@ def random_spec(
     condition: Condition | None = None,
     level: Level | None = None,
     ranks: int | None = None,
+    varied: bool = False,
 ) -> JobSpec:
     """Draw a job.
 
@@ -81,18 +85,21 @@ def random_spec(
         condition: Whether there is a fault, two of them, and whether files are damaged.
         level: What the files record of collectives.
         ranks: Number of ranks, where the family has a layout of that size.
+        varied: Whether programs and recorders may also be less usual ones, and faults those of
+            networks and of ranks that alternate. Without, seeds draw what they always drew.
 
     Raises:
         ValueError: No layout of the family has the fault or the number of ranks.
     """
     rng = random.Random(f"planted/{seed}")
+    weights = MORE_WEIGHTS if varied else WEIGHTS
     conditions: tuple[Condition, ...] = ("clean", "clean", "clean", "damaged", "null", "two")
     drawn = rng.choice(conditions)
     condition = condition or ("clean" if fault is not None else drawn)
     families = [family] if family else list(get_args(Family))
     for attempt in range(_ATTEMPTS):
         if attempt % _ATTEMPTS_A_KIND == 0:
-            kind = fault or rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            kind = fault or rng.choices(list(weights), list(weights.values()))[0]
         draft = _layout(rng, rng.choice(families), seed, ranks)
         if draft is not None and (condition == "null" or CAN_HAVE[kind](draft)):
             break
@@ -104,7 +111,7 @@ def random_spec(
     if condition != "null":
         faults.append(draw_fault(rng, draft, kind))
     if condition == "two":
-        others = [other for other in CAN_HAVE if other != kind and CAN_HAVE[other](draft)]
+        others = [one for one in weights if one != kind and CAN_HAVE[one](draft)]
         faults.append(draw_fault(rng, draft, rng.choice(others)))
     damage = _damage(rng, draft, faults) if condition == "damaged" else ()
     decoy = rng.random() < 0.15
@@ -114,12 +121,34 @@ def random_spec(
             where = faults[0].ranks[0]
         faults.append(Fault("decoy", (where,), rng.uniform(1.0, 2.5)))
     kept = rng.choice(_LEVELS) if level is None else level
+    if varied:
+        draft = _varied(rng, draft)
+        kept = "kernels" if level is None and rng.random() < RARELY else kept
     return replace(
         draft,
         faults=tuple(faults),
         damage=damage,
         level=kept,
         jitter=rng.uniform(0.01, 0.08) if condition == "null" else rng.uniform(0.005, 0.03),
+    )
+
+
+def _varied(rng: random.Random, draft: JobSpec) -> JobSpec:
+    """Let some of the less usual programs and recorders happen."""
+    one_kernel = rng.random() < RARELY
+    times: tuple[Times, ...] = ("ns", "ns", "us", "float32")
+    in_turns = draft.pp > 1 and draft.chunks == 1 and draft.schedule == "1f1b"
+    batched = in_turns and rng.random() < OFTEN
+    return replace(
+        draft,
+        one_kernel=one_kernel,
+        layers=1 if one_kernel else draft.layers,
+        batched=batched,
+        prefetch=draft.prefetch and not batched,
+        ring=draft.tp > 1 and rng.random() < OFTEN,
+        graphs=rng.random() < RARELY,
+        hidden_waits=rng.random() < RARELY,
+        times=rng.choice(times),
     )
 
 

@@ -41,6 +41,7 @@ class ReplicatedStep:
         self.dp_group = tuple(spec.rank_at(self.stage, other, self.tp) for other in range(spec.dp))
         self.pipeline = tuple(spec.rank_at(other, self.dp, self.tp) for other in range(spec.pp))
         self.reductions: list[Op] = []
+        self.batched: dict[tuple[bool, int], Op] = {}  # receives that a batch holds, by pass
 
     def record(self, step: int) -> None:
         """Record one step."""
@@ -60,7 +61,8 @@ class ReplicatedStep:
             if received is not None:
                 tape.wait(received)
             self._run(one, last=self._is_last(order, place))
-            self._transfer("send", one)
+            if not self._batch(one):
+                self._transfer("send", one)
         self._finish()
 
     def _is_last(self, order: list[Pass], place: int) -> bool:
@@ -99,6 +101,8 @@ class ReplicatedStep:
     def _transfer(self, operation: str, one: Pass) -> Op | None:
         """Post the receive before or the send after a pass; None at the ends of the pipeline."""
         spec, tape = self.spec, self.tape
+        if operation == "recv" and (one.backward, one.batch) in self.batched:
+            return self.batched.pop((one.backward, one.batch))
         towards_end = (operation == "send") != one.backward
         depth = one.chunk * spec.pp + self.stage
         other = depth + (1 if towards_end else -1)
@@ -118,6 +122,30 @@ class ReplicatedStep:
             group=self.pipeline,
         )
 
+    def _batch(self, one: Pass) -> bool:
+        """Post the send after a pass and the receive before the next one as one call.
+
+        Both sides do so while forward and backward passes take turns; False outside of that time.
+        """
+        spec, lower = self.spec, self.stage - (1 if one.backward else 0)
+        warm_up = min(spec.micro_batches, spec.pp - 1 - lower)
+        nth = one.batch - (0 if one.backward else warm_up)
+        between = 0 <= lower < spec.pp - 1 and 0 <= nth < spec.micro_batches - warm_up
+        if not spec.batched or not between:
+            return False
+        ranks = self.pipeline[lower], self.pipeline[lower + 1]
+        self.batched[not one.backward, nth + (warm_up if one.backward else 0)] = self.tape.call(
+            ("pp", ranks, self.tape.step, nth),
+            "batch",
+            ranks,
+            "pp",
+            spec.transfer_ns * TRANSFER,
+            stream=TRANSFER_STREAMS["send", one.backward],
+            backward=one.backward,
+            group=self.pipeline,
+        )
+        return True
+
     def _broadcast(self) -> None:
         if not self.spec.broadcast_buffers or self.spec.dp == 1:
             return
@@ -129,7 +157,7 @@ class ReplicatedStep:
             "dp",
             self.spec.transfer_ns * BUFFERS,
             stream=BUFFER_STREAM,
-            sender_only=True,
+            meeting="sender",
         )
         tape.wait(done)
 

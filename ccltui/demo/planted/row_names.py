@@ -20,6 +20,7 @@ CALL_KERNELS: Final[dict[str, str]] = {
     "all_to_allv": f"ncclDevKernel_SendRecv{NEW}",
     "send": f"ncclDevKernel_SendRecv{NEW}",
     "recv": f"ncclDevKernel_SendRecv{NEW}",
+    "batch": f"ncclDevKernel_SendRecv{NEW}",
     "broadcast": f"ncclDevKernel_Broadcast_RING_LL{NEW}",
     "symmetric": (
         "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8, false>"
@@ -59,12 +60,14 @@ ANNOTATIONS: Final[dict[str, str]] = {
     "all_to_allv": "nccl:all_to_all",
     "send": "nccl:send",
     "recv": "nccl:recv",
+    "batch": "nccl:coalesced",
     "broadcast": "nccl:broadcast",
 }
 DESCRIPTIONS: Final[dict[str, str]] = {
     "world": "default_pg",
     "dp": "mesh_dp_replicate",
     "tp": "mesh_tp",
+    "cp": "mesh_cp",
     "ep": "mesh_ep",
     "pp": "mesh_pp",
     "own": "undefined",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import orjson
 
 from ccltui.demo.planted import row_names
@@ -11,6 +12,8 @@ from ccltui.demo.planted.job_spec import JobSpec, Level
 from ccltui.demo.planted.profiled_rows import Row
 
 BASE_NS = 1_775_078_550_000_000_000
+SINCE_NS = 100_000_000_000
+"""How long before time 0 recorders of rounded seconds begin to count: 2**-17 s is their step."""
 ORIGIN_NS = 600_000_000_000
 """Time 0 of the true clock after the base."""
 
@@ -25,13 +28,25 @@ def recorded_ns(spec: JobSpec, host: int, true_ns: int) -> int:
     return ORIGIN_NS + offset + true_ns + true_ns * drift // 1_000_000_000
 
 
+def written_ns(spec: JobSpec, time_ns: int) -> int:
+    """The same as its file states it, where the recorder rounds."""
+    if spec.times == "us":
+        return time_ns // 1_000 * 1_000
+    if spec.times == "float32":
+        since_ns = time_ns - ORIGIN_NS + SINCE_NS
+        return int(float(np.float32(since_ns / 1e9)) * 1e9) + ORIGIN_NS - SINCE_NS
+    return time_ns
+
+
 def trace_bytes(spec: JobSpec, rank: int, level: Level, rows: list[Row], groups: Groups) -> bytes:
     """The file of one rank."""
     host = spec.host_of(rank)
     events: list[dict[str, Any]] = []
     for row in rows:
-        start_ns = recorded_ns(spec, host, row.start_ns)
-        end_ns = recorded_ns(spec, host, row.start_ns + row.dur_ns)
+        start_ns, end_ns = (
+            written_ns(spec, recorded_ns(spec, host, one))
+            for one in (row.start_ns, row.start_ns + row.dur_ns)
+        )
         pid, tid = row.place
         events.append(
             {

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ccltui.demo.planted.event_graph import Call, Op, Segment
+from ccltui.demo.planted.event_graph import Call, Meeting, Op, Segment
 from ccltui.demo.planted.job_spec import JobSpec
 
 MAIN: Final = 7
@@ -67,6 +67,8 @@ class Simulation:
         time_ns = usual_ns * (1 + abs(chance.gauss(0, spec.jitter / 2)))
         if len({spec.host_of(rank) for rank in ranks}) > 1:
             time_ns *= BETWEEN_HOSTS
+            for fault in spec.faults:
+                time_ns *= fault.factor if fault.kind == "slow_network" else 1.0
         for fault in spec.faults:
             if fault.kind in ("slow_pair", "slow_group") and set(fault.ranks) == set(ranks):
                 time_ns *= fault.factor
@@ -87,6 +89,8 @@ class Tape:
         self.waits: dict[int, list[Op]] = {}  # what the next operation of a stream waits for
         self.host: list[HostEvent] = []
         self.ops: list[Op] = []
+        self.graph = 0  # number of the replay that is recorded, 0 outside of one
+        self._graphs = 0
         self._open: list[tuple[str, str, Segment, int]] = []
         self._kernels = random.Random(f"{job.spec.seed}/{rank}/kernels")
         self._host = random.Random(f"{job.spec.seed}/{rank}/host")
@@ -119,7 +123,7 @@ class Tape:
         *,
         stream: int,
         backward: bool = False,
-        sender_only: bool = False,
+        meeting: Meeting = "all",
         after: Iterable[Op] | None = None,
         group: tuple[int, ...] | None = None,
         weight: float = 1.0,
@@ -128,7 +132,7 @@ class Tape:
         call = self.job.call(key, "send" if operation == "recv" else operation, ranks)
         if not call.members:
             call.label, call.step, call.group = label, self.step, group or ranks
-            call.meeting = "sender" if sender_only else "all"
+            call.meeting = meeting
             call.transfer_ns = self.job.transfer_ns(key, ranks, usual_ns * weight)
             size = len(ranks) * 64
             call.elements = max(1, int(usual_ns * BYTES_PER_NS / 2) // size) * size
@@ -208,6 +212,16 @@ class Tape:
             )
         )
 
+    def begin_graph(self) -> None:
+        """Begin a replay, where passes are replayed: what follows is launched at once."""
+        if self.spec.graphs:
+            self._graphs += 1
+            self.graph = self._graphs
+
+    def end_graph(self) -> None:
+        """End the replay."""
+        self.graph = 0
+
     def _advance(self, dur_ns: int) -> None:
         if not self.spec.free_hosts:
             self.segment.length_ns += dur_ns
@@ -226,6 +240,9 @@ class Tape:
     def _launch(self, kind: str, stream: int, dur_ns: int, backward: bool, host_ns: int) -> Op:
         op = Op(self.rank, kind, stream, dur_ns, self.step)
         op.backward = backward
+        op.graph = self.graph
+        if op.graph and self.ops and self.ops[-1].graph == op.graph:
+            host_ns = 0  # the first launches all
         op.segment = self.segment
         op.host_ns = host_ns
         op.launch_ns = self.segment.length_ns + (0 if self.spec.free_hosts else host_ns // 2)

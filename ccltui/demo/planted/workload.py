@@ -14,6 +14,7 @@ HEAVY_BACKWARD: Final = 0.6
 """Excess of a heavy stage in backward passes, in excesses of forward ones."""
 ALL_STAGES: Final = -1
 """Stage of a ``heavy_stage`` fault that makes all stages heavier, for the same work shared out."""
+SLOW: Final = ("slow_worker", "occasional_worker", "slow_node", "alternating")
 RARE: Final = 0.03
 """Probability that a pass is prolonged by the fault ``random``."""
 
@@ -87,7 +88,7 @@ class Workload:
     def _worker(self, rank: int, step: int) -> float:
         factor = 1.0
         for fault in self.spec.faults:
-            slow = fault.kind in ("slow_worker", "occasional_worker", "slow_node")
+            slow = fault.kind in SLOW
             if slow and fault.acts(rank, step):
                 factor *= fault.factor
         return factor
