@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``replay_order.py``, ``job_replay.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
+``replay_order.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
 Python, with full documentation and results that are equal to the bit. Indices in arguments are not
 checked against array bounds.
 """
@@ -167,69 +167,6 @@ cdef class Order:
             begun += 1
             who = self.calls_waiting.following[who]
         return begun
-
-
-def replay(
-    const int8_t[::1] kind,
-    const int32_t[::1] rank,
-    const int32_t[::1] which,
-    const double[::1] advance,
-    const int64_t[::1] delay,
-    const int32_t[::1] behind,
-    const int64_t[::1] gap,
-    const int64_t[::1] after,
-    const int32_t[::1] instance,
-    const uint8_t[::1] waits,
-    const int32_t[::1] first_member,
-    const int32_t[::1] member,
-    double[::1] now,
-):
-    """Return the end of each step, float64 in the order of their marks; see ``job_replay.py``.
-
-    ``now`` holds the begin of each line and is overwritten.
-    """
-    end_array = np.zeros(len(after) + 1)
-    ended_array = np.empty(int((np.asarray(kind) == MARK).sum()) + 1)
-    cdef double[::1] end = end_array
-    cdef double[::1] ready = np.zeros(len(after) + 1)
-    cdef double[::1] latest = np.full(len(first_member), -np.inf)
-    cdef double[::1] ended = ended_array
-    cdef Py_ssize_t place, other
-    cdef Py_ssize_t marks = 0
-    cdef int32_t what, mine, call, number, before
-    cdef double time
-    with nogil:
-        for place in range(kind.shape[0]):
-            what, call = kind[place], which[place]
-            if what == END:
-                for other in range(first_member[call], first_member[call + 1]):
-                    end[member[other]] = latest[call] + after[member[other]]
-                continue
-            if what == BEGIN:
-                time = max(ready[call], end[behind[call]] + gap[call])
-            else:
-                mine = rank[place]
-                now[mine] += advance[place]
-                if what == WAIT:
-                    now[mine] = max(now[mine], end[call])
-                    continue
-                if what == MARK:
-                    ended[marks] = now[mine]
-                    marks += 1
-                    continue
-                time = now[mine] + delay[call]
-                if what != POST:
-                    ready[call] = time
-                    continue
-                before = behind[call]
-                if before >= 0:
-                    time = max(time, end[before] + gap[call])
-            number = instance[call]
-            if number < 0 or not waits[call]:
-                end[call] = time + after[call]
-            if number >= 0 and time > latest[number]:
-                latest[number] = time
-    return ended_array[:marks]
 
 
 def numbered(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.metrics.attribution.lower_median import lower_medians
-from ccltui.parsers.array_types import F64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.lines.job_lines import JobLines
@@ -26,6 +26,18 @@ replay takes the delay of a call as recorded or leaves it out."""
 
 STEADY: Final = 0.5
 """Share of the idle time beyond the typical that is there in every step where it is steady."""
+
+
+class Idle(NamedTuple):
+    """Idle time for hosts: before each operation, float64 ns, and at calls and begins of lines.
+
+    ``delay_ns`` and ``gap_ns`` are by call (see `Operations`), ``begin_ns`` is by line.
+    """
+
+    host_ns: F64
+    delay_ns: I64
+    gap_ns: I64
+    begin_ns: F64
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.host_delays import HostDelays
+from ccltui.metrics.attribution.host_delays import HostDelays, Idle
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.unit_targets import Targets
@@ -119,6 +119,12 @@ class Ladder:
             begin_ns=self.job.begin_ns,
             delayed=np.ones(self.job.table.num_lines, np.bool_),
         )
+
+    @property
+    def recorded_idle(self) -> Idle:
+        """Idle time for hosts as recorded."""
+        job, one = self.job, self.job.operations
+        return Idle(one.host_ns, one.delay_ns, one.gap_ns, job.begin_ns)
 
     @cached_property
     def host(self) -> HostDelays:

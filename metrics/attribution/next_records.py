@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.attribution.findings import Context, Finding
-from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.missing_ranks import ranges_text
@@ -31,11 +30,7 @@ def next_records(
     if context.missing:
         asked.append(f"the trace of rank {ranges_text(context.missing)}")
     apart = context.names_only and len(job.together) > 1
-    if (
-        apart
-        or job.table.unlinked > MAX_UNLINKED
-        or unknown_transfers(job.table) > MAX_UNKNOWN_TRANSFERS
-    ):
+    if apart or job.table.unlinked > MAX_UNLINKED or unknown_transfers(job) > MAX_UNKNOWN_TRANSFERS:
         asked.append("groups, peers and sizes of collectives, which PyTorch 2.3 or later writes")
     if finding is None and not tells_passes and not context.has_launches:
         asked.append("launch records (CPU activity): they tell forward from backward passes")
@@ -44,12 +39,15 @@ def next_records(
     return asked
 
 
-def unknown_transfers(table: CallTable) -> float:
+def unknown_transfers(job: JobLines) -> float:
     """Share of the calls that are sends or receives without a known other side.
 
     A kernel of sends and receives that three ranks or more share is an all-to-all.
     """
+    table = job.table
     sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
     members = np.append(sizes, 0)[table.instance]
     unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
+    if job.stages.ring:
+        unknown &= table.instance < 0
     return float(unknown.mean()) if len(unknown) else 0.0

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.attribution.host_delays import LEAST_KEPT
 from ccltui.metrics.attribution.lines.step_replay import Run
-from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
+    from ccltui.metrics.attribution.host_delays import Idle
     from ccltui.metrics.attribution.ladder import Ladder
 
 ROUNDS: Final = 3
@@ -34,59 +34,43 @@ class RecordedReplay:
 
     @cached_property
     def _recorded(self) -> F64:
-        return self._line_ends(
-            self._segments, self.ladder.recorded_transfer, self.ladder.job.begin_ns
-        )
+        ladder = self.ladder
+        compute = ladder.job.operations.compute_ns
+        run = self._run(compute, ladder.recorded_transfer, ladder.recorded_idle)
+        return ladder.job.replay.line_ends(run)
 
-    @property
-    def _segments(self) -> F64:
-        operations = self.ladder.job.operations
-        return operations.compute_ns + operations.host_ns
+    def _run(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
+        every = np.ones(self.ladder.job.table.num_lines, np.bool_)
+        calls = idle.delay_ns, idle.gap_ns
+        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, every, calls)
 
     def ends(
-        self,
-        compute_ns: F64,
-        transfer_ns: F64 | None = None,
-        host_ns: F64 | None = None,
-        kept: F64 | None = None,
+        self, compute_ns: F64, transfer_ns: F64 | None = None, idle: Idle | None = None
     ) -> F64:
-        """Return the steps with other times of segments, transfers and host delays.
+        """Return the steps with other times of segments, transfers and hosts; None: as recorded.
 
-        ``kept`` is the share of its host delays that each line keeps. None takes less than its
-        hosts need to launch it.
+        None takes less than its hosts need to launch it.
         """
-        ends = self._device_ends(compute_ns, transfer_ns, host_ns, kept)
-        return np.maximum(ends, self.ladder.host_need_ns)
+        ladder = self.ladder
+        idle = ladder.recorded_idle if idle is None else idle
+        transfer = ladder.recorded_transfer if transfer_ns is None else transfer_ns
+        return np.maximum(self._device_ends(compute_ns, transfer, idle), ladder.host_need_ns)
 
-    def _device_ends(
-        self,
-        compute_ns: F64,
-        transfer_ns: F64 | None,
-        host_ns: F64 | None,
-        kept: F64 | None,
-    ) -> F64:
-        job = self.ladder.job
-        host = job.operations.host_ns if host_ns is None else host_ns
-        begun, delayed = job.begin_ns, None
-        if kept is not None:
-            host = host * np.repeat(kept, np.diff(job.operations.first))
-            begun = np.where(begun > 0, begun * kept, begun)
-            delayed = kept >= LEAST_KEPT
-        segments = compute_ns + host
-        transfer = self.ladder.recorded_transfer if transfer_ns is None else transfer_ns
-        found = self._line_ends(segments, transfer, begun, delayed)
+    def _device_ends(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> F64:
+        run = self._run(compute_ns, transfer_ns, idle)
+        found = self.ladder.job.replay.line_ends(run)
         if not len(self._following):
             return self._steps(found)
-        begin = begun
+        begin = idle.begin_ns
         for _ in range(ROUNDS - 1):
             moved = self._after_last(found) - self._after_last(self._recorded)
-            later = begun.copy()
+            later = idle.begin_ns.copy()
             later[self._following] += moved[self._following - 1]
             apart = float(np.abs(later - begin).max())
             if apart <= SETTLED * float(self.ladder.rungs[6].mean()):
                 break
             begin = later
-            found = self._line_ends(segments, transfer, begin, delayed)
+            found = self.ladder.job.replay.line_ends(run._replace(begin_ns=begin))
         return self._steps(found)
 
     @cached_property
@@ -107,11 +91,3 @@ class RecordedReplay:
         found = np.zeros(self.ladder.job.num_steps)
         np.maximum.at(found, self.ladder.job.table.step, line_ends)
         return found
-
-    def _line_ends(
-        self, segments: F64, transfer: F64, begin: F64, delayed: Bool | None = None
-    ) -> F64:
-        job = self.ladder.job
-        if delayed is None:
-            delayed = np.ones(job.table.num_lines, np.bool_)
-        return job.replay.line_ends(Run(segments, transfer, begin, delayed))

@@ -237,7 +237,9 @@ class Savings:
         self, segment_ns: F64, transfer_ns: F64 | None = None, host_ns: F64 | None = None
     ) -> float:
         """Drop of the step time with other times of segments, transfers and host delays."""
-        ends = self._replay.ends(segment_ns, transfer_ns, host_ns)
+        idle = self.ladder.recorded_idle
+        idle = idle if host_ns is None else idle._replace(host_ns=host_ns)
+        ends = self._replay.ends(segment_ns, transfer_ns, idle)
         return max(float((self.ladder.delayed - ends).mean()), 0.0)
 
     @cached_property

@@ -39,12 +39,8 @@ def program_places(job: JobLines) -> I64:
 
 def _programs_of_steps(job: JobLines) -> list[I64]:
     """Program of each step of each rank."""
-    table = job.table
-    program = np.empty(table.num_lines, np.int64)
-    for number, one in enumerate(job.positions.programs):
-        program[one.lines] = number
-    edges = np.searchsorted(table.rank, np.arange(1, len(job.labels)))  # lines ascend by rank
-    return np.split(program, edges)
+    edges = np.searchsorted(job.table.rank, np.arange(1, len(job.labels)))  # lines ascend by rank
+    return np.split(job.program_of_line, edges)
 
 
 def _usual(program: I64) -> int:

@@ -226,7 +226,7 @@ class Rules:
                 f"{job.table.unlinked:.0%} of the time in collectives is in calls that are matched "
                 "to none with confidence"
             )
-        unknown = unknown_transfers(job.table)
+        unknown = unknown_transfers(job)
         if unknown > MAX_UNKNOWN_TRANSFERS:
             return (
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "

@@ -23,13 +23,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def step_ms(spec: Spec) -> float:
-    """Mean time from the last end of a step to that of the next, over all ranks."""
+    """Mean time of a step, from the last end of the one before, the first from its first work."""
     schedule = simulate(spec)
     ends = [
         max(a.end_ns for rank in schedule.activities for a in rank if a.step == step)
         for step in range(spec.steps)
     ]
-    return float(np.diff(ends).mean()) / 1e6
+    begin = min(a.start_ns for rank in schedule.activities for a in rank if a.step == 0)
+    return float(np.diff(ends, prepend=begin).mean()) / 1e6
 
 
 def injected(shape: str, cause: Any, **changes: Any) -> Spec:
@@ -82,7 +83,9 @@ def test_a_stall_that_free_running_hosts_absorb_is_worth_nothing(tmp_path: Path)
 
     found = recover(tmp_path, spec).metric("what_if_no_straggler")
 
-    assert found.value == pytest.approx(1.0, abs=1e-6)
+    # only in the first step the device has nothing else to do
+    assert found.value == pytest.approx(step_ms(spec) / step_ms(replace(spec, stragglers=())))
+    assert [row["slowdown"] for row in found.details["per_step"][1:]] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -101,7 +104,9 @@ def test_unchanged_the_replay_ends_steps_when_they_ended(recovered: Recovered) -
     found = recovered.metric("what_if_no_straggler")
 
     assert found.status == "ok", found.reasons
-    assert found.details["replay_error_us"] <= 0.01
+    # a collective takes as long as on its shortest member: ends that differ move the last one
+    skew_ns = recovered.truth.spec.end_skew_ns
+    assert found.details["replay_error_us"] <= 0.01 + 4 * skew_ns / 1000
 
 
 def test_one_step_alone_counts_from_the_first_work(tmp_path: Path) -> None:
@@ -109,8 +114,7 @@ def test_one_step_alone_counts_from_the_first_work(tmp_path: Path) -> None:
 
     details = found.metric("what_if_no_straggler").details
     assert details["num_steps"] == 1
-    # of 0.9 ms a part lies before the first collective, where nothing tells who was how late
-    assert 0.8 < details["saved_ms"] < 0.9
+    assert details["saved_ms"] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("recovered", ALONE, indirect=True)

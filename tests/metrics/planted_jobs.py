@@ -7,6 +7,7 @@ over all ranks. Draws do not depend on the fault, so the loss is the difference 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ class Planted:
     lost_peers: bool = False
     silent_ranks: tuple[int, ...] = ()  # their calls show no wait: they begin with the last member
     rounded_to_us: float = 0.0  # starts are whole multiples of it, durations are exact
+    ring: bool = False  # the pp ranks pass blocks around instead, one more round than there are
+    in_graphs: bool = False  # one launch a step, and calls without a description
 
     @property
     def world(self) -> int:
@@ -205,6 +208,30 @@ class Run:
             ]
 
     def _program(self, rank: int, number: int) -> Iterator[Op]:
+        return (self._of_ring if self.plan.ring else self._of_pipeline)(rank, number)
+
+    def _of_ring(self, rank: int, number: int) -> Iterator[Op]:
+        """Every rank passes a block to the next and computes with the one before at once."""
+        plan = self.plan
+        stage, replica, shard = plan.place(rank)
+        after, before = (
+            plan.rank_of((stage + by) % plan.pp, replica, shard) for by in (1, plan.pp - 1)
+        )
+        if plan.pauses_us.get((rank, number)):
+            yield ("idle", None, plan.pauses_us[rank, number])
+        for k in range(plan.micro_batches):
+            way = "f" if k < plan.micro_batches // 2 else "b"
+            stream = SEND_F, RECV_F
+            yield self._transfer(rank, after, "f", k, number, "send")
+            yield self._transfer(before, rank, "f", k, number, "recv")
+            yield ("compute", "fwd" if way == "f" else "bwd", self._length(rank, way, k, number))
+            for one, source, to in zip(stream, (rank, before), (after, rank), strict=True):
+                yield ("wait", one, ("f", source, to, k, number))
+        yield ("post", (("world", number), plan.world, plan.norm_us, "allreduce", WORLD), None)
+        yield ("wait", WORLD, None)
+        yield ("compute", "adam", plan.optimizer_us * self._draws["tail"][number, rank])
+
+    def _of_pipeline(self, rank: int, number: int) -> Iterator[Op]:
         plan = self.plan
         stage, replica, shard = plan.place(rank)
         m = plan.micro_batches
@@ -329,7 +356,7 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
                 Event("cudaLaunchKernel", max(begin - 5.0, 0), 1.0, thread, correlation=number)
             )
     for part in run.parts[rank]:
-        coll = _collective(plan, part, seqs)
+        coll = None if plan.in_graphs else _collective(plan, part, seqs)
         name = (
             "ncclDevKernel_SendRecv(x)"
             if part.op in ("send", "recv")
@@ -354,6 +381,8 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
                 correlation=number,
             )
         )
+    if plan.in_graphs:
+        events, launches = _in_graphs(run.marks[rank], events)
     marks = [
         step(number, begin - 10 - plan.rounded_to_us, end - begin + 12.0 + plan.rounded_to_us)
         for number, (begin, end) in enumerate(run.marks[rank])
@@ -371,6 +400,21 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
     )
 
 
+def _in_graphs(
+    marks: Sequence[tuple[float, float]], events: Sequence[Event]
+) -> tuple[list[Event], list[Event]]:
+    """The events of each step as one graph, and the launches of these."""
+    launches = [
+        Event("cudaGraphLaunch", max(begin - 5.0, 0), 4.0, 1, correlation=100 + number)
+        for number, (begin, _) in enumerate(marks)
+    ]
+    begins = [begin for begin, _ in marks]
+    numbers = [100 + bisect_right(begins, one.start_us) - 1 for one in events]
+    return [
+        replace(one, correlation=number) for one, number in zip(events, numbers, strict=True)
+    ], launches
+
+
 def _groups(plan: Planted, rank: int) -> Sequence[ProcessGroup]:
     stage, replica, shard = plan.place(rank)
     world = tuple(range(plan.world))
@@ -379,7 +423,7 @@ def _groups(plan: Planted, rank: int) -> Sequence[ProcessGroup]:
     tensor = tuple(plan.rank_of(stage, replica, t) for t in range(plan.tp))
     return (
         ProcessGroup("0", "default_pg", world, len(world), "cuda:nccl"),
-        ProcessGroup("1", "mesh_pp", line, len(line), "cuda:nccl"),
+        ProcessGroup("1", "mesh_cp" if plan.ring else "mesh_pp", line, len(line), "cuda:nccl"),
         ProcessGroup("2", "mesh_dp", peers, len(peers), "cuda:nccl"),
         ProcessGroup("3", "mesh_tp", tensor, len(tensor), "cuda:nccl"),
     )

@@ -13,8 +13,8 @@ import numpy as np
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.lines.line_times import LineTimes
+from ccltui.metrics.attribution.lines.replay_order import POST, WAIT
 from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
-from ccltui.metrics.collectives.replay.rank_timeline import POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64
 
 HostTimes: TypeAlias = tuple[F64, I64, I64, int, int]

@@ -166,6 +166,14 @@ class JobLines:
         return wrong / max(whole, 1)
 
     @cached_property
+    def program_of_line(self) -> I64:
+        """Program of each line."""
+        found = np.empty(self.table.num_lines, np.int64)
+        for number, one in enumerate(self.positions.programs):
+            found[one.lines] = number
+        return found
+
+    @cached_property
     def worker(self) -> I64:
         """Rank of each unit."""
         return self.table.rank[self.units.line]

@@ -25,10 +25,10 @@ from ccltui.metrics.attribution.lines.pass_units import (
     pass_sizes,
     pipeline_units,
 )
+from ccltui.metrics.attribution.lines.replay_order import MARK, POST, WAIT
 from ccltui.metrics.attribution.lines.shared_positions import Positions, Program
 from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.matching.p2p import RECV
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 CALL_SHARE: Final = 0.125

@@ -21,7 +21,7 @@ from ccltui.metrics.attribution.lines.silent_passes import (
 )
 from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
-from ccltui.metrics.collectives.matching.p2p import SEND
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.parsers.array_types import I8, I64, Bool
 
 WAITED_SHARE: Final = 0.05
@@ -108,7 +108,10 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
                 ratios += [told[1] / told[0]] if told and told[0] else []
         elif is_sent.any():
             ratios += _pass_ratio(early, is_sent, table.direction[at[0]])
-        waits[at], hidden[at] = awaited, awaited & (share < SENDS_WAITED_SHARE)
+        # Ranks of a ring pass data on in one program: what one waits for all do.
+        is_passed = np.isin(table.kind[at[0]], (SEND, RECV)) & (table.direction[at[0]] == 0)
+        waits[at] = awaited
+        hidden[at] = awaited & (share < SENDS_WAITED_SHARE) & ~is_passed
     for at, unseen, one in silent:
         starts = silent_starts(one, float(np.median(ratios)) if ratios else None)
         if starts is not None:

@@ -24,13 +24,15 @@ class Stages:
     """``stage`` of each rank by input, -1 without a pipeline; ``count`` stages.
 
     ``direction`` is that of each pair, ``wraps`` whether any transfer leads from the last stage to
-    the first, as where a rank holds several chunks of the model.
+    the first, as where a rank holds several chunks of the model. In a ``ring`` ranks do the same
+    work and pass data on.
     """
 
     stage: I64
     count: int
     direction: I8
     wraps: bool
+    ring: bool = False
 
 
 def stages_of(
@@ -41,8 +43,10 @@ def stages_of(
     ``steps`` are the steps of the calls of each input, which may differ from those that the calls
     state.
     """
-    if not len(pairs):
-        return Stages(np.full(len(inputs), -1, np.int64), 1, np.empty(0, np.int8), wraps=False)
+    ring = len(pairs) > 0 and _is_ring(inputs, pairs, groups)
+    if ring or not len(pairs):
+        none = np.full(len(inputs), -1, np.int64)
+        return Stages(none, 1, np.full(len(pairs), UNKNOWN, np.int8), wraps=False, ring=ring)
     stage = _of_groups(inputs, pairs, groups)
     if stage is None:
         stage = _of_transfers(inputs, pairs, steps)
@@ -55,6 +59,20 @@ def stages_of(
     direction = np.where(wrap, np.where(hop < 0, FORWARD, BACKWARD), direction)
     direction = np.where(known, direction, UNKNOWN).astype(np.int8)
     return Stages(stage, max(count, 1), direction, wraps=bool(wrap.any()))
+
+
+def _is_ring(inputs: Sequence[MatchInput], pairs: Pairs, groups: Sequence[CommGroup]) -> bool:
+    """Whether ranks pass data around, as in context parallelism, instead of up and down stages.
+
+    Groups say so, or all ranks send and receive, and no two of them in both directions: gradients
+    return to where the activations of a pipeline came from.
+    """
+    ring = {rank: group.ranks for group in groups if group.dim == "cp" for rank in group.ranks}
+    links = set(zip(pairs.sender.tolist(), pairs.receiver.tolist(), strict=True))
+    if all(inputs[b].rank in ring.get(inputs[a].rank, ()) for a, b in links):
+        return True
+    senders, receivers = {a for a, _ in links}, {b for _, b in links}
+    return senders == receivers and not any((b, a) in links for a, b in links)
 
 
 def _of_groups(
@@ -75,7 +93,8 @@ def _of_groups(
         return None
     hops = np.abs(stage[pairs.sender] - stage[pairs.receiver])
     last = int(stage.max())
-    return stage if np.isin(hops, (1, last)).all() else None
+    # Ranks of one stage may pass data around.
+    return stage if np.isin(hops, (0, 1, last)).all() and hops.any() else None
 
 
 def _of_transfers(inputs: Sequence[MatchInput], pairs: Pairs, steps: Sequence[I64]) -> I64:

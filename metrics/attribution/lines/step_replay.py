@@ -9,7 +9,7 @@ bit, one replay at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -18,11 +18,7 @@ import numpy as np
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.attribution.lines.call_table import CallTable
 from ccltui.metrics.attribution.lines.line_operations import Operations
-from ccltui.metrics.collectives.replay.call_links import Links
-from ccltui.metrics.collectives.replay.job_replay import replay_marks
-from ccltui.metrics.collectives.replay.rank_timeline import MARK
-from ccltui.metrics.collectives.replay.replay_order import Operations as Ordered
-from ccltui.metrics.collectives.replay.replay_order import ordered
+from ccltui.metrics.attribution.lines.replay_order import MARK, Program, ordered, replay_marks
 from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 
 LANES: Final = 4
@@ -56,12 +52,14 @@ class Run(NamedTuple):
         transfer_ns: transfer time of each instance.
         begin_ns: begin of each line, 0 where None.
         delayed: mask of the lines whose calls begin as late as recorded; none where None.
+        calls: delay and gap of each call, int64 ns, in place of those recorded.
     """
 
     segment_ns: F64
     transfer_ns: I64 | F64
     begin_ns: F64 | None = None
     delayed: Bool | None = None
+    calls: tuple[I64, I64] | None = None
 
 
 class StepReplay:
@@ -74,33 +72,19 @@ class StepReplay:
     """
 
     def __init__(self, table: CallTable, operations: Operations) -> None:
-        count = table.num_lines
         self._step, self._line = table.step, table.line
         self._num_steps = len(table.step_ids)
-        linked = table.instance >= 0
-        sizes = np.bincount(table.instance[linked], minlength=len(table.transfer_ns))
-        self._linked = np.flatnonzero(linked)
+        self._linked = np.flatnonzero(table.instance >= 0)
         self._instance = table.instance
         self._own = table.dur_ns
         self._num_instances = len(table.transfer_ns)
-        links = Links.of(
-            tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
-        )
         is_mark = operations.kind == MARK
         number = np.cumsum(is_mark) - 1
         last_mark = number[operations.first[1:] - 1]
-        nothing = np.zeros(len(table.line), np.int64)
+        calls = np.where(is_mark, 0, operations.call)
+        lines = operations.first, operations.kind, calls
         self._schedule = ordered(
-            Ordered(
-                first=operations.first.astype(np.int32),
-                kind=operations.kind,
-                which=np.where(is_mark, 0, operations.call).astype(np.int32),
-                behind=table.behind.astype(np.int32),
-                delay_ns=nothing,
-                gap_ns=nothing,
-                steps=((0,),) * count,
-            ),
-            links,
+            Program.of(lines, table.behind, table.instance, self._num_instances)
         )
         marks = number[self._schedule.operation[self._schedule.kind == MARK]]
         turn = np.empty(len(marks), np.int64)
@@ -129,12 +113,12 @@ class StepReplay:
         schedule = self._schedule
         kind, line, operation, slot, behind, order, put_off = _passes.numbered(
             schedule.kind,
-            schedule.rank,
+            schedule.line,
             schedule.operation,
             schedule.which,
-            schedule.operations.behind,
-            schedule.links.instance,
-            len(schedule.links.size),
+            schedule.program.behind,
+            schedule.program.instance,
+            len(schedule.program.size),
         )
         return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
 
@@ -157,7 +141,7 @@ class StepReplay:
                 delayed[:, lane] = one.delayed
         after[:, len(runs) :] = 0
         segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in runs]
-        delays = (*self._delays, delayed) if delayed.any() else ()
+        delays = (*(runs[0].calls or self._delays), delayed) if delayed.any() else ()
         marks: F64 = _passes.replay_lanes(
             events.kind,
             events.line,
@@ -192,23 +176,24 @@ class StepReplay:
 
     def _lines(self, runs: Sequence[Run]) -> Iterable[F64]:
         """Return the end of each line of each of at most `LANES` replays."""
-        return self._in_lanes(runs) if available() else map(self._alone, runs)
+        if not available():
+            return map(self._alone, runs)
+        if any(one.calls is not None for one in runs):  # lanes share the delays of their calls
+            return (self._in_lanes([one])[0] for one in runs)
+        return self._in_lanes(runs)
 
     def _alone(self, run: Run) -> F64:
         """Return the end of each line of one replay without compiled code."""
         after = self._own.copy()
         whole = np.rint(run.transfer_ns).astype(np.int64)
         after[self._linked] = whole.take(self._instance[self._linked])
-        schedule = self._schedule
-        schedule = replace(schedule, links=replace(schedule.links, after_ns=after))
+        late = np.zeros(len(self._line), np.bool_)
         if run.delayed is not None:
             late = run.delayed[self._line]
-            delay, gap = (np.where(late, one, 0) for one in self._delays)
-            timed = replace(schedule.operations, delay_ns=delay, gap_ns=gap)
-            schedule = replace(schedule, operations=timed)
+        delay, gap = (np.where(late, one, 0) for one in run.calls or self._delays)
         begin = np.zeros(len(self._step))
         if run.begin_ns is not None:
             begin[:] = run.begin_ns
-        advance = np.append(run.segment_ns, 0.0).take(schedule.operation)
-        ends: F64 = replay_marks(schedule, begin, advance)[self._last_mark]
-        return ends
+        advance = np.append(run.segment_ns, 0.0).take(self._schedule.operation)
+        marks = replay_marks(self._schedule, begin, advance, after, (delay, gap))
+        return np.asarray(marks[self._last_mark])

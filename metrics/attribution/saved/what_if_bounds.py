@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind
 from ccltui.metrics.attribution.idle_hosts import waits_for_copies
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records
-from ccltui.metrics.attribution.saved.host_bounds import bounds_of_hosts, why_host_bound
-from ccltui.metrics.attribution.saved.within_program import WithinProgram
+from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
 from ccltui.metrics.attribution.savings import COPY_WAITS, HIDDEN_WAITS, LEAST_APART, MAX_APART
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
@@ -25,58 +25,43 @@ MAX_UNLINKED: Final = 0.1
 than the replay shows."""
 
 
-def doubts(
-    need_ns: F64, was: F64, ideal: F64, contradicting: Sequence[float] | None, chosen: str
-) -> tuple[list[float] | None, list[Reason]]:
-    """Return bounds of the time saved, ms, where hosts bind or another replay saves less or more.
+def bounds_of_hosts(need_ns: F64, was_ns: F64, ideal_ns: F64) -> list[float] | None:
+    """Return bounds of the time saved, ms, where hosts need most of the ideal, else None."""
+    if not hosts_bind(need_ns, was_ns, ideal_ns):
+        return None
+    return [0.0, milliseconds(float(was_ns.mean() - ideal_ns.mean()))]
 
-    Args:
-        need_ns: how long the typical host needs for each step.
-        was: the recorded steps, float64 ns.
-        ideal: the same without stragglers.
-        contradicting: bounds of what two replays save, ns; None where they agree.
-        chosen: the replay that ``ideal`` is of, in words; empty where it gives no value.
 
-    Returns:
-        The bounds, None where there are none, and why.
-    """
-    held = bounds_of_hosts(need_ns, was, ideal)
-    if contradicting is None:
-        return held, why_host_bound(held)
-    saved_ns = [float((was - ideal).mean()), *contradicting]
-    bounds_ms = [milliseconds(max(pick(saved_ns), 0.0)) for pick in (min, max)]
-    if held is not None:
-        return [0.0, bounds_ms[1]], why_host_bound([0.0, bounds_ms[1]])
+def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
+    """Return why the time saved has bounds, where hosts are the cause."""
+    if bounds is None:
+        return []
     text = (
-        f"two replays contradict each other: {bounds_ms[0]:.3g} to {bounds_ms[1]:.3g} ms "
-        "of a step are saved"
+        f"without stragglers hosts need {MAX_LAUNCHING:.0%} of a step or more to launch it: at "
+        f"most {bounds[1]:.3g} ms are saved, less where kernels wait for their launches"
     )
-    text += f"; the value is that of the replay of {chosen}" if chosen else ""
-    return bounds_ms, [Reason("not_physical", text)]
+    return [Reason("host_bound", text)]
 
 
 def withheld(
     view: View,
-    ladder: Ladder | None,
+    ladder: Ladder,
     details: dict[str, Any],
     *,
     host_bound: bool,
-    beyond: bool = False,
 ) -> list[Reason]:
     """Remove the figures that do not hold, but for bounds, and return why.
 
     Args:
         view: the view of the job.
-        ladder: its replays, None where they do not describe it.
+        ladder: its replays.
         details: keys of the metric, changed.
         host_bound: hosts may bind without stragglers, and what is saved has an upper bound alone.
-        beyond: most of what is saved is so in one of two replays alone.
     """
-    lost, bounds, why = lost_records(view), None, ""
-    if ladder is not None:
-        bounds, why = _bounds(view, ladder, details)
-        bounds = (0.0, ladder.most_saved_ns) if lost else bounds
-    if not lost and bounds is None and not host_bound and not beyond:
+    lost = lost_records(view)
+    bounds, why = _bounds(view, ladder, details)
+    bounds = (0.0, ladder.most_saved_ns) if lost else bounds
+    if not lost and bounds is None and not host_bound:
         return []
     details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
     details["without_rank"] = {}
@@ -97,7 +82,7 @@ def _bounds(
     view: View, ladder: Ladder, details: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, str]:
     """Bounds of the time saved, ns, where no figure holds, and why."""
-    found, saved_ns = WithinProgram(ladder), 1e6 * (details["saved_ms"] or 0.0)
+    found, saved_ns = EvenRanks(ladder), 1e6 * (details["saved_ms"] or 0.0)
     if details["unlinked_share"] > MAX_UNLINKED:
         why = "calls that are matched to none may wait for slow ranks"
         return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why

@@ -1,4 +1,4 @@
-"""Replays with hand-computed results: timelines, collectives that wait for all, saved time."""
+"""Step times without stragglers of jobs whose results are known by hand."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
-from ccltui.metrics.collectives.replay.saved_steps import (
+from ccltui.metrics.attribution.saved.saved_steps import (
     per_step_rows,
     saved_time,
     why_not_physical,
 )
-from ccltui.metrics.collectives.replay.saved_steps import (
+from ccltui.metrics.attribution.saved.saved_steps import (
     refused as refused_texts,
 )
-from ccltui.metrics.collectives.replay.what_if import WhatIf
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -58,54 +56,20 @@ def two() -> View:
     return View(job(early, rank(1, LONGEST, longest=LONGEST)))
 
 
-def test_the_timeline_of_a_rank() -> None:
-    view = two()
-    line = rank_timeline(view.facts.ranks["0"], view.facts.named_calls["0"])
-
-    # work, the call is posted, the wait for its end, the last work of the step
-    assert line.kind.tolist() == [POST, WAIT, MARK] * 4
-    assert line.which.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    # waits taken out: 20 µs of transfer each, and 300 µs in step 1
-    progress = (line.progress_ns / 1000).tolist()
-    assert progress[:6] == [100, 100, 100, 1080, 1080, 1080]
-    assert progress[6:9] == [2080 - 320, 2080 - 320, 2080 - 320]
-
-
-def test_the_unchanged_replay_ends_as_recorded() -> None:
-    what_if = WhatIf(two())
-
-    ends = [120_000.0, 1_420_000.0, 2_120_000.0, 3_320_000.0]
-    assert what_if.measured.end_ns.tolist() == ends
-    assert what_if.unchanged.end_ns.tolist() == ends
-    assert what_if.measured.length_ns.tolist() == [1_300_000.0, 700_000.0, 1_200_000.0]
-
-
-def test_without_the_late_rank_every_step_is_as_short_as_the_others() -> None:
-    what_if = WhatIf(two())
-
-    # rank 1 as rank 0: 300 µs less in step 1, 200 in step 3; idle time stays as long as it was
-    assert what_if.without("1").length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
-    assert what_if.even().length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
-
-
-def test_without_the_other_rank_nothing_issaved_time() -> None:
-    what_if = WhatIf(two())
-
-    assert sum(what_if.without("0").length_ns) >= sum(what_if.unchanged.length_ns)
-
-
 def test_the_metric() -> None:
     result = what_if_no_straggler.run(two())
 
     assert (result.status, result.unit) == ("ok", "ratio")
-    assert result.value == pytest.approx(3200 / 2700)
+    # the first step is 120 us, and rank 1 costs 300 us of the second and 200 us of the fourth
+    assert result.value == pytest.approx(3320 / 2820)
     details = result.details
-    assert details["step_time_ms"] == pytest.approx(3.2 / 3)
-    assert details["ideal_step_time_ms"] == pytest.approx(0.9)
-    assert details["saved_pct"] == pytest.approx(100 * 500 / 3200)
-    assert details["num_steps"] == 3
-    assert [row["step"] for row in details["per_step"]] == [1, 2, 3]
-    assert details["without_rank"]["1"]["saved_ms"] == pytest.approx(0.5 / 3)
+    assert details["step_time_ms"] == pytest.approx(3.32 / 4)
+    assert details["ideal_step_time_ms"] == pytest.approx(2.82 / 4)
+    assert details["saved_pct"] == pytest.approx(100 * 500 / 3320)
+    assert details["num_steps"] == 4
+    assert [row["step"] for row in details["per_step"]] == [0, 1, 2, 3]
+    assert details["without_rank"]["1"]["saved_ms"] == pytest.approx(0.5 / 4)
+    assert "0" not in details["without_rank"]
     assert details["replay_error_us"] == 0.0
     assert details["alone"] == []
 
@@ -196,37 +160,6 @@ def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> N
     assert [row["ideal_ms"] for row in rows] == [0.9, 1.0, None]
     assert saved_time(was[1:2], ideal[1:2])["saved_ms"] == 0
     assert saved_time(was[2:], ideal[2:])["saved_ms"] is None
-
-
-def queued() -> RankTrace:
-    """Two calls posted one after the other, the second queued behind the first on its stream."""
-    return rank_trace(
-        0,
-        gpu=[
-            kernel("gemm", 100, 50, correlation=1),
-            kernel("gemm", 150, 50, correlation=3),
-            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 150, 200, 20, correlation=2),
-            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 352, 48, 20, correlation=4),
-        ],
-        runtime=[launch(n, 10.0 * n) for n in (1, 2, 3, 4)],
-        groups=[world(2)],
-        world_size=2,
-    )
-
-
-def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
-    view = View(job(queued()))
-    line = rank_timeline(view.facts.ranks["0"], view.facts.named_calls["0"])
-
-    posts = {
-        int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST
-    }
-    first, second = posts[0], posts[1]
-    assert line.behind.tolist() == [-1, 0]
-    assert line.gap_ns.tolist()[1] == 2_000
-    # after the kernel that was launched before it, which ended at 200: 100 after the beginning
-    assert line.progress_ns.tolist()[second] == 100_000
-    assert line.progress_ns.tolist()[first] == 50_000
 
 
 def refused(*ranks: RankTrace) -> Result:

@@ -1,8 +1,8 @@
 """Step times if no rank were slower than those that run its program, between the same two calls.
 
-Host delays and transfers stay as recorded. Positions of calls are those of the program and not when
-they were seen to begin: where receives are posted ahead on streams of their own, how much a rank
-computes between two posts differs from step to step.
+Ranks compute and idle as long as is typical, and transfers stay as recorded. Positions of calls are
+those of the program and not when they were seen to begin: where receives are posted ahead on
+streams of their own, how much a rank computes between two posts differs from step to step.
 """
 
 from __future__ import annotations
@@ -10,35 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.arrays.typical import slow_ones, typical_of_groups
+from ccltui.metrics.attribution.host_delays import Idle
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.lines.call_table import is_receive
-from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.metrics.attribution.recorded_replay import RecordedReplay
 from ccltui.metrics.attribution.savings import LEAST_APART, MAX_APART
 from ccltui.parsers.array_types import F64, I64, Bool
 
-AHEAD_SHARE: Final = 0.1
-"""Share of the receives posted before the pass that needs them, from which passes count."""
-
-
-def posts_ahead(job: JobLines) -> bool:
-    """Return whether the ranks of a pipeline post receives before they need them."""
-    receives = is_receive(job.table)
-    if not receives.any():
-        return False
-    ahead = job.positions.posted[receives] < job.positions.resumed[receives]
-    return bool(ahead.mean() > AHEAD_SHARE)
-
 
 @dataclass(frozen=True)
-class WithinProgram:
-    """Replays of a job with passes at the typical time of their like; float64 ns by step."""
+class EvenRanks:
+    """Replays of a job with ranks that take the typical time of their like; float64 ns by step."""
 
     ladder: Ladder
 
@@ -94,29 +81,50 @@ class WithinProgram:
 
     def _ends(self, changed: Bool) -> F64:
         """Return the ends of the steps with the lines in a mask at the typical times."""
-        operations = self.ladder.job.operations
-        mine = np.repeat(changed, np.diff(operations.first))
-        compute = np.where(mine, self._typical_segments, operations.compute_ns)
-        kept = np.where(changed & self._unlaunched, self.ladder.host.kept, 1.0)
-        return self._replay.ends(compute, kept=kept if (kept < 1).any() else None)
+        job, own, typical = self.ladder.job, self.ladder.recorded_idle, self._typical_idle
+        mine, calls = np.repeat(changed, np.diff(job.operations.first)), changed[job.table.line]
+        idle = Idle(
+            np.where(mine, typical.host_ns, own.host_ns),
+            np.where(calls, typical.delay_ns, own.delay_ns),
+            np.where(calls, typical.gap_ns, own.gap_ns),
+            np.where(changed, typical.begin_ns, own.begin_ns),
+        )
+        compute = np.where(mine, self._typical_segments, job.operations.compute_ns)
+        return self._replay.ends(compute, idle=idle)
 
     @cached_property
-    def _unlaunched(self) -> Bool:
-        """Lines of ranks without a record of launches.
+    def _typical_idle(self) -> Idle:
+        """Idle time on the typical rank of each program in the same step.
 
-        Nothing tells that their gaps are those of their hosts: as well they may wait for others in
-        calls that are not recorded.
+        Ranks that compute longer hide the gaps that their hosts leave: the others tell these.
         """
-        table = self.ladder.job.table
-        launched = np.bincount(
-            table.rank[table.line], weights=table.launched, minlength=len(self.ladder.job.labels)
+        job, own = self.ladder.job, self.ladder.recorded_idle
+        table, first = job.table, job.operations.first
+        line = np.repeat(np.arange(table.num_lines), np.diff(first))
+        call_place = np.arange(len(table.line)) - table.first_call[table.line]
+        host = self._usual(own.host_ns, line, np.arange(len(line)) - first[line])
+        delay, gap = (
+            np.rint(self._usual(one.astype(np.float64), table.line, call_place)).astype(np.int64)
+            for one in (own.delay_ns, own.gap_ns)
         )
-        return np.asarray(launched[table.rank] == 0)
+        begin = own.begin_ns
+        # One that begins where it ended the step before follows that end in the replay.
+        usual = lower_medians(np.maximum(begin, 0), table.step, job.num_steps)[table.step]
+        return Idle(host, delay, gap, np.minimum(begin, usual))
 
-    @property
-    def has_launches(self) -> bool:
-        """Whether a launch of any rank is recorded."""
-        return not self._unlaunched.all()
+    def _usual(self, values: F64, line: I64, place: I64) -> F64:
+        """Lower median of values at one place of a program in a step, over ranks that are not slow.
+
+        A rank that is alone with its program keeps as much as the typical one of all has.
+        """
+        program, step = self.ladder.job.program_of_line[line], self.ladder.job.table.step[line]
+        count, number = joint_inverse(program, step, place)
+        slow = self._slow[line]
+        some = np.bincount(number[~slow], minlength=count) > 0
+        counted = np.flatnonzero(~slow | ~some[number])
+        found = lower_medians(values[counted], number[counted], count)[number]
+        alone = np.bincount(number, minlength=count)[number] == 1
+        return np.where(alone, values * self.ladder.host.kept[line], found)
 
     @cached_property
     def _replay(self) -> RecordedReplay:
@@ -135,28 +143,6 @@ class WithinProgram:
     def without(self, rank: int) -> F64:
         """Return the steps with the passes of one rank (an index) at the typical time."""
         return self._ends(self.ladder.job.table.rank == rank)
-
-    def bounds(self, taken: I64, saved_ns: float) -> tuple[float, float] | None:
-        """Return what two replays say is saved, ns, if they contradict each other, else None.
-
-        The other makes all times between two posts alike, those of idle devices too: it saves as
-        much as this one, and at most what single hosts cost beyond that.
-
-        Args:
-            taken: ids of the steps.
-            saved_ns: what the other saves, mean over these steps.
-        """
-        mine = np.isin(self.ladder.job.table.step_ids, taken)
-        if not mine.any():
-            return None
-        least = float((self.recorded - self.even)[mine].mean())
-        most = least + max(float(self.ladder.uneven_host[mine].mean()), 0.0)
-        apart = max(
-            MAX_APART * max(least, saved_ns), LEAST_APART * float(self.recorded[mine].mean())
-        )
-        if least - apart <= saved_ns <= most + apart:
-            return None
-        return min(least, saved_ns), max(least, saved_ns)
 
     def hidden_waits(self) -> tuple[float, float] | None:
         """Return bounds of the time saved, ns, where transfers hide waits; None elsewhere.
@@ -205,13 +191,18 @@ class WithinProgram:
         return max(least, 0.0), most
 
     def suspects(self, most: int) -> Sequence[int]:
-        """Ranks whose passes exceed their like the most, those first that do so most."""
-        job, own = self.ladder.job, self.ladder.targets.own
-        excess = np.bincount(
-            job.worker, weights=np.maximum(own - self._typical, 0), minlength=len(job.labels)
-        )
-        order = np.argsort(-excess, kind="stable")[:most]
-        return [int(rank) for rank in order if excess[rank] > 0]
+        """Ranks that compute and idle longer than their like, those first that do so most."""
+        job, table, own = self.ladder.job, self.ladder.job.table, self.ladder.recorded_idle
+        typical, operations = self._typical_idle, self.ladder.job.operations
+        longer = operations.compute_ns - self._typical_segments + own.host_ns - typical.host_ns
+        line = np.repeat(np.arange(table.num_lines), np.diff(operations.first))
+        excess = np.bincount(line, np.maximum(longer, 0), table.num_lines)
+        delayed = own.delay_ns - typical.delay_ns
+        excess += np.bincount(table.line, np.maximum(delayed, 0), table.num_lines)
+        excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
+        by_rank = np.bincount(table.rank, excess, len(job.labels))
+        order = np.argsort(-by_rank, kind="stable")[:most]
+        return [int(rank) for rank in order if by_rank[rank] > 0]
 
     @cached_property
     def alone(self) -> Sequence[str]:

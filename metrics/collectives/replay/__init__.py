@@ -1,1 +1,0 @@
-"""Replay a job from its dependencies, with the excess time of stragglers removed."""
