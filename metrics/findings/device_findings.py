@@ -125,13 +125,23 @@ def device_answer(view: View) -> Answer:
 
 def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
     """Order findings: the headline first, computing first where it takes nearly all time."""
-    ordered = sorted(found, key=lambda one: -_weight(one))
+    is_proven = any(_is_proven(one) for one in found)
+    ordered = sorted(found, key=lambda one: -_weight(one) * _part_of_schedule(one, is_proven))
     share = computing.share or 0.0
     largest = max((one.share or 0.0 for one in ordered), default=0.0)
     is_bound = share >= COMPUTE_BOUND or (share >= MOSTLY and largest < LARGE_LOSS)
-    if not ordered or (is_bound and not any(_is_proven(one) for one in ordered)):
+    if not ordered or (is_bound and not is_proven):
         return [computing, *ordered]
     return [*ordered, computing]
+
+
+def _part_of_schedule(one: Finding, is_proven: bool) -> float:
+    """Return the factor for the bubble of a pipeline where the cause of its slow steps is known.
+
+    Stages wait for each other in every pipeline, and longer where one is slow or has more work:
+    half is taken to be the schedule's, as a bubble has no part that is the cause's alone.
+    """
+    return 0.5 if is_proven and one.kind == "pipeline_bubble" else 1.0
 
 
 def _is_proven(one: Finding) -> bool:

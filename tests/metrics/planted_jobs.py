@@ -62,6 +62,7 @@ class Planted:
     lost_peers: bool = False
     silent_ranks: tuple[int, ...] = ()  # their calls show no wait: they begin with the last member
     rounded_to_us: float = 0.0  # starts are whole multiples of it, durations are exact
+    sends_early_us: float = 0.0  # up to so long before the end of their pass sends begin; ends fit
     ring: bool = False  # the pp ranks pass blocks around instead, one more round than there are
     in_graphs: bool = False  # one launch a step, and calls without a description
 
@@ -365,6 +366,8 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
         start = part.start_us
         if rank in plan.silent_ranks:
             start = max(start, part.end_us - part.call.transfer_us)
+        if part.op == "send":
+            start -= plan.sends_early_us * (len(events) % 4) / 3
         if part.op == "reduce":
             name = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)"
         number = len(events)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -22,7 +22,12 @@ from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTab
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
 from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD, Stages, stages_of
-from ccltui.metrics.attribution.lines.step_lines import StepLines, kernel_starts, step_lines
+from ccltui.metrics.attribution.lines.step_lines import (
+    StepLines,
+    begun_too_early,
+    kernel_starts,
+    step_lines,
+)
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
@@ -298,8 +303,22 @@ def _tolerance_ns(view: View) -> int:
 
 
 def _rounding_ns(view: View) -> int:
-    """How far apart a call without a launch record and a kernel may be recorded."""
-    return max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
+    """How far apart a call without a launch record and a kernel may be recorded.
+
+    Clocks that fit exactly say nothing of times that the source rounds: sends that begin just
+    before the end of their pass do.
+    """
+    return cast("int", view.remember(_rounding_ns, lambda: _rounding_of(view)))
+
+
+def _rounding_of(view: View) -> int:
+    known = max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
+    early = [
+        begun_too_early(view.facts.ranks[item.label], item.calls)
+        for item in view.match_inputs
+        if view.facts.ranks[item.label].has_kernels
+    ]
+    return max(known, *(int(one.max(initial=0)) for one in early))
 
 
 def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:

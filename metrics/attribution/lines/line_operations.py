@@ -161,7 +161,8 @@ def line_operations(
             units[row + 1, numbers] = np.array(values)
         units[0, numbers] = one.program
     line_of_unit = np.repeat(np.arange(table.num_lines), np.diff(first_unit))
-    apart = tolerance_ns if table.launched.any() else rounding_ns
+    # An end and a begin are compared, and both are off where the source rounds its times.
+    apart = tolerance_ns if table.launched.any() else 2 * rounding_ns
     host, delay, gap, early, checked = host_times(own, table, (first, kind, at, call), apart)
     operations = Operations(
         first,

@@ -210,6 +210,29 @@ def _nearest_edges(
     return after + ends_here, resumed - begins_here
 
 
+def begun_too_early(facts: RankFacts, calls: Calls) -> I64:
+    """Return how long before the end of a kernel sends without a launch record began, int64 ns.
+
+    Of those that began while a kernel ran. A send follows the pass that feeds it, so that short
+    times are errors of the source: where most are short, the others may be told apart from them.
+    """
+    rows = np.flatnonzero((calls.kind == SEND) & ~_has_launch(facts, calls))
+    lines = _line_rows(facts)
+    if not len(rows) or not len(lines):
+        return np.empty(0, np.int64)
+    gpu = facts.trace.group("gpu")
+    start, length = gpu.start_ns.take(lines), gpu.dur_ns.take(lines)
+    begun = calls.start_ns[rows]
+    running = np.searchsorted(start, begun, side="left") - 1
+    begun, running = begun[running >= 0], running[running >= 0]
+    left = start[running] + length[running] - begun
+    inside = left > ROUNDING_NS
+    is_short = left <= KERNEL_SHARE * length[running]
+    if 2 * int((inside & is_short).sum()) < int(inside.sum()):
+        return np.empty(0, np.int64)
+    return np.asarray(left[inside & is_short])
+
+
 def kernel_starts(facts: RankFacts) -> I64:
     """Return the begins of the kernels on the line of a rank, int64 ns, ascending."""
     return facts.trace.group("gpu").start_ns.take(_line_rows(facts))

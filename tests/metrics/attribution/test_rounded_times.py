@@ -36,6 +36,23 @@ def test_rounding_of_the_source_does_not_hide_a_heavy_stage(unit_us: float) -> N
     assert found["confidence"] == "high"
 
 
+@pytest.mark.parametrize("slow_ranks", [{}, {5: 1.6}])
+def test_sends_that_begin_before_their_pass_ends_change_no_verdict(
+    slow_ranks: dict[int, float],
+) -> None:
+    """Ends of calls fit exactly, so that the clocks say nothing of the error of the begins."""
+    plan = replace(HEAVY, stage_weights={}, rounded_to_us=0.0, sends_early_us=120.0)
+    run = Run(replace(plan, slow_ranks=slow_ranks))
+    view = View(planted_job(run.plan, run))
+    found = find("verdict").run(view).details
+    ladder = ladder_of(view)
+
+    assert ladder.invalid() is None
+    assert ladder.mean_error < 0.005
+    assert found["verdict"] == ("slow_worker" if slow_ranks else "no_straggler"), found["why"]
+    assert not slow_ranks or found["culprit"]["ranks"] == ["5"]
+
+
 def test_slowdown_of_rounded_times_is_that_of_exact_ones() -> None:
     run = Run(HEAVY)
     exact = Slowdown(ladder_of(View(planted_job(replace(HEAVY, rounded_to_us=0.0), run))))
