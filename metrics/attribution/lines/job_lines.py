@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -308,7 +308,7 @@ def _rounding_ns(view: View) -> int:
     Clocks that fit exactly say nothing of times that the source rounds: sends that begin just
     before the end of their pass do.
     """
-    return cast("int", view.remember(_rounding_ns, lambda: _rounding_of(view)))
+    return view.remember(_rounding_ns, lambda: _rounding_of(view))
 
 
 def _rounding_of(view: View) -> int:
