@@ -1,9 +1,11 @@
 """Who causes a loss, how sure that is, and what mending it saves.
 
-Three witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
-replay of the job without one kind of difference after another (`verdict`), and the replay without
-the excess of one rank (`what_if_no_straggler`). Where they agree on a rank the higher confidence
-counts; where the replay names another rank, the confidence is low.
+Several witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
+replay of the job without one kind of difference after another (`verdict`), the replay without
+the excess of one rank (`what_if_no_straggler`), and the times of each rank's own kernels
+and transfers (`own_times`, `link_times`), which need no replay. Where they agree on a rank the
+higher confidence counts; where the replay names another rank, the confidence is low. Times of their
+own decide where the replay names nobody.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from ccltui.metrics.findings.busy_times import busiest, is_supported
 from ccltui.metrics.findings.finding import (
     LEVELS,
     Evidence,
@@ -25,6 +28,9 @@ from ccltui.metrics.findings.finding import (
     highest,
     lowest,
 )
+from ccltui.metrics.findings.link_times import details_of_link, slow_link
+from ccltui.metrics.findings.own_times import Slower, details_of_slower, slower_ranks
+from ccltui.metrics.findings.partition import OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
 from ccltui.metrics.findings.words import (
     factor,
@@ -34,6 +40,7 @@ from ccltui.metrics.findings.words import (
     sentence,
     time_text,
 )
+from ccltui.metrics.unavailable import Refusal
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -51,6 +58,9 @@ NAMED: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
+COMPUTING: Final = ("slow_worker", "occasional_worker")
+DOUBTED: Final = 0.5
+"""Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
 _MOST_UNKNOWN: Final = 3
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
@@ -124,6 +134,8 @@ class Culprits:
 
     def _sure_of(self, labels: Sequence[str]) -> Level:
         found: Level = "low"
+        if any(label not in self._recorded for label in labels):
+            return found  # a link to a rank without a file may be slow as well
         if self.chain.get("root_rank") in labels:
             found = highest(found, self.chain.get("root_confidence") or "low")
         named = [str(one) for one in (self.verdict.get("culprit") or {}).get("ranks") or ()]
@@ -133,6 +145,15 @@ class Culprits:
         if named and LEVELS.index(confidence) >= LEVELS.index("medium"):
             return "low"
         return found
+
+    @cached_property
+    def _recorded(self) -> frozenset[str]:
+        return frozenset(trace.label for trace in self._view.job.ranks)
+
+    def is_supported(self, label: str, share: float) -> bool:
+        """Return whether a rank is busy long enough for others to wait a share of time for it."""
+        confirmed = self.sure_of(label) in ("medium", "high")
+        return confirmed or label not in self._recorded or is_supported(self._view, label, share)
 
     def refine(
         self, found: Sequence[Finding], period_ms: float, steps: int | None
@@ -148,7 +169,8 @@ class Culprits:
         with_savings = [self._with_saving(one, period_ms) for one in found]
         named = self._named(with_savings, period_ms, by_steps=by_steps)
         if named is None:
-            return self._late_for_host(with_savings, period_ms, by_steps=by_steps)
+            told = self._late_for_host(with_savings, period_ms, by_steps=by_steps)
+            return self._by_busy_times(told, period_ms, by_steps=by_steps)
         absorbed = self._absorbed(with_savings, named)
         return [named, *(one for one in with_savings if one not in absorbed)]
 
@@ -231,6 +253,42 @@ class Culprits:
         )
         return [merged, *(one for one in found if one not in waits)]
 
+    def _by_busy_times(
+        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
+    ) -> list[Finding]:
+        """Return findings with the rank that is busy longest, where nothing surer names one."""
+        sure = self.verdict.get("confidence") in ("medium", "high")
+        if not self._is_job or (sure and self.verdict.get("verdict") != "host"):
+            return list(found)
+        one = busiest(self._view)
+        claims = [claim for claim in found if claim.kind == "waiting_for_rank"]
+        if one is None or any(claim.sure.who in ("medium", "high") for claim in claims):
+            return list(found)
+        own = [claim for claim in claims if claim.where.ranks == (one.label,)]
+        share = max(one.share, sum(claim.share or 0.0 for claim in own))
+        more, do = CAUSES.get(self.cause_of(one.label), ("", ""))
+        named = Finding(
+            kind="waiting_for_rank",
+            text=sentence(
+                waiting_text(
+                    (one.label,),
+                    len(self._view.job.ranks),
+                    share,
+                    cost_text(share * period_ms, by_steps=by_steps),
+                )
+            ),
+            more=sentence(more or "it is busy longer than all others"),
+            where=Where(ranks=(one.label,)),
+            share=share,
+            cost_ms=share * period_ms,
+            saves_why="no replay tells what a step gains",
+            sure=Sure(what="high", who=one.sure),
+            evidence=(*self._own_evidence((one.label,)), *(e for c in own for e in c.evidence[:1])),
+            place={"rank": one.label, "step": None},
+            do=do,
+        )
+        return [named, *(claim for claim in found if claim not in claims)]
+
     def _absorbed(self, found: Sequence[Finding], named: Finding) -> list[Finding]:
         """Return the waits that a named culprit causes: those for its ranks, or all without any."""
         ranks = set(named.where.ranks)
@@ -241,11 +299,59 @@ class Culprits:
             and (not ranks or (one.where.ranks and set(one.where.ranks) <= ranks))
         ]
 
+    def _told(self, period_ms: float) -> Mapping[str, Any]:
+        """Details of the verdict, or what own times tell where it names nobody or is unsure."""
+        verdict = self.verdict
+        kind, confidence = verdict.get("verdict"), verdict.get("confidence") or "low"
+        ranks = set(map(str, (verdict.get("culprit") or {}).get("ranks") or ()))
+        if not self._is_job or (kind == "host" and ranks and confidence != "low"):
+            return verdict
+        sure = confidence != "low" and kind not in (None, "inconclusive")
+        slow = self._slower
+        if slow is not None and not (sure and kind in ("no_straggler", "host")):
+            if ranks == set(slow.ranks) and kind in NAMED:
+                return verdict if sure else {**verdict, "confidence": slow.sure}
+            # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
+            takes_turns = kind == "random" or (kind in COMPUTING and ranks < set(slow.ranks))
+            told = self._of(slow, period_ms)
+            if told["confidence"] == "low" and kind in NAMED:
+                return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
+            if not sure or takes_turns:
+                return told
+        saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
+        link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
+        if link is None or (kind in NAMED and link.sure == "low"):
+            return verdict
+        doubted = sure or self._wait_for_others(link.ranks, link.share)
+        return details_of_link(replace(link, sure="low") if doubted else link, period_ms)
+
+    def _of(self, slow: Slower, period_ms: float) -> Mapping[str, Any]:
+        """Details of slow ranks; unsure where the others wait for another rank."""
+        doubted = self._wait_for_others(slow.ranks, slow.share)
+        return details_of_slower(replace(slow, sure="low") if doubted else slow, period_ms)
+
+    def _wait_for_others(self, named: Sequence[str], share: float) -> bool:
+        """Whether most of the waiting, and much of what a culprit costs, is for another rank."""
+        divided = partition(self._view)
+        total = max(sum(divided.span_ns.values()), 1)
+        waits = [one for one in divided.losses if one.kind == "straggler" and one.what != OTHERS]
+        for_them = sum(one.total_ns for one in waits if one.what in named) / total
+        other = max((one.total_ns for one in waits if one.what not in named), default=0) / total
+        return other >= max(DOUBTED * share, for_them)
+
+    @cached_property
+    def _slower(self) -> Slower | None:
+        """The ranks whose own kernels are slow, None where nobody's are."""
+        try:
+            return slower_ranks(self._view)
+        except Refusal:
+            return None
+
     def _named(
         self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
     ) -> Finding | None:
-        """Return the finding of a verdict that names a class, None for any other verdict."""
-        verdict = self.verdict
+        """Return the finding on what the verdict or own times name, None where they do not."""
+        verdict = self._told(period_ms)
         kind = verdict.get("verdict")
         if kind not in NAMED or not period_ms:
             return None
@@ -263,9 +369,13 @@ class Culprits:
         most = max(filter(None, (saves, *(bounds or ()))), default=0.0)
         # A slow rank loses its own excess too, which is no waiting.
         cost = max(sum(one.cost_ms or 0.0 for one in waits), min(most, period_ms))
-        if not cost:
+        if not cost and saves is None:
             cost = min(verdict["loss_ms"], period_ms)
+        if not cost:
+            return None  # mending it saves nothing
         confidence: Level = verdict.get("confidence") or "low"
+        if verdict is self.verdict and saves is None and bounds and not bounds[0]:
+            confidence = "low"  # it is slow, and yet may delay nobody
         text = named_text(str(kind), culprit, cost / period_ms)
         if confidence == "low":
             text = f"probably {text}"
@@ -285,12 +395,23 @@ class Culprits:
             ),
             evidence=(
                 *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
+                *(() if verdict is self.verdict else self._own_evidence(where.ranks)),
                 *(item for one in waits for item in one.evidence[:1]),
             ),
             place=next((one.place for one in waits if one.place), None)
             or ({"rank": where.ranks[0], "step": None} if where.ranks else None),
             do=_DO[str(kind)].format(who=who_text(culprit) or "the ranks concerned"),
         )
+
+    def _own_evidence(self, labels: Sequence[str]) -> Iterator[Evidence]:
+        """Yield the share of computing of the first rank that its own times name."""
+        if not labels:
+            return
+        rows = details_of(self._view, "temporal_breakdown").get("per_rank") or {}
+        row = rows.get(labels[0]) or {}
+        key = "comp_only_ratio"
+        if row.get(key) is not None:
+            yield Evidence("temporal_breakdown", f"per_rank.{labels[0]}.{key}", row[key], "ratio")
 
     def unknown(self) -> Iterator[str]:
         """Yield what would tell more, one sentence each."""
@@ -353,6 +474,8 @@ def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
             return f"experts get unequal numbers of tokens{of}: {cost}"
         case "slow_link":
             others = peers.replace("its peers", "other transfers")
+            if culprit.get("gbps") is not None:
+                return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s a rank: {cost}"
             return f"transfers between {who} take {slower} {others}: {cost}"
         case _:
             return f"times vary by chance over ranks and steps: {cost}"
@@ -360,6 +483,8 @@ def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
 
 def who_text(culprit: Mapping[str, Any]) -> str:
     """Return a culprit in words, "" where nobody is named."""
+    if culprit.get("gbps") is not None:
+        return "all hosts"
     if culprit.get("host") is not None:
         return f"host {culprit['host']}"
     if culprit.get("pair"):

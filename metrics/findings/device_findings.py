@@ -158,25 +158,34 @@ def _weight(one: Finding) -> float:
 def _waiting(
     view: View, scale: Scale, lost: Sequence[Part], culprits: Culprits
 ) -> Iterator[Finding]:
-    """Yield a finding for each rank that the others wait for."""
-    for loss in lost:
-        if loss.kind != "straggler":
-            continue
-        share, cost = scale.share(loss.total_ns), scale.cost(loss.total_ns)
-        labels = () if loss.what == OTHERS else (loss.what,)
-        cause = culprits.cause_of(loss.what)
-        more, do = CAUSES.get(cause, ("", ""))
+    """Yield a finding for each rank that the others wait for, and one for all other waiting.
+
+    A rank is named where it was busy while the others waited.
+    """
+    waits = [loss for loss in lost if loss.kind == "straggler"]
+    by_rank = [
+        loss
+        for loss in waits
+        if loss.what != OTHERS and culprits.is_supported(loss.what, scale.share(loss.total_ns))
+    ]
+    rest = [loss for loss in waits if loss not in by_rank]
+    for own in (*([loss] for loss in by_rank), *([rest] if rest else [])):
+        total = sum(loss.total_ns for loss in own)
+        share, cost = scale.share(total), scale.cost(total)
+        label = own[0].what if own is not rest else ""
+        labels = (label,) if label else ()
+        more, do = CAUSES.get(culprits.cause_of(label), ("", ""))
         yield Finding(
             kind="waiting_for_rank",
             text=sentence(waiting_text(labels, scale.ranks, share, cost)),
             more=sentence(more),
             where=Where(ranks=labels),
             share=share,
-            cost_ms=scale.cost_ms(loss.total_ns),
+            cost_ms=scale.cost_ms(total),
             saves_why="no replay tells what a step gains",
-            sure=Sure(what="high", who=culprits.sure_of(loss.what) if labels else "unknown"),
-            evidence=(_evidence(lost, loss, share),),
-            place=place_of(view, loss),
+            sure=Sure(what="high", who=culprits.sure_of(label) if labels else "unknown"),
+            evidence=tuple(_evidence(lost, loss, scale.share(loss.total_ns)) for loss in own[:4]),
+            place=place_of(view, own[0]),
             do=do,
         )
 

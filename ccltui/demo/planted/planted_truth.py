@@ -173,7 +173,9 @@ def _even(spec: JobSpec, fault: Fault) -> Fault:
 
 def _also_right(spec: JobSpec, fault: Fault) -> tuple[str, ...]:
     """Classes between which the layout or the recording of the job leaves no difference."""
-    if fault.kind == "uneven_experts" and (spec.exchange == "deepep" or spec.level != "full"):
+    if fault.kind == "uneven_experts" and (
+        spec.exchange == "deepep" or spec.level != "full" or spec.graphs
+    ):
         return ("slow_worker",)  # nothing states how many tokens were sent
     if fault.kind == "slow_worker" and spec.pp == spec.world_size:
         return ("heavy_stage",)

@@ -168,7 +168,7 @@ class RankRows:
         if op.kind in row_names.OPERATORS:
             link = self._operator(op, row_names.OPERATORS[op.kind])
         if op.kind in row_names.ANNOTATIONS:
-            if self.level == "full":
+            if self.level == "full" and metadata:
                 link = self._operator(op, "record_param_comms", 2_000, **metadata)
             self._operator(op, row_names.ANNOTATIONS[op.kind], 4_000)
         if op.kind == "copy_gather":
@@ -198,17 +198,8 @@ class RankRows:
 
     def _metadata(self, op: Op, call: Call) -> dict[str, Any]:
         """Arguments of a call as the profiler writes them, {} where it has none."""
-        if op.kind not in row_names.ANNOTATIONS:
-            return {}
-        if op.kind == "batch":  # a group of calls has neither a peer nor a size
-            return {
-                "Collective name": "coalesced",
-                "Group size": len(call.group),
-                "Process Group Name": group_name(call, self.names),
-                "Process Group Description": row_names.DESCRIPTIONS[call.label],
-                "Process Group Ranks": _list(call.group),
-                "Rank": op.rank,
-            }
+        if op.kind not in row_names.ANNOTATIONS or op.kind == "batch":
+            return {}  # a group of calls is launched when it ends, in none of them
         operation = "_allgather_base" if op.kind == "copy_gather" else op.kind
         transfer = operation in ("send", "recv")
         line = (call.label, call.group, transfer)

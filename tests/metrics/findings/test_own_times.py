@@ -1,0 +1,127 @@
+"""Who is slow by times that need neither a replay nor, of kernels, a match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.demo.planted import Fault, JobSpec, write_planted
+from ccltui.metrics.findings.busy_times import busiest, is_supported
+from ccltui.metrics.findings.link_times import slow_link
+from ccltui.metrics.findings.own_times import slower_ranks
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
+
+SMALL = {"steps": 4, "micro_batches": 2, "layers": 1}
+
+
+def view_of(tmp_path: Path, spec: JobSpec) -> View:
+    write_planted(tmp_path / "job", spec)
+    return View(open_job(tmp_path / "job", cache_dir=tmp_path / "cache", jobs=1))
+
+
+def job(*faults: Fault, **shape: object) -> JobSpec:
+    return JobSpec(**{**SMALL, **shape}, faults=faults)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "ranks"),
+    [
+        (job(Fault("slow_worker", (2,), 1.4), level="kernels"), "slow_worker", ("2",)),
+        (
+            job(Fault("slow_node", (4, 5, 6, 7), 1.3), dp=8, level="names"),
+            "slow_node",
+            ("4", "5", "6", "7"),
+        ),
+        (job(Fault("alternating", (1, 3), 1.6)), "occasional_worker", ("1", "3")),
+        (job(Fault("alternating", (1, 3), 1.6), level="kernels"), "occasional_worker", ("1", "3")),
+        (
+            job(Fault("occasional_worker", (1,), 1.6, steps=(2,))),
+            "occasional_worker",
+            ("1",),
+        ),
+        (
+            job(Fault("heavy_stage", (2, 3), 1.8, stage=1), family="pp", dp=2, pp=2),
+            "heavy_stage",
+            ("2", "3"),
+        ),
+    ],
+)
+def test_ranks_with_slow_kernels_are_named(
+    tmp_path: Path, spec: JobSpec, kind: str, ranks: tuple[str, ...]
+) -> None:
+    found = slower_ranks(view_of(tmp_path, spec))
+
+    assert found is not None
+    assert (found.kind, found.ranks) == (kind, ranks)
+    assert found.share > 0.02
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        job(jitter=0.04),
+        job(Fault("data_loading", (2,), extra_ns=5_000_000)),
+        # Only the kernels of its experts take longer: it has more work.
+        job(Fault("uneven_experts", (2,), 2.0), family="moe"),
+        job(Fault("slow_pair", (0, 2), 30.0), family="pp", dp=2, pp=2),
+        job(Fault("uneven_microbatches", (), 0.4)),
+    ],
+)
+def test_nobody_is_slow_by_other_faults(tmp_path: Path, spec: JobSpec) -> None:
+    assert slower_ranks(view_of(tmp_path, spec)) is None
+
+
+def test_a_slow_pair_is_told_by_its_transfers(tmp_path: Path) -> None:
+    spec = job(Fault("slow_pair", (0, 2), 20.0), family="pp", dp=2, pp=2)
+
+    found = slow_link(view_of(tmp_path, spec))
+
+    assert found is not None
+    assert (found.ranks, found.is_pair, found.sure) == (("0", "2"), True, "medium")
+    assert found.factor == pytest.approx(20, rel=0.3)
+
+
+@pytest.mark.parametrize(("factor", "slow"), [(1.0, False), (10.0, True)])
+def test_a_slow_network_is_told_by_its_bandwidth(tmp_path: Path, factor: float, slow: bool) -> None:
+    spec = job(Fault("slow_network", (), factor), family="fsdp", dp=8, transfer_ns=400_000)
+
+    found = slow_link(view_of(tmp_path, spec))
+
+    assert (found is not None) is slow
+    if found is not None:
+        assert found.ranks == ()
+        assert found.gbps == pytest.approx(100 * 7 / 8 / 1.6 / factor, rel=0.1)
+
+
+@pytest.mark.parametrize("level", ["full", "no_host"])
+def test_a_rank_that_pauses_is_busy_longest_and_others_are_not(tmp_path: Path, level: str) -> None:
+    spec = job(Fault("data_loading", (2,), extra_ns=8_000_000), level=level, world_norm=False)
+    view = view_of(tmp_path, spec)
+
+    found = busiest(view)
+
+    assert found is not None
+    assert (found.label, found.sure) == ("2", "medium")
+    assert is_supported(view, "2", 0.2)
+    assert not is_supported(view, "1", 0.2)
+
+
+def test_a_slow_node_is_named_where_no_file_names_a_communicator(tmp_path: Path) -> None:
+    spec = job(
+        Fault("slow_node", (4, 5, 6, 7), 1.5),
+        family="fsdp",
+        dp=4,
+        tp=2,
+        level="no_groups",
+        gather="copy_engine",
+    )
+    details = find("findings").run(view_of(tmp_path, spec)).details
+
+    first = details["findings"][0]
+
+    assert first["class"] == "slow_node"
+    assert first["where"]["host"] == "node-01"
+    assert first["sure"]["who"] in ("medium", "high")
