@@ -13,6 +13,7 @@ from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
+from ccltui.metrics.collectives.causes.host_work import HOST_WORDS
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 
@@ -130,14 +131,14 @@ class Namer:
         if one is not None:
             name = self._labels(one.ranks)[0]
             when = "in all steps" if self.ladder.job.period == "a step" else "in the window"
-            why = f"rank {name} computes {_times(one.factor)} as long as its like {when}"
+            why = f"rank {name} computes {_times(one.factor)} as long as its peers {when}"
             return self._unless_hosts_take_it("slow_worker", why, one, share)
         slow = self._slow_ranks()
         if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
             few = self.gains.workers(slow)
             if few.gain >= OWN_SHARE * share:
                 names = ", ".join(self._labels(slow))
-                why = f"ranks {names} compute {_times(few.factor)} as long as their like"
+                why = f"ranks {names} compute {_times(few.factor)} as long as their peers"
                 return self._unless_hosts_take_it("slow_worker", why, few, share)
         listed = ", ".join(self._labels(slow[:8]))
         return Finding("", f"{len(slow)} slow workers: ranks {listed}")
@@ -160,7 +161,7 @@ class Namer:
         if one.gain < OWN_SHARE * share:
             return None
         times = _times(one.factor)
-        why = f"all {len(slow)} ranks of host {host} compute {times} as long as their like"
+        why = f"all {len(slow)} ranks of host {host} compute {times} as long as their peers"
         return self._unless_hosts_take_it("slow_node", why, replace(one, host=host), share)
 
     def _unless_hosts_take_it(self, verdict: str, why: str, one: Suspect, share: float) -> Finding:
@@ -253,7 +254,7 @@ class Namer:
         """
         rank, hits = one.ranks[0], self.gains.hits[one.ranks[0]]
         why = (
-            f"rank {self._labels(one.ranks)[0]} computes {_times(one.factor)} as long as its like "
+            f"rank {self._labels(one.ranks)[0]} computes {_times(one.factor)} as long as its peers "
             "in all steps that are compared"
         )
         saves = self.savings.in_steps(rank, hits)
@@ -307,7 +308,7 @@ class Namer:
                 "it may be late"
             )
             return Finding("", why, saves_ns=self._saves(one.gain), absent=absent)
-        why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
+        why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its peers"
         return Finding("slow_link", why, one, self.savings.transfers(self.gains.instances_of(one)))
 
     def _link_label(self, one: Suspect) -> str:
@@ -384,13 +385,13 @@ class Namer:
             bounds = max(saves_ns - waits, 0.0), saves_ns
             return Finding("host", why, one, saves_ns, cap=0, bounds_ns=bounds)
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
-            why = f"{whose} for the host: {cause.replace('_', ' ')}"
+            why = f"{whose} while the host {HOST_WORDS[cause]}"
             return Finding("host", why, one, saves_ns, hosts_cause=cause)
         # The time of records that a file lacks looks idle.
         lost = self.context.lost()
         seen = [self.ladder.job.labels[rank] for rank in ranks or idlest or ()]
         cap = 0 if any(label in lost for label in seen) else 1
-        return Finding("host", f"{whose} for the host, cause unknown", one, saves_ns, cap=cap)
+        return Finding("host", f"{whose}, and the trace does not show why", one, saves_ns, cap=cap)
 
 
 def _times(factor: float | None) -> str:

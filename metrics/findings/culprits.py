@@ -1,4 +1,4 @@
-"""Who causes a loss, how sure that is, and what mending it saves.
+"""Who causes a loss, how sure that is, and what fixing it saves.
 
 Several witnesses are heard: the roots of the waiting at matched collectives (`blame_chain`), the
 replay of the job without one kind of difference after another (`verdict`), the replay without
@@ -372,7 +372,7 @@ class Culprits:
         if not cost and saves is None:
             cost = min(verdict["loss_ms"], period_ms)
         if not cost:
-            return None  # mending it saves nothing
+            return None  # fixing it saves nothing
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
@@ -437,10 +437,8 @@ def _how_much(saves: float | None, bounds: object, confidence: Level) -> Level:
 def _saving_text(saves: float | None, bounds: Sequence[float] | None, *, by_steps: bool) -> str:
     period = "a step" if by_steps else "of the window"
     if saves is None and bounds:
-        return (
-            f"mending it saves between {time_text(bounds[0])} and {time_text(bounds[1])} {period}"
-        )
-    return "" if saves is None else f"mending it saves {time_text(saves)} {period}"
+        return f"fixing it saves between {time_text(bounds[0])} and {time_text(bounds[1])} {period}"
+    return "" if saves is None else f"fixing it saves {time_text(saves)} {period}"
 
 
 def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import mean, median, milliseconds
-from ccltui.metrics.collectives.causes.cause_text import HOST_WORDS, duration
-from ccltui.metrics.collectives.causes.host_work import HostWork
+from ccltui.metrics.collectives.causes.cause_text import duration
+from ccltui.metrics.collectives.causes.host_work import HOST_WORDS, HostWork
 from ccltui.metrics.collectives.causes.root_rule import (
     BLAMELESS_CAUSES,
     HIGH_ROOT_SHARE,

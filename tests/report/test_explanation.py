@@ -31,7 +31,7 @@ def slow_worker(**changes: object) -> Result:
         "also": [{"verdict": "host", "culprit": {"ranks": ["1"]}, "saves_ms": 0.5}],
         "ruled_out": [{"class": "slow_link", "why": "no pair transfers longer than its like"}],
         "next": ["record launches"],
-        "why": "rank 3 computes 1.5 times as long as its like in all steps",
+        "why": "rank 3 computes 1.5 times as long as its peers in all steps",
         **changes,
     }
     return result("verdict", details)
@@ -85,7 +85,7 @@ def test_the_page_states_how_sure_each_part_of_a_finding_is() -> None:
     text = as_markdown(explain(TRACE, {"findings": found_in(finding())})).decode()
 
     assert text.startswith("# /jobs/one\n\n**Everyone waits for rank 3: 20 % of the time.**\n\n1. ")
-    assert "Mending it saves 11.5 ms. (Sure of what high, who medium, how much low.)" in text
+    assert "Fixing it saves 11.5 ms. (Sure of what high, who medium, how much low.)" in text
     assert "--metric findings --metric fix_first --detail" in text
 
 

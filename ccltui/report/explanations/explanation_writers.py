@@ -51,7 +51,7 @@ def _finding_text(finding: Mapping[str, Any]) -> str:
     sure, saves = finding["sure"], finding.get("saves_ms")
     parts = [finding["text"], finding["more"]]
     if saves is not None and "saves" not in finding["more"]:
-        parts.append(f"Mending it saves {time_text(saves)}.")
+        parts.append(f"Fixing it saves {time_text(saves)}.")
     known = [f"{_SURE[part]} {sure[part]}" for part in _SURE if sure[part] != "unknown"]
     return f"{' '.join(filter(None, parts))} (Sure of {', '.join(known)}.)"
 

@@ -55,8 +55,8 @@ def refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -
     ranks = [label for label, row in without.items() if row["saved_ms"] is None]
     if ranks:
         found.append(
-            f"as fast as its like, rank {', '.join(ranks)} would make the replayed step longer: "
-            "what it costs is not told"
+            f"with rank {', '.join(ranks)} as fast as its peers the replayed step is longer: what "
+            "it costs is not told"
         )
     steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
     if steps:

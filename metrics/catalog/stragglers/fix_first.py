@@ -31,9 +31,9 @@ _IDLE: Final = {
     "allocation": "the device is idle while the host allocates memory",
     "synchronisation": "the device is idle while the host waits for it or for a stream",
     "operators": "the device is idle while the host is still in operators: launches come late",
-    "between_markers": "the device is idle while the host is between two steps, in nothing "
-    "recorded",
-    "host_other": "the device is idle: launches come late, and the host is in nothing recorded",
+    "between_markers": "the device is idle between two steps while the host runs nothing "
+    "that was recorded",
+    "host_other": "the device waits for launches while the host runs nothing that was recorded",
     "launch_latency": "the device is idle between a launch and its start",
     "between_kernels": "the device is idle in short gaps between kernels",
     "dependency": "work launched in time waits for another stream or an event",

@@ -54,7 +54,7 @@ _TYPICAL: Final = (
 
 _EQUALISED: Final = (
     "every pass takes the mean of its type over workers, stages, micro-batches and steps, every "
-    "transfer the median of its like"
+    "transfer the median of transfers like it"
 )
 _REPAIRED: Final = "every pass takes the mean over stages of the typical worker of the stage"
 
@@ -213,8 +213,8 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
     host = found["host_slowdown"]
     if host > 1 + LEAST_OF_HOSTS:
         notes.append(
-            f"devices idle for the host in {1 - 1 / host:.0%} of the step: of that nothing is "
-            "saved where the other ranks are faster"
+            f"devices wait for their hosts in {1 - 1 / host:.0%} of the step: faster peers save "
+            "nothing of that"
         )
     return {**found, "replay_error_pct": error}, notes
 

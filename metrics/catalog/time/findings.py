@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         "Share of rank time that the first finding costs, mean over ranks: waiting for a rank, "
         "exposed communication, copies or idle time by cause, where such a loss is the largest, "
         "or computing where nothing else is worth more; the details list all findings, each with "
-        "class, place, cost, what mending it saves, and how sure that is."
+        "class, place, cost, what fixing it saves, and how sure that is."
     ),
     needs=("a recording of any kind",),
     keys=("top_share", "headline", "recording", "findings", "unknown", "period", "period_ms"),

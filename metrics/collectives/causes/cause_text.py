@@ -8,6 +8,7 @@ from typing import Final
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, SLOW_TRANSFER
 from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
+from ccltui.metrics.collectives.causes.host_work import HOST_WORDS
 from ccltui.metrics.collectives.causes.time_splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 from ccltui.metrics.collectives.causes.verdicts import (
     EARLIER_LAG,
@@ -26,22 +27,10 @@ GroupLabel = Callable[[int], str]
 CHAIN_WORDS: Final = {
     OTHER_COLLECTIVE: "delayed by a collective of another group",
     SLOW_TRANSFER: "its transfers take longer than those of its peers",
-    PIPELINE: "as late as its peers: the order of the pipeline",
+    PIPELINE: "the normal order of the pipeline, no fault",
     NOT_RECORDED: "its file is not in the directory",
 }
 """Causes that only chains have."""
-
-HOST_WORDS: Final = {
-    "data_loading": "waits for data",
-    "checkpoint": "saves a checkpoint",
-    "garbage_collection": "collects garbage",
-    "compilation": "compiles or loads code",
-    "allocation": "allocates or frees memory",
-    "synchronisation": "waits in a synchronisation",
-    "host_blocked": "is inside one long operation",
-    "host_work": "runs operators",
-    "host_stall": "has nothing recorded",
-}
 
 
 def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:

@@ -98,7 +98,20 @@ HOST_WORK: Final = "host_work"
 HOST_STALL: Final = "host_stall"
 """Nothing recorded on the host."""
 
+HOST_WORDS: Final = {
+    "data_loading": "waits for data",
+    "checkpoint": "saves a checkpoint",
+    "garbage_collection": "collects garbage",
+    "compilation": "compiles or loads code",
+    "allocation": "allocates or frees memory",
+    "synchronisation": "waits in a synchronisation",
+    "host_blocked": "is inside one long operation",
+    "host_work": "runs operators",
+    "host_stall": "runs nothing that was recorded",
+}
 _OPERATIONS: Final[tuple[Group, ...]] = ("cpu_ops", "runtime")
+"""What a host does, by cause: «the host …»."""
+
 _Chosen = Iterator[tuple[Events, I64 | slice]]
 
 HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)

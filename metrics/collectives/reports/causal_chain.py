@@ -17,10 +17,10 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.blame_link import Link
-from ccltui.metrics.collectives.causes.cause_text import CHAIN_WORDS, HOST_WORDS
+from ccltui.metrics.collectives.causes.cause_text import CHAIN_WORDS
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED
 from ccltui.metrics.collectives.causes.evidence import evidence_of
-from ccltui.metrics.collectives.causes.host_work import HOST_STALL
+from ccltui.metrics.collectives.causes.host_work import HOST_STALL, HOST_WORDS
 from ccltui.metrics.collectives.causes.time_splits import COMPUTE, IDLE
 from ccltui.metrics.collectives.causes.verdicts import (
     HOST_LATE,

@@ -149,7 +149,7 @@ def test_a_stall_names_the_range_around_it() -> None:
     found = second(late)
 
     assert (found.cause, found.cause_confidence) == ("host_stall", "medium")
-    assert "has nothing recorded (# sparse part #)" in (found.why or "")
+    assert "runs nothing that was recorded (# sparse part #)" in (found.why or "")
 
 
 def test_many_small_operators_are_host_work() -> None:

@@ -148,7 +148,9 @@ def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
         "saved_pct": None,
     }
     texts = refused_texts({"0": row, "3": row}, [])
-    assert ["rank 0, 3 would make the replayed step longer" in text for text in texts] == [True]
+    assert [
+        "with rank 0, 3 as fast as its peers the replayed step is longer" in text for text in texts
+    ] == [True]
 
 
 def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> None:
