@@ -61,6 +61,8 @@ NAMED: Final[frozenset[Kind]] = frozenset(
 COMPUTING: Final = ("slow_worker", "occasional_worker")
 DOUBTED: Final = 0.5
 """Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
+LEAST_UNSURE: Final = 0.02
+"""Of less waiting nobody is named unless surely: by chance somebody always comes last."""
 _MOST_UNKNOWN: Final = 3
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
@@ -152,8 +154,9 @@ class Culprits:
 
     def is_supported(self, label: str, share: float) -> bool:
         """Return whether a rank is busy long enough for others to wait a share of time for it."""
-        confirmed = self.sure_of(label) in ("medium", "high")
-        return confirmed or label not in self._recorded or is_supported(self._view, label, share)
+        if self.sure_of(label) in ("medium", "high") or label not in self._recorded:
+            return True
+        return share >= LEAST_UNSURE and is_supported(self._view, label, share)
 
     def refine(
         self, found: Sequence[Finding], period_ms: float, steps: int | None
@@ -170,7 +173,8 @@ class Culprits:
         named = self._named(with_savings, period_ms, by_steps=by_steps)
         if named is None:
             told = self._late_for_host(with_savings, period_ms, by_steps=by_steps)
-            return self._by_busy_times(told, period_ms, by_steps=by_steps)
+            by_times = self._by_busy_times(told, period_ms, by_steps=by_steps)
+            return [*self._absent(by_times, period_ms, by_steps=by_steps), *by_times]
         absorbed = self._absorbed(with_savings, named)
         return [named, *(one for one in with_savings if one not in absorbed)]
 
@@ -252,6 +256,37 @@ class Culprits:
             do=do or (idle.do if idle else ""),
         )
         return [merged, *(one for one in found if one not in waits)]
+
+    def _absent(
+        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
+    ) -> Iterator[Finding]:
+        """Yield a finding on the only rank without a file, where the others may wait for it."""
+        if any(one.kind == "waiting_for_rank" and one.where.ranks for one in found):
+            return
+        for place, one in enumerate(self.verdict.get("also") or ()):
+            culprit = one["culprit"] or {}
+            ranks = tuple(map(str, culprit.get("ranks") or ()))
+            cost = min(one["saves_ms"] or 0.0, period_ms)
+            if culprit.get("recorded") is False and len(ranks) == 1 and cost:
+                share = cost / period_ms
+                much = cost_text(cost, by_steps=by_steps)
+                yield Finding(
+                    kind="waiting_for_rank",
+                    text=sentence(
+                        f"the others may wait for rank {ranks[0]}, whose file is not here: up to "
+                        f"{percent(share)} of the time{much}"
+                    ),
+                    where=Where(ranks=ranks),
+                    share=share,
+                    cost_ms=cost,
+                    saves_why="what it does is not recorded",
+                    sure=Sure(what="low", who="low"),
+                    evidence=(
+                        Evidence("verdict", f"also.{place}.saves_ms", one["saves_ms"], "ms"),
+                    ),
+                    do="Record that rank too, or find its trace.",
+                )
+                return
 
     def _by_busy_times(
         self, found: Sequence[Finding], period_ms: float, *, by_steps: bool

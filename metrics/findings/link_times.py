@@ -14,11 +14,13 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
-from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
 from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.findings.busy_times import busy_excess
 from ccltui.metrics.findings.finding import Level
 from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.model.bandwidth import wire_factor
+from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.array_types import F64, I64
 
@@ -69,13 +71,16 @@ def slow_link(view: View) -> SlowLink | None:
 
 def _slow_link(view: View) -> SlowLink | None:
     try:
-        job = ladder_of(view).job
         exposed = _exposed(view)
     except Refusal:
         return None
+    try:
+        job = ladder_of(view).job
+    except Refusal:
+        return _slow_members(view, exposed)
     links = _links(job)
     one = _slowest(view, job, links, exposed)
-    return one or _between_hosts(job, links, exposed)
+    return one or _between_hosts(job, links, exposed) or _slow_members(view, exposed)
 
 
 def _exposed(view: View) -> Mapping[str, float]:
@@ -192,6 +197,50 @@ def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -
     if gbps >= SLOW_GBPS or share < LEAST_SHARE:
         return None
     return SlowLink((), None, share, "low", gbps=gbps)
+
+
+def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+    """Return ranks whose calls of one kind and stream are all long, as those of no other rank are.
+
+    Nothing is matched: who waits for a late rank has long calls too, but then that rank has short
+    ones and is busy longer than they are.
+    """
+    by_queue: dict[tuple[int, int], dict[str, I64]] = {}
+    for rank in device_ranks(view):
+        calls = rank.device_calls
+        queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
+        for kind, stream in np.unique(queue, axis=1).T.tolist():
+            mine = (queue[0] == kind) & (queue[1] == stream)
+            by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
+    found = [_long_calls(view, durations, exposed) for durations in by_queue.values()]
+    return max(filter(None, found), key=lambda one: one.share, default=None)
+
+
+def _long_calls(
+    view: View, durations: Mapping[str, I64], exposed: Mapping[str, float]
+) -> SlowLink | None:
+    """Return the ranks whose calls of one queue are long; see `_slow_members`."""
+    count, ranks = len(durations), len(exposed)
+    if count < 4 or min(len(one) for one in durations.values()) < FEWEST:
+        return None
+    quarter = {label: float(np.quantile(one, 0.25)) for label, one in durations.items()}
+    typical = lower_median(np.array(list(quarter.values())))
+    slow = [label for label, one in quarter.items() if one > LEAST_FACTOR * max(typical, 1.0)]
+    size = len(slow)
+    if (
+        not 2 <= size <= count // 2 or count % size or ranks % size
+    ):  # groups of a kind have one size
+        return None
+    low, high = min(quarter[one] for one in slow), max(quarter[one] for one in slow)
+    rest = max(one for label, one in quarter.items() if label not in slow)
+    if high > (1 + APART) * low or rest - typical > APART * (low - typical):
+        return None
+    factor = low / max(typical, 1.0)
+    spent = sum(float(np.minimum(durations[one], low).sum()) for one in slow) / size
+    window = sum(rank.window_ns for rank in device_ranks(view)) / ranks
+    share = min(spent * (1 - 1 / factor) / window, max(exposed[one] for one in slow))
+    late = max((one for label, one in busy_excess(view).items() if label not in slow), default=0.0)
+    return None if late > APART * share else SlowLink(tuple(slow), factor, share, "low")
 
 
 def details_of_link(one: SlowLink, period_ms: float) -> Mapping[str, Any]:

@@ -84,6 +84,23 @@ def test_a_slow_pair_is_told_by_its_transfers(tmp_path: Path) -> None:
     assert found.factor == pytest.approx(20, rel=0.3)
 
 
+def test_a_slow_group_is_told_by_long_calls_where_none_is_matched(tmp_path: Path) -> None:
+    group = Fault("slow_group", (2, 3), 8.0)
+    spec = job(group, family="tp", dp=4, tp=2, ring=True, hidden_waits=True)
+
+    found = slow_link(view_of(tmp_path, spec))
+
+    assert found is not None
+    assert (found.ranks, found.is_pair) == (("2", "3"), False)
+
+
+def test_ranks_that_wait_for_a_late_one_are_no_slow_group(tmp_path: Path) -> None:
+    late = Fault("slow_worker", (2,), 1.5)
+    spec = job(late, family="tp", dp=4, tp=2, level="kernels")
+
+    assert slow_link(view_of(tmp_path, spec)) is None
+
+
 @pytest.mark.parametrize(("factor", "slow"), [(1.0, False), (10.0, True)])
 def test_a_slow_network_is_told_by_its_bandwidth(tmp_path: Path, factor: float, slow: bool) -> None:
     spec = job(Fault("slow_network", (), factor), family="fsdp", dp=8, transfer_ns=400_000)
