@@ -4,8 +4,9 @@
 
 Inputs come from the mutators of the targets (`fuzz_targets`), on seeds of our own; with
 ``--corpus`` those that reached new code are kept for the next run. Every target has a process of
-its own, which is started again where an input ends it; the input is known from memory that both
-share. Findings are written to ``--findings`` with their inputs, and the exit code is 1.
+its own, as many at once as there are CPUs, which is started again where an input ends it; the
+input is known from memory that both share. Findings are written to ``--findings`` with their
+inputs, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("targets", nargs="*", help="names; all without one")
     parser.add_argument("--seconds", type=float, default=180.0, help="for all targets together")
+    parser.add_argument("--processes", type=int, default=_cpus(), help="targets at a time")
     parser.add_argument(
         "--inputs",
         type=int,
@@ -107,8 +110,11 @@ def main() -> int:
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     names = options.targets or list(TARGETS)
     begun = set(options.findings.glob("*.input"))
-    totals = [_total(name, names, options) for name in names]
-    sys.stdout.write(_table(totals, {name: TARGETS[name].what for name in names}))
+    totals = {name: Total(name) for name in names}
+    # What takes longest begins first, so that no process is left alone at the end.
+    order = sorted(names, key=lambda name: -EXPENSIVE.get(name, 1.0))
+    _at_once([_runs(totals[name], names, options) for name in order], options.processes)
+    sys.stdout.write(_table(list(totals.values()), {name: TARGETS[name].what for name in names}))
     found = sorted(set(options.findings.glob("*.input")) - begun)
     sys.stdout.write("".join(f"{path}: {_first_line(path)}\n" for path in found))
     return 1 if found else 0
@@ -122,12 +128,31 @@ def _first_line(path: Path) -> str:
     return path.with_suffix(".txt").read_text("utf-8").partition("\n")[0]
 
 
-def _total(name: str, names: list[str], options: argparse.Namespace) -> Total:
+def _cpus() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _at_once(runs: list[Iterator[None]], processes: int) -> None:
+    """Let so many runs advance together, without threads: a process that has some must not fork."""
+    waiting, running = deque(runs), deque[Iterator[None]]()
+    ended = object()
+    while waiting or running:
+        while waiting and len(running) < processes:
+            running.append(waiting.popleft())
+        for _ in range(len(running)):
+            run = running.popleft()
+            if next(run, ended) is not ended:
+                running.append(run)
+        time.sleep(0.02)
+
+
+def _runs(total: Total, names: list[str], options: argparse.Namespace) -> Iterator[None]:
     """Run children of one target until its inputs or its time are used up."""
     weights = {one: EXPENSIVE.get(one, 1.0) for one in names}
-    seconds = options.seconds * weights[name] / sum(weights.values())
-    wanted = None if options.inputs is None else int(options.inputs / weights[name])
-    total = Total(name)
+    share = weights[total.name] / sum(weights.values())
+    seconds = options.seconds * share * min(options.processes, len(names))
+    wanted = None if options.inputs is None else int(options.inputs / weights[total.name])
     begun = time.monotonic()
     while len(total.crashes) < _MOST_CRASHES:
         left_s = seconds - (time.monotonic() - begun)
@@ -136,18 +161,17 @@ def _total(name: str, names: list[str], options: argparse.Namespace) -> Total:
             break
         if left is None and left_s < 0.5:
             break
-        _run_child(total, left, max(left_s, 1.0), options)
+        yield from _run_child(total, left, max(left_s, 1.0), options)
     total.seconds = time.monotonic() - begun
-    return total
 
 
 def _run_child(
     total: Total, inputs: int | None, seconds: float, options: argparse.Namespace
-) -> None:
+) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory_folder()) as name:
         folder = Path(name)
         state = State(folder / "state", create=True)
-        code = _ended(_forked(total, inputs, seconds, folder, options), seconds, inputs)
+        code = yield from _ended(_forked(total, inputs, seconds, folder, options), seconds, inputs)
         log = (folder / "log").read_text("utf-8", "replace")
         done, refused, slowest, growth, data = state.read()
     total.inputs += done
@@ -180,7 +204,7 @@ def _forked(
         os._exit(code)
 
 
-def _ended(child: int, seconds: float, inputs: int | None) -> int:
+def _ended(child: int, seconds: float, inputs: int | None) -> Generator[None, None, int]:
     """Wait for a child; its exit code, negative where a signal ended it."""
     end = None if inputs is not None else time.monotonic() + seconds + _CHILD_MARGIN_S
     while True:
@@ -190,7 +214,7 @@ def _ended(child: int, seconds: float, inputs: int | None) -> int:
         if end is not None and time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
             end = None
-        time.sleep(0.05)
+        yield
 
 
 def _keep_crash(total: Total, code: int, data: bytes, text: str, folder: Path) -> None:
