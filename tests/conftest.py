@@ -24,10 +24,12 @@ hypothesis.settings.register_profile("ccltui", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("ccltui")
 
+# A shell without job control starts commands in the background with ctrl+c ignored, nohup those
+# that outlive a terminal, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell without job control starts commands in the background with ctrl+c ignored, and every
-    # program that a test starts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ABSENT = slow_path.missing_modules()
 if ABSENT:
