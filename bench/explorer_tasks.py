@@ -29,8 +29,8 @@ _OPENING_S: Final = 180.0
 _ESCAPE: Final = "\x1b[27u"
 _BACK: Final = (_ESCAPE, _ESCAPE, _ESCAPE, "\x14", "1")
 """Keys between two tasks: they close lists and drawers, clear the window, and open Overview."""
-VERDICT: Final = r"Confidence: (high|medium|low)\.|of a step\.|I cannot tell who"
-PARTS: Final = r"compute [\d.]+( ms [\d.]+)?\s?(m?s )?[\d.]*%"
+VERDICT: Final = r"─ Diagnosis ─.*● \S"
+PARTS: Final = r"compute \d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ STEPS: Final = r"\[6 Steps\].*(rank by rank|vs median)"
 NO_STEPS: Final = r"(?:The|the) traces have no step markers|[Nn]o step has device work"
 ALONE: Final = r"nothing to compare with|no other rank is recorded"
 NO_WORK: Final = r"No kernel was recorded"
-NO_PARTS: Final = r"fix first: (absent|unknown): "
+NO_PARTS: Final = r"What costs time|Findings|Nothing can be told"
 KERNELS: Final = r"\[\* Ker.*total +calls"
 TASKS: Final = (
     Task("who is late, and why", (("", VERDICT),)),
@@ -109,7 +109,7 @@ TASKS: Final = (
         NO_WORK,
     ),
     Task("two jobs compared", (("&", r"\[& .*B  \S+.*(step time|property)"),), pair=True),
-    Task("what the numbers rest on", (("", r"ranks? (is|are) recorded"),)),
+    Task("what the numbers rest on", (("", r"╰─ \d+( of \d+)? ranks?"),)),
     Task("which keys there are", (("?", "Help: "),)),
 )
 FIRST_SCREEN: Final = (VERDICT, f"{PARTS}|{NO_PARTS}")

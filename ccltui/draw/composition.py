@@ -14,6 +14,11 @@ INKS: Final = {
     "compute": Ink.COMPUTE,
     "waiting": Ink.WAITING,
     "communication": Ink.EXPOSED,
+    "transfer": Ink.EXPOSED,
+    "collectives": Ink.EXPOSED,
+    "bubble": Ink.DELAY,
+    "operators": Ink.COMPUTE,
+    "other_groups": Ink.OVERLAPPED,
     "copies": Ink.COPY,
     "idle": Ink.IDLE,
 }
@@ -24,6 +29,11 @@ _MONO: Final = {
     "compute": "█",
     "waiting": "▓",
     "communication": "▒=~%",
+    "transfer": "▒",
+    "collectives": "▒",
+    "bubble": "=",
+    "operators": "█",
+    "other_groups": "%",
     "copies": "+",
     "idle": "░·:-",
 }

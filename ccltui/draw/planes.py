@@ -19,18 +19,25 @@ Span = tuple[int, int, int]
 class Planes:
     """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns].
 
-    ``listed`` maps rows of the picture to rows of a list.
+    ``listed`` maps rows of the picture to rows of a list; ``beside`` has, for a second column, its
+    first cell and the row of the list there.
     """
 
     glyph: U32
     style: U8
     listed: dict[int, int] = field(default_factory=dict)
+    beside: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, height: int, width: int, style: int) -> Planes:
         """An empty picture of one style."""
         shape = (max(height, 0), max(width, 0))
         return cls(np.full(shape, BLANK, np.uint32), np.full(shape, style, np.uint8))
+
+    def listed_at(self, y: int, x: int) -> int | None:
+        """Return the row of a list at a cell, None where there is none."""
+        column, row = self.beside.get(y, (self.width, None))
+        return row if x >= column else self.listed.get(y)
 
     @property
     def height(self) -> int:

@@ -18,13 +18,13 @@ _UNKNOWN = "?"
 ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·▾▸",
-    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*.v>",
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│╭╮╰╯├┤┬┴±×←↑→↓▴░▒▓•●·▾▸",
+    " ..::==##|||||##||^v'><~-|++++++++~x<^>v^:=%**.v>",
 )
 """Translation for terminals that cannot show these characters."""
 
-HALVES: Final = str.maketrans("▁▂▃▅▆▇▏▎▍▋▊▉▕", "▄▄▄███▌▌▌███▐")
-"""Translation for terminals whose fonts have half blocks but no eighths."""
+HALVES: Final = str.maketrans("▁▂▃▅▆▇▏▎▍▋▊▉▕╭╮╰╯●", "▄▄▄███▌▌▌███▐┌┐└┘•")
+"""Translation for terminals whose fonts have half blocks but no eighths, and no round corners."""
 
 
 def clean(text: str) -> str:

@@ -15,6 +15,7 @@ from ccltui.metrics.findings.culprits import NAMED, Culprits, details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
+from ccltui.metrics.findings.portions import Portions, is_between_stages, portions_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
 from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
 from ccltui.metrics.model.classify import COMP
@@ -98,9 +99,10 @@ def device_answer(view: View) -> Answer:
     try:
         require_communication_on_device(ranks)
         lost = partition(view).losses
+        portions: Portions | None = portions_of(view)
         unknown: tuple[str, ...] = ()
     except Refusal as refusal:
-        lost = []
+        lost, portions = [], None
         unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
     culprits = Culprits(view)
     found = [
@@ -120,6 +122,7 @@ def device_answer(view: View) -> Answer:
         unknown=(*unknown, *culprits.unknown()),
         period="step" if scale.steps else "window",
         period_ms=scale.period_ms,
+        portions=portions,
     )
 
 
@@ -208,7 +211,7 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
     for (name, dim), own in merged.items():
         ns = sum(one.total_ns for one in own)
         share, cost = scale.share(ns), scale.cost(ns)
-        if dim == "pp" and name in _TRANSFERS:
+        if is_between_stages(name, dim):
             yield _bubble(view, scale, lost, own, name)
             continue
         what = _communication_name(name, dim, own)
@@ -226,10 +229,6 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
             do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
             "(gradient accumulation, lower precision), or use a faster link.",
         )
-
-
-_TRANSFERS: Final = frozenset({"Send", "Recv", "SendRecv"})
-"""Calls by which pipeline stages wait for each other."""
 
 
 def _bubble(

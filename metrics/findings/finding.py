@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct, structs
+
+from ccltui.metrics.findings.labels import label_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.findings.portions import Portions
 
 Level = Literal["high", "medium", "low", "unknown"]
 
@@ -159,12 +164,18 @@ class Finding(Struct, frozen=True):
     do: str = ""
     recordings: tuple[Recording, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """Short name with its place, for lists."""
+        return label_of(self.kind, self.where.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
         """JSON form; ``recordings`` is there for the class ``choice`` alone."""
         bounds = self.saves_bounds_ms
         rows = [structs.asdict(one) for one in self.recordings]
         return {
             "class": self.kind,
+            "label": self.label,
             "text": self.text,
             "more": self.more,
             "where": self.where.to_dict(),
@@ -191,6 +202,7 @@ class Answer(Struct, frozen=True):
         unknown: what is not known, each with what would tell it, one sentence each.
         period: what costs are of: ``step`` or ``window``.
         period_ms: its length, mean over ranks; None where there is none.
+        portions: kinds of time of the job and of its ranks; None where no rank time is known.
     """
 
     recording: str
@@ -198,6 +210,7 @@ class Answer(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     period: str = "window"
     period_ms: float | None = None
+    portions: Portions | None = None
 
     @property
     def headline(self) -> str:

@@ -16,6 +16,7 @@ from ccltui.metrics.collectives.causes.host_work import SYNCHRONISATION, HostWor
 from ccltui.metrics.findings.culprits import Culprits
 from ccltui.metrics.findings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.portions import HOST_KINDS, Portions, in_portions
 from ccltui.metrics.findings.sentences import CAUSES
 from ccltui.metrics.findings.words import percent, ranks_text, sentence, short_name, time_text
 from ccltui.metrics.model.classify import any_name, distinct
@@ -61,7 +62,23 @@ def host_answer(view: View) -> Answer | None:
         ),
         period="step" if scale.steps else "window",
         period_ms=scale.period_ms,
+        portions=_portions(ranks),
     )
+
+
+def _portions(ranks: Sequence[RankView]) -> Portions:
+    """Return the time of hosts: in operators, in collectives, in nothing that is recorded."""
+    by_rank: dict[str, dict[str, int]] = {}
+    for rank in ranks:
+        inside, working = _in_collectives(rank).total_ns, _working(rank).total_ns
+        idle = max(rank.window_ns - inside - working, 0)
+        by_rank[rank.label] = {"operators": working, "collectives": inside, "idle": idle}
+    return in_portions(HOST_KINDS, {rank.label: rank.window_ns for rank in ranks}, by_rank)
+
+
+def _working(rank: RankView) -> Intervals:
+    """Return the time in operators outside of collectives."""
+    return (rank.facts.in_operators & rank.windows) - _in_collectives(rank)
 
 
 def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
@@ -180,8 +197,7 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
     """Return the finding on operators outside of collectives, by their own time."""
     working, own = 0, Counter[str]()
     for rank in ranks:
-        operators = rank.facts.in_operators & rank.windows
-        working += (operators - _in_collectives(rank)).total_ns
+        working += _working(rank).total_ns
         own.update(_own_times(rank))
     share, period = scale.share(working), time_text(scale.period_ms)
     of = f"a step of {period}" if scale.steps else f"{period}"

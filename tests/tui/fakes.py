@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ccltui.metrics.findings.finding import Finding, Sure, Where
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal
@@ -265,6 +266,53 @@ def _literal(name: str, unit: str, title: str, value: float | None, details: Any
     )
 
 
+FOUND = (
+    Finding(
+        kind="waiting_for_rank",
+        text="Everyone waits for rank 5: 14 % of the time, 2.1 ms a step.",
+        more="It computes longer than its peers.",
+        where=Where(ranks=("5",)),
+        share=0.14,
+        cost_ms=2.1,
+        sure=Sure(what="high", who="medium"),
+        place={"rank": "5", "time_us": 0.0, "group_number": 0, "index": 40},
+        do="Compare the device of rank 5 with those of its peers.",
+    ),
+    Finding(
+        kind="host_bound",
+        text="The host is too slow: 8 % of the time the devices wait for launches, 1.2 ms a step.",
+        share=0.08,
+        cost_ms=1.2,
+        place={"rank": "2", "time_us": 21_000.0, "length_us": 300.0},
+        do="Launch less: CUDA graphs, fused operators.",
+    ),
+    Finding(
+        kind="copies",
+        text="Copies run while nothing computes: 2 % of the time, 0.3 ms a step.",
+        share=0.02,
+        cost_ms=0.3,
+        do="Copy beside computing.",
+    ),
+)
+
+
+def answer_details(found: Sequence[Finding] = FOUND) -> dict[str, Any]:
+    """Details of `findings` of eight ranks, of which rank 5 computes longest."""
+    shares = {"compute": 0.6, "waiting": 0.2, "transfer": 0.1, "copies": 0.02, "idle": 0.08}
+    slow = {"compute": 0.8, "waiting": 0.0, "transfer": 0.1, "copies": 0.02, "idle": 0.08}
+    ranks = {str(rank): {**shares, "waited_for": 0.0} for rank in range(8)}
+    return {
+        "headline": found[0].text,
+        "recording": "ranks",
+        "findings": [one.to_dict() for one in found],
+        "unknown": ["To know more, record three steps or more."],
+        "period": "step",
+        "period_ms": 15.0,
+        "shares": shares,
+        "per_rank": {**ranks, "5": {**slow, "waited_for": 0.14}},
+    }
+
+
 def literal_metrics() -> dict[str, Metric]:
     """Metrics whose numbers do not depend on how metrics are defined."""
     per_rank = {
@@ -275,18 +323,6 @@ def literal_metrics() -> dict[str, Metric]:
         "2": {"last_count": 23, "caused_wait_us": 9_000.0},
         "0": {"last_count": 0, "caused_wait_us": 0.0},
     }
-    losses = [
-        {
-            "sentence": "the others wait for rank 5, which comes late: 2.1 ms per rank",
-            "evidence": {"rank": "5", "time_us": 0.0, "group_number": 0, "index": 40},
-        },
-        {
-            "sentence": "the device is idle: launches come late: 1.2 ms per rank",
-            "evidence": {"rank": "2", "time_us": 21_000.0, "length_us": 300.0},
-        },
-        {"sentence": "copies run while nothing computes: 0.1 ms per rank", "evidence": None},
-        {"sentence": "a fourth is not shown", "evidence": None},
-    ]
     found = (
         _literal(
             "total_calls",
@@ -300,13 +336,7 @@ def literal_metrics() -> dict[str, Metric]:
         _literal(
             "straggler_lag", "us", "straggler lag", 238.1, {"blame": blame, "num_collectives": 84}
         ),
-        _literal(
-            "fix_first",
-            "ratio",
-            "largest losses",
-            0.3,
-            {"losses": losses, "lost_ratio": 0.4, "window_ms": 150.0},
-        ),
+        _literal("findings", "ratio", "first finding", 0.14, answer_details()),
     )
     return {metric.name: metric for metric in found}
 

@@ -143,7 +143,7 @@ def test_signals_give_the_terminal_back(
     driver: str, number: signal.Signals | None, code: int
 ) -> None:
     with running([str(HERE / "fake_app.py"), driver], 80, 24) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         if number is None:
             os.write(program.descriptor, b"q")
         else:
@@ -156,7 +156,7 @@ def test_signals_give_the_terminal_back(
 
 def test_suspended_it_gives_the_terminal_back_and_takes_it_again() -> None:
     with running([str(HERE / "fake_app.py"), "slim"], 80, 24) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         before = program.terminal.text()
         os.write(program.descriptor, b"\x1a")
         _, status = os.waitpid(program.pid, os.WUNTRACED)
@@ -166,7 +166,7 @@ def test_suspended_it_gives_the_terminal_back_and_takes_it_again() -> None:
         program.terminal.feed("\x1b[2J\x1b[Hsomething of the shell")
 
         os.kill(program.pid, signal.SIGCONT)
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         program.drain()
 
         assert program.terminal.text() == before

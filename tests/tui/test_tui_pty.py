@@ -90,7 +90,7 @@ def test_slim_and_plain_look_the_same_after_every_key(width: int, height: int) -
         running([APP, "slim"], width, height) as slim,
     ):
         for program in (plain, slim):
-            program.wait_for("most is lost to")
+            program.wait_for("What costs time")
         settle_equal(plain, slim, "start")
         for key in SCRIPT:
             os.write(plain.descriptor, key.encode())
@@ -101,7 +101,7 @@ def test_slim_and_plain_look_the_same_after_every_key(width: int, height: int) -
 def test_slim_and_plain_look_the_same_after_resizes() -> None:
     with running([APP, "plain"], 100, 30) as plain, running([APP, "slim"], 100, 30) as slim:
         for program in (plain, slim):
-            program.wait_for("most is lost to")
+            program.wait_for("What costs time")
         for width, height in ((120, 40), (60, 15), (90, 24), (170, 45), (100, 30)):
             for program in (plain, slim):
                 program.resize(width, height)
@@ -113,7 +113,7 @@ def test_slim_and_plain_look_the_same_after_resizes() -> None:
 def busy() -> Iterator[Program]:
     """64 ranks with 360 collectives each at 120x40: every row full of edges."""
     with running([APP, "slim", "64", "60"], 120, 40) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         program.drain(1.0)
         yield program
 
@@ -156,7 +156,7 @@ def test_bytes_on_a_wide_screen_stay_within_the_budget() -> None:
         ("rank", "j", 1_000),
     ]
     with running([APP, "slim", "64", "60"], 200, 50) as wide:
-        wide.wait_for("most is lost to")
+        wide.wait_for("What costs time")
         wide.drain(1.0)
         spent = {name: (wide.press(key), budget) for name, key, budget in budgets}
 
@@ -190,7 +190,7 @@ def test_bytes_of_tables_lanes_and_drawers_stay_within_the_budget() -> None:
         ("chain closed", ESCAPE, "r62/r63", 8_000),
     ]
     with running([APP, "slim", "64", "60"], 120, 40) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         program.drain(1.0)
         spent = [
             (name, program.press_until(key, text), budget) for name, key, text, budget in budgets
@@ -205,7 +205,7 @@ def test_bytes_of_a_comparison_stay_within_the_budget(tmp_path: Path) -> None:
         write_job(tmp_path / name, spec)
     command = ["-P", "-m", "ccltui", str(tmp_path / "a"), str(tmp_path / "b")]
     with running([*command, "--cache-dir", str(tmp_path / "cache")], 120, 40) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         program.drain(1.0)
         opened = program.press_until("&", "exposed world")
         row = program.press("j")
@@ -229,7 +229,7 @@ def test_a_held_key_costs_few_frames_and_then_there_is_silence(busy: Program) ->
 @pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGTERM, 143)])
 def test_the_terminal_is_given_back(number: signal.Signals | None, code: int) -> None:
     with running([APP, "slim"], 80, 24) as program:
-        program.wait_for("most is lost to")
+        program.wait_for("What costs time")
         if number is None:
             os.write(program.descriptor, b"q")
         else:

@@ -81,7 +81,7 @@ def test_random_keys_look_the_same_in_both_streams(seed: int, tmp_path: Path) ->
     width, height = SIZES[0]
     whole = Whole(tmp_path / "whole", width, height)
     with running([str(HERE / "fake_app.py"), str(tmp_path / "whole"), "12"], width, height) as one:
-        one.wait_for("most is lost to")
+        one.wait_for("What costs time")
         agree(one, whole, "start")
         for _ in range(30):
             keys = burst(chance, _BURST)
@@ -94,7 +94,7 @@ def test_a_storm_of_resizes_between_keys(tmp_path: Path) -> None:
     chance = random.Random(3)
     whole = Whole(tmp_path / "whole", *SIZES[0])
     with running([str(HERE / "fake_app.py"), str(tmp_path / "whole")], *SIZES[0]) as one:
-        one.wait_for("most is lost to")
+        one.wait_for("What costs time")
         for _ in range(12):
             for _ in range(chance.randrange(1, 6)):
                 one.resize(*chance.choice(SIZES))

@@ -46,12 +46,8 @@ MATCHING_METRIC: Final = "straggler_lag"
 OVERVIEW_METRICS: Final = (
     "iter_time",
     "step_variability",
-    "step_composition",
-    "fix_first",
-    "gpu_busy",
+    "findings",
     "clock_offsets",
-    "verdict",
-    "what_if_no_straggler",
 )
 """Metrics at the top of the Overview pane, the fast ones first."""
 

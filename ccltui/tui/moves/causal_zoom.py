@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ccltui.tui.moves import loss_list, overview_rows
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.missing_data import no_collectives
+from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import Section
 from ccltui.tui.state.own.pane_names import OVERVIEW, TIMELINE
@@ -57,13 +58,13 @@ def why_not(scene: Scene) -> str | None:
 
 
 def _why_no_finding(scene: Scene) -> str | None:
-    found = loss_list.findings(scene)
+    found = findings(scene)
     if not found:
         return loss_list.why_no_evidence(scene)
     if overview_rows.section_of(scene) is not Section.FINDINGS:
         return "a chain belongs to a finding: select one"
     chosen = found[overview_rows.chosen_of(scene, Section.FINDINGS)]
-    if chosen.evidence is None or "index" not in chosen.evidence:
+    if "index" not in (chosen["place"] or ()):
         return "this finding is of no late collective: enter shows its proof"
     return None
 

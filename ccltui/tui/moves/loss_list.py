@@ -1,88 +1,70 @@
-"""The largest losses of time, and moves to the view that shows each."""
+"""Moves to the view that shows each finding."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.finding_rows import findings
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, ViewState
-
-if TYPE_CHECKING:
-    from ccltui.report.overview_text import Finding
 
 _AROUND = 3
 """Time span in view around a loss that has a time, as a multiple of its length."""
 
 
-def findings(scene: Scene) -> Sequence[Finding]:
-    """Return what costs time: the culprit first, the largest losses, other candidates."""
-    from ccltui.report import overview_text  # noqa: PLC0415  (after the first paint)
-
-    return overview_text.findings(scene.findings.results)
-
-
-def has_culprit(found: Sequence[Finding]) -> bool:
-    """Return whether the first finding is the verdict, which names a culprit."""
-    return bool(found) and found[0].metric == "verdict" and not found[0].key.startswith("also.")
-
-
-def verdict(scene: Scene) -> str:
-    """Return the verdict in words, or that it is being computed."""
-    from ccltui.report import overview_text  # noqa: PLC0415
-
-    results = scene.findings.results
-    if "verdict" not in results and not scene.findings.complete:
-        return "verdict: …"
-    return overview_text.headline(results)
-
-
-def heading(scene: Scene) -> str:
-    """Return the heading of the losses, or the reason why there are none."""
-    from ccltui.report import overview_text  # noqa: PLC0415
-
-    return overview_text.lost(scene.findings.results)
-
-
 def why_no_evidence(scene: Scene) -> str | None:
-    """Return the reason when no loss can be shown."""
-    found = findings(scene)
-    if found:
+    """Return the reason when no finding can be shown."""
+    if findings(scene):
         return None
     if not scene.findings.lanes and not scene.session.busy:
         return "no rank is loaded"
-    return heading(scene).removeprefix("fix first: ").replace("…", "still computing")
+    result = scene.findings.results.get("findings")
+    if result is None:
+        return "still computing"
+    return result.reasons[0].message if result.reasons else "nothing is found"
 
 
 def show_next(scene: Scene) -> ViewState:
-    """Show the evidence of the next loss, the largest first; after the last comes the first."""
+    """Show the evidence of the next finding, the largest first; after the last comes the first."""
     found = findings(scene)
     if not found:
         return scene.state
-    loss = OVERVIEW_STATE.of(scene.state).loss
-    at = 0 if loss is None else (loss + 1) % len(found)
-    return show(scene, at)
+    shown = OVERVIEW_STATE.of(scene.state).shown
+    return show(scene, 0 if shown is None else (shown + 1) % len(found))
 
 
 def show(scene: Scene, index: int) -> ViewState:
-    """Show a loss: the collective that ranks waited for, else the moment in time."""
+    """Show a finding: the collective that ranks waited for, a moment, its kernels or its ranks.
+
+    A finding without a place is selected in Overview.
+    """
     found = findings(scene)
     index = min(index, len(found) - 1)
-    own = replace(OVERVIEW_STATE.of(scene.state), loss=index, table_open=False)
+    own = OVERVIEW_STATE.of(scene.state)
+    own = replace(own, loss=index, shown=index, section=Section.FINDINGS, table_open=False)
     state = OVERVIEW_STATE.put(scene.state, own)
-    evidence = found[index].evidence
-    if evidence is None:
-        return state
+    place = found[index]["place"]
+    if place is None:
+        return replace(state, pane=OVERVIEW, drawer=None)
     scene = scene.with_state(state)
-    if "index" in evidence:
-        shown = to_instance(scene, evidence["group_number"], evidence["index"])
+    if "index" in place:
+        shown = to_instance(scene, place["group_number"], place["index"])
         if shown is not None:
             return shown
-    return _moment(scene, evidence)
+    return _moment(scene, place)
+
+
+def place_text(scene: Scene) -> str:
+    """Return number and name of the finding that was shown last: ``! 2 of 5: copies``."""
+    shown, found = OVERVIEW_STATE.of(scene.state).shown, findings(scene)
+    if shown is None or shown >= len(found):
+        return ""
+    return f"! {shown + 1} of {len(found)}: {found[shown]['label']}"
 
 
 def to_instance(scene: Scene, number: int, row: int) -> ViewState | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ccltui.tui.moves import loss_list
 from ccltui.tui.state.figures import metric_columns, metric_list
 from ccltui.tui.state.figures.metric_list import chosen_row, items
-from ccltui.tui.state.figures.rank_board import board
+from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.own.overview_state import (
     OVERVIEW_STATE,
@@ -16,7 +16,7 @@ from ccltui.tui.state.own.overview_state import (
     OverviewState,
     Section,
 )
-from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.own.pane_names import RANKS, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -25,8 +25,8 @@ def sections(scene: Scene) -> dict[Section, int]:
     """Return the number of rows of every part."""
     listed = items(scene)
     return {
-        Section.FINDINGS: len(loss_list.findings(scene)),
-        Section.RANKS: len(board(scene)) if listed else 0,
+        Section.FINDINGS: len(findings(scene)),
+        Section.RANKS: len(rank_bars(scene)) if listed else 0,
         Section.METRICS: len(listed),
         Section.NOTES: len(notes(scene)) if listed else 0,
     }
@@ -40,11 +40,16 @@ def section_of(scene: Scene) -> Section:
     return next((section for section, size in sizes.items() if size), Section.METRICS)
 
 
+def shows_first_screen(scene: Scene) -> bool:
+    """Return whether findings and ranks are in view, not the list of metrics and remarks."""
+    return OVERVIEW_STATE.of(scene.state).section in (Section.FINDINGS, Section.RANKS)
+
+
 def chosen_of(scene: Scene, section: Section) -> int:
     """Return the selected row of a part, within those that it has."""
     own = OVERVIEW_STATE.of(scene.state)
     rows = {
-        Section.FINDINGS: own.loss or 0,
+        Section.FINDINGS: own.loss,
         Section.RANKS: own.rank,
         Section.METRICS: chosen_row(scene),
         Section.NOTES: own.note,
@@ -87,14 +92,32 @@ def open_row(scene: Scene) -> ViewState:
     if section is Section.FINDINGS:
         return loss_list.show(scene, chosen_of(scene, section))
     if section is Section.RANKS:
-        label = board(scene)[chosen_of(scene, section)].label
-        return replace(scene.state.select(rank=label), pane=TIMELINE, drawer=None)
+        row = rank_bars(scene)[chosen_of(scene, section)]
+        pane = TIMELINE if len(row.labels) == 1 else RANKS
+        return replace(scene.state.select(rank=row.labels[0]), pane=pane, drawer=None)
     if section is Section.METRICS:
         item = metric_list.chosen_item(scene)
         if item is None or item.metric is None:
             return metric_list.folded(scene)
         own = replace(own, item=item.key)
     own = replace(own, section=section, table_open=True, first_row=0)
+    return OVERVIEW_STATE.put(scene.state, own)
+
+
+def clicked(scene: Scene, row: int) -> ViewState:
+    """Select the row under the pointer; of a finding or a rank show the evidence."""
+    state = to_row(scene, row)
+    there = scene.with_state(state)
+    if section_of(there) in (Section.FINDINGS, Section.RANKS):
+        return open_row(there)
+    return state
+
+
+def metrics(scene: Scene) -> ViewState:
+    """Show the list of all metrics, or the first screen again."""
+    own = OVERVIEW_STATE.of(scene.state)
+    section = Section.METRICS if shows_first_screen(scene) else Section.FINDINGS
+    own = replace(own, section=section, table_open=False)
     return OVERVIEW_STATE.put(scene.state, own)
 
 

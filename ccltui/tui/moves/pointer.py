@@ -28,7 +28,7 @@ _LINES = 3
 def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
     """Put the cursor under the pointer, as far as there is anything to select."""
     if not pane_in_view(scene).is_chart:
-        return _listed(scene, planes, y)
+        return _listed(scene, planes, x, y)
     rank = _rank_at(scene, planes, y)
     state = scene.state if rank is None else scene.state.select(rank=rank)
     if x < gutter(scene):
@@ -94,11 +94,12 @@ def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
     return None
 
 
-def _listed(scene: Scene, planes: Planes, y: int) -> ViewState:
+def _listed(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
     """Select the row under the pointer and move the keys to its list; no change without a row."""
     state = scene.state
-    if y not in planes.listed:
+    row = planes.listed_at(y, x)
+    if row is None:
         return state
     if state.drawer is not None:
         scene = scene.with_state(replace(state, drawer=replace(state.drawer, focused=False)))
-    return row_moves.to_row(scene, planes.listed[y])
+    return pane_in_view(scene).clicked(scene, row)

@@ -1,4 +1,4 @@
-"""The Overview pane: verdict, parts of a step, findings, ranks, metrics and remarks."""
+"""The Overview pane: what costs time, the step, the ranks; metrics and remarks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 
 class OverviewPane(Pane):
-    """Verdict, findings, ranks, metrics and remarks, or the tables of one metric."""
+    """Findings, the step and ranks; metrics and remarks; or the tables of one metric."""
 
     name = NAME
     key = "1"
     title = "Overview"
     short_title = "Over"
     about = (
-        "What makes the job slow, who causes it and how sure that is; the parts of a step; what "
-        "costs time, the largest first; the ranks that make others wait; what the numbers rest on. "
-        "Then every metric by group: (by rank) in brackets is another number, ! is partial, "
-        "sparklines begin at 0 unless they begin with ±. enter: the proof of a finding, a rank in "
-        "Timeline, the tables of a metric, a group folded, what to do about a remark. Metrics: / "
+        "What costs time, the largest first: what happens, what it costs, how sure that is, and "
+        "what to do; the kinds of time of a step, and the times of all steps; ranks, those that "
+        "findings name first, alike ones in one row; what the numbers rest on. enter or a click: "
+        "the evidence of a finding, a rank in Timeline. M: all metrics by group: (by rank) in "
+        "brackets is another number, ! is partial, sparklines begin at 0 unless they begin with "
+        "±. There enter opens the tables of a metric, a group, what to do about a remark; / "
         "lists those that match, o sorts by a column instead of groups, H hides one, | hides or "
         "lists columns. Beside a second path: its value B, the difference, and whether that is "
         "beyond the noise of the steps."
@@ -69,15 +70,20 @@ class OverviewPane(Pane):
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return what enter does, or the definition of the selected metric and its basis."""
-        from ccltui.tui.moves.overview_rows import section_of
+        from ccltui.tui.moves.overview_rows import section_of, shows_first_screen
 
         if not scene.findings.metrics:
             return [], []
         section, table_open = section_of(scene), OVERVIEW_STATE.of(scene.state).table_open
         metric = _chosen(scene)
-        if metric is not None and (section is Section.METRICS or table_open):
+        is_below = table_open or not shows_first_screen(scene)
+        if metric is not None and (section is Section.METRICS or table_open) and is_below:
             return _definition(scene, metric, width)
-        return [(f" {_HINTS[section]}", Ink.DIM)], []
+        if section is Section.FINDINGS:
+            return _of_finding(scene, width)
+        return [
+            (f" {_HINTS[section]}", Ink.DIM)
+        ] if is_below or section is Section.RANKS else [], []
 
     def count(self, scene: Scene) -> int:
         """Return the number of rows of all parts; of lines where the tables of one are open."""
@@ -96,6 +102,14 @@ class OverviewPane(Pane):
 
         own = OVERVIEW_STATE.of(scene.state)
         return own.first_row if own.table_open else selected_row(scene)
+
+    def clicked(self, scene: Scene, row: int) -> ViewState:
+        """Show the evidence of a finding or a rank; select other rows."""
+        from ccltui.tui.moves import overview_rows
+
+        if OVERVIEW_STATE.of(scene.state).table_open:
+            return self.to_row(scene, row)
+        return overview_rows.clicked(scene, row)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Select a row, or scroll the open tables to begin with a line."""
@@ -126,13 +140,11 @@ class OverviewPane(Pane):
 
     def metric(self, scene: Scene) -> str:
         """Return the selected metric, or that of the finding or the board."""
-        from ccltui.tui.moves import loss_list
-        from ccltui.tui.moves.overview_rows import chosen_of, section_of
+        from ccltui.tui.moves.overview_rows import section_of
 
         section = section_of(scene)
         if section is Section.FINDINGS:
-            found = loss_list.findings(scene)
-            return found[chosen_of(scene, section)].metric if found else "fix_first"
+            return "findings"
         metric = _chosen(scene)
         if section is Section.METRICS and metric is not None:
             return metric.name
@@ -144,8 +156,8 @@ OVERVIEW: Final = OverviewPane()
 _ANY_WIDTH: Final = 1000
 """Width to count the lines of tables with: their number is the same at each."""
 _HINTS: Final = {
-    Section.FINDINGS: "enter shows where; ! shows the next",
-    Section.RANKS: "waits are sums over collectives; enter: this rank in Timeline",
+    Section.FINDINGS: "enter shows the evidence of a finding; ! shows that of the next",
+    Section.RANKS: "share of the time that each rank computes; enter: this rank in Timeline",
     Section.METRICS: "enter folds or unfolds; / filters, o sorts, H hides; u: unavailable ones",
     Section.NOTES: "enter shows what can be done",
 }
@@ -160,6 +172,19 @@ def _against(scene: Scene, *, narrow: bool) -> str:
         return ""
     standing = found.standing.split(":")[0] if narrow else found.standing
     return f"B: {scene.other.name} {f'({fit(standing, 60).rstrip()}) ' if standing else ''}"
+
+
+def _of_finding(scene: Scene, width: int) -> tuple[Line, Line]:
+    """Return the sentences of the selected finding; of the headline, which is above, what to do."""
+    from ccltui.tui.moves.overview_rows import chosen_of
+    from ccltui.tui.state.finding_rows import findings
+
+    at = chosen_of(scene, Section.FINDINGS)
+    row = findings(scene)[at]
+    text = f"{row['text']} {row['more']} {row['do']}" if at else _HINTS[Section.FINDINGS]
+    lines = wrap(str(text), width - 2, most=2)
+    shown: list[Line] = [[(f" {line}", Ink.TEXT if at else Ink.DIM)] for line in lines]
+    return shown[0], shown[1] if shown[1:] else []
 
 
 def _chosen(scene: Scene) -> Metric | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui import slow_path
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
+from ccltui.metrics.findings.words import time_text
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.device.note_codes import lost_times
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.note_groups import note_groups
+from ccltui.tui.state.finding_rows import details
 from ccltui.tui.state.plugged_problems import plugged_problems
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -112,50 +114,65 @@ def remarks_on(result: Result) -> list[NoteRow]:
 
 
 def trust(scene: Scene) -> NoteRow:
-    """Return what the numbers rest on: ranks, matches, clocks, and files that are damaged."""
-    from ccltui.report import overview_text  # noqa: PLC0415  (after the first paint)
-
-    results, job = scene.findings.results, scene.session.job
-    worlds = [result.inputs.get("world_size") for result in results.values()]
+    """Return what the numbers rest on: ranks, matches, clocks, message sizes, damaged files."""
+    job = scene.session.job
+    worlds = [result.inputs.get("world_size") for result in scene.findings.results.values()]
     world = next((size for size in worlds if isinstance(size, int)), None)
     ranks = len(scene.findings.lanes) or scene.session.ranks_loaded
     damage = [] if job is None else _damage(job)
     missing = MissingRanks(0, ()) if job is None else job.missing_ranks
-    is_sample = job is not None and bool(job.unread_ranks)
-    if is_sample:
+    if job is not None and job.unread_ranks:  # a sample
         world = ranks + len(missing)
-    absent = ranges_text(missing) if world is not None and ranks < world else ""
+    lacks = world is not None and ranks < world
+    of = f" of {world}" if world is not None else ""
+    recorded = f"{ranks}{of} {'rank' if (world or ranks) == 1 else 'ranks'}"
+    recorded += f", missing {ranges_text(missing)}" if lacks and len(missing) else ""
     texts = (
-        overview_text.recorded(ranks, world, absent, is_sample=is_sample),
-        overview_text.matched(results),
-        overview_text.clocks(results),
-        *(damage or ["No file is damaged."]),
+        recorded if ranks else "",
+        *_match_and_clocks(scene),
+        *damage,
         "" if job is None else _others(job),
     )
-    lacking = bool(damage) or (world is not None and ranks < world)
-    return NoteRow(" ".join(text for text in texts if text), Ink.WARNING if lacking else Ink.DIM)
+    text = " · ".join(text for text in texts if text)
+    return NoteRow(text, Ink.WARNING if damage or lacks else Ink.DIM)
+
+
+def _match_and_clocks(scene: Scene) -> Iterator[str]:
+    """Yield how surely collectives are matched, whether they have sizes, and the clocks' error."""
+    match = details(scene, "straggler_lag").get("match") or {}
+    sure = [f"{match[level]} {level}" for level in ("high", "medium", "low") if match.get(level)]
+    if sure:
+        yield f"matched {', '.join(sure)}"
+    left = [f"{match[kind]} {kind}" for kind in ("mismatched", "incomplete") if match.get(kind)]
+    yield ", ".join(left)
+    bar = details(scene, "clock_offsets").get("residual_p95_us")
+    if bar is not None:
+        yield f"clocks ±{time_text(bar / 1000)}" if bar >= 1 else "clocks aligned"
+    sizes = scene.findings.results.get("collective_volume")
+    if sizes is not None and sizes.status == "unavailable" and sure:
+        yield "no message sizes"
 
 
 def _others(job: Job) -> str:
     """Return how many captures the directory holds, and the key that opens another."""
     num_captures = len(job.discovery.captures)
-    return f"1 of {num_captures} captures is open: 5 lists them." if num_captures > 1 else ""
+    return f"1 of {num_captures} captures, 5 lists them" if num_captures > 1 else ""
 
 
 def _damage(job: Job) -> list[str]:
-    """Return how many files are damaged, by kind, one sentence each."""
+    """Return how many files are damaged, by kind."""
     found = []
     if job.failures:
-        found.append(f"{_files(len(job.failures))} cannot be read.")
+        found.append(f"{_files(len(job.failures))} cannot be read")
     doubtful = sum(map(lost_times, job.ranks))
     if doubtful:
         verb = "has an impossible time" if doubtful == 1 else "have impossible times"
-        found.append(f"{numbers.counted(doubtful, 'device event')} {verb}.")
+        found.append(f"{numbers.counted(doubtful, 'device event')} {verb}")
     codes = [{note.code for note in trace.notes} for trace in job.ranks]
     for code, verb in (("truncated_trace", "truncated"), ("malformed_event", "damaged in places")):
         count = sum(code in one for one in codes)
         if count:
-            found.append(f"{_files(count)} {'is' if count == 1 else 'are'} {verb}.")
+            found.append(f"{_files(count)} {'is' if count == 1 else 'are'} {verb}")
     return found
 
 

@@ -119,6 +119,10 @@ class Pane(ABC):
         """Put the cursor on a row that exists."""
         return scene.state
 
+    def clicked(self, scene: Scene, row: int) -> ViewState:
+        """Put the cursor on the row under the pointer."""
+        return self.to_row(scene, row)
+
     def why_no_rows(self, scene: Scene) -> str:
         """Return the reason why there is no row to move to."""
         return "nothing is loaded yet"

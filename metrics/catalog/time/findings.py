@@ -23,7 +23,17 @@ if TYPE_CHECKING:
         "class, place, cost, what fixing it saves, and how sure that is."
     ),
     needs=("a recording of any kind",),
-    keys=("top_share", "headline", "recording", "findings", "unknown", "period", "period_ms"),
+    keys=(
+        "top_share",
+        "headline",
+        "recording",
+        "findings",
+        "unknown",
+        "period",
+        "period_ms",
+        "shares",
+        "per_rank",
+    ),
     headline="top_share",
     label="first finding",
     needs_traces=False,
@@ -34,6 +44,7 @@ def findings(view: View) -> Result:
     if view.job.ranks:
         require_traces(view)
     found = answer_of(view)
+    portions = found.portions
     details: dict[str, Any] = {
         "top_share": found.findings[0].share,
         "headline": found.headline,
@@ -42,6 +53,8 @@ def findings(view: View) -> Result:
         "unknown": list(found.unknown),
         "period": found.period,
         "period_ms": found.period_ms,
+        "shares": {} if portions is None else dict(portions.shares),
+        "per_rank": {} if portions is None else {r.rank: r.to_dict() for r in portions.ranks},
     }
     without_times = "; ".join(found.unknown) or "nothing here has a time"
     return answer(
@@ -51,6 +64,9 @@ def findings(view: View) -> Result:
         source=_SOURCES.get(found.recording),
         basis={
             "share": "of the device span of all ranks, which the parts add up to",
+            "shares": "of rank time by kind, first that applies: compute, waiting for a rank, "
+            "transfers (of a pipeline: bubble), copies, idle; by rank with waited_for, the share "
+            "of all rank time that waits for that rank",
             "order": "by share; a cause that a replay proves comes before costs that every step "
             "of such a program has, up to four times its share",
         },

@@ -65,7 +65,7 @@ def test_the_filter_and_the_options_are_part_of_it() -> None:
     words = shlex.split(command_line(replace(found, session=session), options))
 
     assert words == [
-        *("ccltui", "/data/run 1; rm", "--metric", "fix_first", "--window=10ms/"),
+        *("ccltui", "/data/run 1; rm", "--metric", "findings", "--window=10ms/"),
         *("--steps", "2-5", "--ranks", "0-2,7", "--rank-map", "3=a.json"),
         *("--profile-mode", "torch", "--raw-clocks"),
     ]
@@ -112,7 +112,7 @@ def test_every_metric_with_its_unit_as_json(tmp_path: Path) -> None:
     write_rows(scene(pane=OVERVIEW), str(target))
 
     rows = {row["metric"]: row for row in json.loads(target.read_text())}
-    assert list(rows) == ["total_calls", "tokens", "step_ms", "straggler_lag", "fix_first"]
+    assert list(rows) == ["total_calls", "tokens", "step_ms", "straggler_lag", "findings"]
     step = rows["step_ms"]
     assert (step["label"], step["value"], step["unit"]) == ("step time", 18.82, "ms")
     assert (step["min"], step["min_rank"], step["max"], step["max_rank"]) == (

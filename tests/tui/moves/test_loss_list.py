@@ -1,20 +1,29 @@
-"""The largest losses, and the view that shows each; remarks and what can be done."""
+"""The findings, and the view that shows each; remarks and what can be done."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
-from fakes import Plan, full_job, literal_metrics, own_changed, scene, trace
+from fakes import (
+    FOUND,
+    Plan,
+    answer_details,
+    full_job,
+    literal_metrics,
+    own_changed,
+    scene,
+    trace,
+)
 
+from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
 from ccltui.tui.panes import overview
 from ccltui.tui.state.notes import notes, trust
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
 from ccltui.tui.state.scene import Scene
 
 
@@ -32,22 +41,11 @@ def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 
-def with_result(found: Scene, **details: Any) -> Scene:
-    result = replace(found.findings.results["fix_first"], **details)
-    results = {**found.findings.results, "fix_first": result}
+def with_answer(found: Scene, *rows: Finding) -> Scene:
+    """The scene with other findings."""
+    result = replace(found.findings.results["findings"], details=answer_details(rows))
+    results = {**found.findings.results, "findings": result}
     return replace(found, findings=replace(found.findings, results=results))
-
-
-def test_summary_begins_with_three_losses() -> None:
-    shown = text(opened())
-
-    assert shown[0] == " No verdict was computed."
-    assert shown[1] == (
-        " fix first: no kernel computes in 40.0% of 150 ms per rank; most is lost to"
-    )
-    assert shown[2].startswith("▶1 the others wait for rank 5")
-    assert shown[4].startswith(" 3 copies run")
-    assert shown[5] == ""
 
 
 def test_each_key_press_shows_the_next() -> None:
@@ -57,6 +55,7 @@ def test_each_key_press_shows_the_next() -> None:
     assert (first.state.pane, first.state.selection.k) == (ALIGNMENT, 40)
     assert first.state.selection.rank == "5"
     assert first.state.drawer is not None
+    assert loss_list.place_text(first) == "! 1 of 3: waiting for rank 5"
 
     second = first.with_state(loss_list.show_next(first))
     assert (second.state.pane, second.state.selection.rank) == (TIMELINE, "2")
@@ -68,16 +67,13 @@ def test_each_key_press_shows_the_next() -> None:
 
     third = second.with_state(loss_list.show_next(second))
     assert OVERVIEW_STATE.of(third.state).loss == 2
+    assert (third.state.pane, third.state.drawer) == (OVERVIEW, None)  # it has no place
     assert third.with_state(loss_list.show_next(third)).state.pane == ALIGNMENT
 
 
-def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
-    found = opened()
-    far = {
-        "sentence": "x",
-        "evidence": {"rank": "3", "time_us": 5000.0, "group_number": 7, "index": 1},
-    }
-    found = with_result(found, details={"losses": [far], "lost_ratio": 0.1})
+def test_a_finding_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
+    far = {"rank": "3", "time_us": 5000.0, "group_number": 7, "index": 1}
+    found = with_answer(opened(), msgspec.structs.replace(FOUND[0], place=far))
     moved = loss_list.show_next(found)
 
     assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (
@@ -91,17 +87,30 @@ def test_rows_lead_through_findings_ranks_metrics_and_remarks() -> None:
     found = opened()
     third = found.with_state(row_moves.down(2)(found))
     assert (own(third).section, own(third).loss) == (Section.FINDINGS, 2)
-    assert text(third)[4].startswith("▶3 ")
+    assert any("▶ 3 " in line for line in text(third))
     assert overview_rows.open_row(found.with_state(row_moves.first_row(found))).pane == ALIGNMENT
 
     rank = third.with_state(row_moves.down(1)(third))
     assert (own(rank).section, own(rank).rank) == (Section.RANKS, 0)
     shown = overview_rows.open_row(rank)
     assert (shown.pane, shown.selection.rank) == (TIMELINE, "5")
+    others = rank.with_state(row_moves.down(1)(rank))
+    assert (overview_rows.open_row(others).pane, own(others).rank) == (RANKS, 1)
 
     last = found.with_state(row_moves.last_row(found))
     assert (own(last).section, own(last).item) == (Section.METRICS, "#unavailable")
     assert OVERVIEW_STATE.of(overview_rows.open_row(last)).lists_unavailable
+    back = last.with_state(overview_rows.metrics(last))
+    assert own(back).section is Section.FINDINGS
+    assert own(back.with_state(overview_rows.metrics(back))).section is Section.METRICS
+
+
+def test_a_click_on_a_finding_or_a_rank_shows_the_evidence() -> None:
+    found = opened()
+
+    assert overview_rows.clicked(found, 1).selection.rank == "2"
+    assert overview_rows.clicked(found, 3).pane == TIMELINE
+    assert overview_rows.clicked(found, 6).pane == OVERVIEW  # a metric is selected
 
 
 def test_what_is_missing_is_said_instead() -> None:
@@ -109,16 +118,14 @@ def test_what_is_missing_is_said_instead() -> None:
     waiting = replace(found, findings=replace(found.findings, results={}))
     assert loss_list.why_no_evidence(waiting) == "still computing"
     assert loss_list.show_next(waiting) == waiting.state
-    assert text(waiting)[1] == " fix first: …"
+    assert any("is being computed" in line for line in text(waiting))
 
     none = replace(found, findings=replace(found.findings, results={}, lanes={}))
     assert loss_list.why_no_evidence(none) == "no rank is loaded"
 
     refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
-    absent = replace(found, findings=replace(found.findings, results={"fix_first": refused}))
-    assert loss_list.why_no_evidence(absent) == "unknown: no workload card here"
-    calm = with_result(found, details={"losses": [], "lost_ratio": 0.0})
-    assert "a kernel computes all the time" in str(loss_list.why_no_evidence(calm))
+    absent = replace(found, findings=replace(found.findings, results={"findings": refused}))
+    assert loss_list.why_no_evidence(absent) == "no workload card here"
 
 
 def test_of_fewer_remarks_another_is_chosen() -> None:
@@ -176,7 +183,7 @@ def test_the_line_of_trust_says_that_there_are_other_captures() -> None:
     both = msgspec.structs.replace(job.discovery, captures=captures)
     found = replace(found, session=replace(found.session, job=replace(job, discovery=both)))
 
-    assert trust(found).text.endswith("1 of 2 captures is open: 5 lists them.")
+    assert trust(found).text.endswith("1 of 2 captures, 5 lists them")
 
 
 def test_of_several_captures_the_open_one_and_the_way_to_another_are_named() -> None:

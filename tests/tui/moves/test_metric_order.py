@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import scene
+from fakes import own_changed, scene
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves import overview_rows
@@ -12,7 +12,7 @@ from ccltui.tui.panes.files import FILES_STATE, FilesPane
 from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
 from ccltui.tui.state.figures import metric_columns
 from ccltui.tui.state.figures.metric_list import HIDDEN, UNAVAILABLE, items
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
+from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder, Section
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.scene import Scene
 
@@ -30,9 +30,9 @@ def sorted_by(order: MetricOrder) -> Scene:
 
 def test_a_list_sorted_by_a_column_has_no_groups_and_unknown_numbers_last() -> None:
     assert keys(sorted_by(MetricOrder.VALUE)) == [
-        *("total_calls", "straggler_lag", "step_ms", "fix_first", UNAVAILABLE)
+        *("total_calls", "straggler_lag", "step_ms", "findings", UNAVAILABLE)
     ]
-    assert keys(sorted_by(MetricOrder.NAME))[:2] == ["total_calls", "fix_first"]
+    assert keys(sorted_by(MetricOrder.NAME))[:2] == ["total_calls", "findings"]
     by_spread = keys(sorted_by(MetricOrder.SPREAD))
     assert by_spread[0] == "step_ms"  # the only one whose value lies between those of ranks
 
@@ -74,7 +74,7 @@ def test_a_hidden_metric_is_counted_and_comes_back() -> None:
     found = found.with_state(overview_rows.to_row(found, len_before(found)))
     hidden = found.with_state(overview_rows.hide(found))
 
-    assert keys(hidden) == ["straggler_lag", "step_ms", "fix_first", UNAVAILABLE, HIDDEN]
+    assert keys(hidden) == ["straggler_lag", "step_ms", "findings", UNAVAILABLE, HIDDEN]
     assert OVERVIEW_STATE.of(hidden.state).item == "straggler_lag"
     at = len_before(hidden) + len(keys(hidden)) - 1
     last = hidden.with_state(overview_rows.to_row(hidden, at))
@@ -89,7 +89,7 @@ def len_before(found: Scene) -> int:
 
 
 def test_columns_are_hidden_and_listed_again_by_name() -> None:
-    found = scene(pane=OVERVIEW)
+    found = own_changed(scene(pane=OVERVIEW), OVERVIEW_STATE, section=Section.METRICS)
     every = metric_columns.columns(found)
     assert every == ("value", "unit", "by rank", "min", "max", "spread", "by step")
 
@@ -98,7 +98,7 @@ def test_columns_are_hidden_and_listed_again_by_name() -> None:
 
     assert metric_columns.listed_columns(hidden) == ("value", "unit", "max", "spread", "by step")
     assert metric_columns.matching("m", hidden) == ["+min", "-max"]
-    page = overview.paint(hidden, 60, 160)
+    page = overview.paint(hidden, 60, 150)
     (heading,) = [t for y in range(60) if (t := page.row_text(y)).startswith(" metrics")]
     assert "by rank" not in heading
     assert "by step" in heading

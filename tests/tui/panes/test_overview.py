@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from fakes import Plan, full_job, own_changed, scene
 
-from ccltui.draw import numbers
 from ccltui.draw.composition import INKS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.findings.idle_causes import CAUSES
-from ccltui.metrics.findings.partition import KINDS
-from ccltui.metrics.registry import metrics
+from ccltui.metrics.findings.words import percent
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows, row_moves
 from ccltui.tui.panes import overview
+from ccltui.tui.panes.overview_parts.grid import middle_of
 from ccltui.tui.panes.overview_parts.overview_page import Page
 from ccltui.tui.state.figures.metric_list import UNAVAILABLE, items
+from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.notes import trust
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.side_tables import of_traces
 
-NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
 PLAN = Plan(ranks=4, steps=4, per_step=6, late=((1, 9, 2_000_000), (3, 15, 400_000)))
 
 
@@ -50,72 +48,36 @@ def lines(planes: Planes) -> list[str]:
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 
-def leaves(value: Any) -> Iterator[float]:
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield from leaves(one)
-            if str(key).isdigit():
-                yield int(key)
-    elif isinstance(value, list):
-        yield len(value)
-        for one in value:
-            yield from leaves(one)
-    elif isinstance(value, str):
-        yield from (float(text.replace(",", "")) for text in NUMBER.findall(value))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield value
-
-
-def spelled(value: float) -> set[str]:
-    """Every way in which a screen spells a number, without its unit."""
-    texts = {
-        f"{value:.4g}",
-        f"{value:.3g}",
-        f"{value:.1f}",
-        f"{value:.1%}",
-        numbers.quantity(value),
-    }
-    if isinstance(value, int) or value.is_integer():
-        texts.add(str(int(value)))
-    texts |= {numbers.duration(round(value * 1000)), numbers.signed_duration(round(value * 1000))}
-    return {found.lstrip("+-") for text in texts for found in NUMBER.findall(text)} | {
-        re.sub(r"[a-z%]+$", "", text).lstrip("+-") for text in texts
-    }
-
-
-def test_every_number_on_the_first_screen_is_one_of_a_metric_headless(computed: Scene) -> None:
-    view = View(full_job(PLAN), ViewOptions())
-    headless = {name: metric.run(view).to_document() for name, metric in metrics().items()}
-    known = set()
-    for value in leaves(json.loads(json.dumps(headless, default=str))):
-        known |= spelled(value)
-
-    page = lines(overview.paint(computed, 60, 120))
-    heading = next(y for y, line in enumerate(page) if line.startswith(" metrics"))
-    shown = "\n".join(page[:heading])
-    found = [text.lstrip("+-") for text in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", shown)]
-    ordinals = {"1", "2", "3", "0.1"}  # numbers of findings, and the limit of the legend
-
-    assert len(found) > 40
-    assert [text for text in found if text not in known | ordinals] == []
-
-
-def test_the_parts_of_the_bar_are_those_of_the_metric(computed: Scene) -> None:
+def test_the_bar_of_the_step_is_the_partition(computed: Scene) -> None:
     planes = overview.paint(computed, 40, 120)
-    details = computed.findings.results["step_composition"].details
-    width = 118
+    shares = computed.findings.results["findings"].details["shares"]
+    x, width = 2, middle_of(120) - 3
     y = next(y for y in range(planes.height) if "█" * 20 in planes.row_text(y))
 
-    cells = [Ink(style) for style in planes.style[y, 1 : 1 + width]]
-    assert not set(cells) - set(INKS.values())
-    for kind in KINDS:
-        share = sum(row["share"] for row in details["parts"] if row["kind"] == kind)
+    cells = [Ink(style) for style in planes.style[y, x : x + width]]
+    assert sum(shares.values()) == pytest.approx(1)
+    for kind, share in shares.items():
         assert abs(cells.count(INKS[kind]) - share * width) <= 1, kind
-    legend = " ".join(lines(planes)[y + 1 : y + 4])
-    for row in details["parts"]:
-        if row["share"] >= 0.001:
-            text = f"{overview_text.part_name(row)} {row['step_ms']:.4g} ms {row['share']:.1%}"
-            assert text in legend
+    legend = " ".join(lines(planes)[y + 1 : y + 3])
+    for kind, share in shares.items():
+        assert f"{kind} {percent(share)}" in legend
+
+
+def test_the_first_screen_at_80x24_has_headline_bar_and_three_findings_whole(
+    computed: Scene,
+) -> None:
+    page = lines(overview.paint(computed, 19, 80))
+    rows = findings(computed)
+
+    text = " ".join(line.strip("│ ") for line in page)
+    assert rows[0]["text"].split(":")[0] in text.replace("   ", " ")
+    assert "compute " in text
+    for number, row in enumerate(rows[:3], 1):
+        (line,) = [line for line in page if re.match(rf"│[ ▶] {number} ", line)]
+        assert row["label"] in line
+        assert percent(row["share"]) in line
+    assert page[-2].startswith("╰")
+    assert all(len(line) == 80 for line in page[:-1])
 
 
 def test_each_cause_of_idle_time_has_a_name() -> None:
@@ -125,30 +87,45 @@ def test_each_cause_of_idle_time_has_a_name() -> None:
     assert not any("_" in name for name in names)
 
 
-def test_the_first_screen_at_80x24_has_verdict_bar_and_findings_whole(computed: Scene) -> None:
-    page = lines(overview.paint(computed, 19, 80))
+def test_ranks_that_findings_name_come_first_and_alike_ones_in_one_row(computed: Scene) -> None:
+    found = scene(pane=OVERVIEW)
+    (slow, others) = rank_bars(found)
+    assert (slow.labels, slow.number, slow.most) == (("5",), 1, 0.8)
+    assert (others.labels, others.number) == (("0", "1", "2", "3", "4", "6", "7"), 0)
+    page = lines(overview.paint(found, 40, 120))
+    assert any("r5 " in line and "80 % ◀ 1" in line for line in page)
+    assert any("… 7 alike" in line and "60 %" in line for line in page)
 
-    text = " ".join(line.strip() for line in page)
-    results = computed.findings.results
-    assert overview_text.headline(results) in text
-    assert overview_text.step_time(results) in text
-    assert "compute " in text
-    for finding in overview_text.findings(results):
-        assert finding.text in text
-    assert not any("…" in line for line in page)
-    assert not any(line.startswith(" !") for line in page)
+    named = [row.labels[0] for row in rank_bars(computed) if row.number]
+    assert "1" in named
 
 
-def test_the_board_lists_who_causes_most_wait_first(computed: Scene) -> None:
-    page = lines(overview.paint(computed, 60, 120))
-    at = next(y for y, line in enumerate(page) if line.startswith(" ranks, worst first"))
-    blame = computed.findings.results["straggler_lag"].details["blame"]
+@pytest.mark.parametrize("colour", [True, False])
+def test_kinds_of_time_differ_without_colour(colour: bool) -> None:
+    found = replace(scene(pane=OVERVIEW), colour=colour)
+    planes = overview.paint(found, 40, 120)
+    y = next(y for y in range(40) if "█" * 20 in planes.row_text(y))
 
-    worst = sorted(blame, key=lambda label: -blame[label]["caused_wait_us"])
-    assert worst[0] == "1"
-    assert page[at + 1].split()[0] == "r1"
-    caused = numbers.duration(round(blame["1"]["caused_wait_us"] * 1000))
-    assert page[at + 1].split()[2] == caused
+    shares = found.findings.results["findings"].details["shares"]
+    cells = {(planes.glyph[y, x], planes.style[y, x] if colour else 0) for x in range(2, 71)}
+    assert len(cells) == len(shares)
+
+
+def test_without_times_findings_are_texts_and_there_is_no_bar() -> None:
+    total = Finding(kind="kernel_totals", text="Of 9.11 s of kernel time 17 % is gemm.", do="Do.")
+    found = scene(pane=OVERVIEW)
+    details = {"findings": [total.to_dict()], "unknown": ["Totals have no times."]}
+    result = replace(found.findings.results["findings"], details=details, value=None)
+    results = {"findings": replace(result, status="unavailable")}
+    page = lines(
+        overview.paint(replace(found, findings=replace(found.findings, results=results)), 30, 120)
+    )
+
+    text = "\n".join(page)
+    assert text.count("17 % is gemm") == 2  # headline and list
+    assert "█" not in text
+    assert "Ranks" not in text
+    assert "Step" not in text
 
 
 def test_groups_fold_and_unfold(computed: Scene) -> None:
@@ -178,7 +155,8 @@ def test_what_is_unavailable_is_one_line_until_it_is_asked_for(computed: Scene) 
 
 
 def test_a_value_lies_between_its_least_and_its_most(computed: Scene) -> None:
-    page = lines(overview.paint(computed, 120, 140))
+    below = own_changed(computed, OVERVIEW_STATE, section=Section.METRICS)
+    page = lines(overview.paint(below, 120, 140))
     row = re.compile(r"^   .+?  ([\d.,]+)(?: !)?  \S+ +[^(\s]+  +([\d.,-]+) r\d  +([\d.,-]+) r\d")
     found = [match for line in page if (match := row.match(line)) is not None]
 
@@ -201,13 +179,12 @@ def test_enter_opens_the_tables_behind_a_number(computed: Scene) -> None:
 
 def test_the_line_of_trust_counts_what_is_missing() -> None:
     found = scene(PLAN, pane=OVERVIEW)
-    result = found.findings.results["fix_first"]
-    results = {**found.findings.results, "fix_first": replace(result, inputs={"world_size": 1024})}
+    result = found.findings.results["findings"]
+    results = {**found.findings.results, "findings": replace(result, inputs={"world_size": 1024})}
     found = replace(found, findings=replace(found.findings, results=results))
-    planes = overview.paint(found, 19, 80)
 
-    y = next(y for y, line in enumerate(lines(planes)) if "4 of 1024 ranks are recorded" in line)
-    assert planes.style[y, 1] == Ink.WARNING
+    assert trust(found).ink is Ink.WARNING
+    assert any("4 of 1024 ranks" in line for line in lines(overview.paint(found, 19, 80)))
 
 
 def test_a_page_that_goes_on_names_the_lines_below_and_cuts_no_text() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from ccltui.tui.state.finding_rows import details
 from ccltui.tui.state.scene import Scene
-
-LISTED: Final = 8
-"""Most ranks on the board, the worst ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +31,12 @@ class BoardRow:
     residual_us: float | None
 
 
-def board(scene: Scene) -> list[BoardRow]:
-    """Return the ranks that cause most wait, at most `LISTED`; none where nothing is known."""
-    return board_rows(scene)[:LISTED]
-
-
 def board_rows(scene: Scene) -> list[BoardRow]:
     """Return all ranks, those that cause most wait first; none where nothing is known."""
-    busy = _details(scene, "gpu_busy").get("per_rank") or {}
-    lag = _details(scene, "straggler_lag")
+    busy = details(scene, "gpu_busy").get("per_rank") or {}
+    lag = details(scene, "straggler_lag")
     blame, waits = lag.get("blame") or {}, lag.get("wait_us") or {}
-    clocks = _details(scene, "clock_offsets").get("per_rank") or {}
+    clocks = details(scene, "clock_offsets").get("per_rank") or {}
     if not (busy or blame):
         return []
     rows = [
@@ -63,11 +56,6 @@ def board_rows(scene: Scene) -> list[BoardRow]:
 def _badness(row: BoardRow) -> tuple[float, float]:
     """Key of the order: most wait caused, then least busy; ties in order of rank."""
     return -(row.caused_us or 0), 2 if row.busy is None else row.busy
-
-
-def _details(scene: Scene, name: str) -> Mapping[str, Any]:
-    result = scene.findings.results.get(name)
-    return {} if result is None or result.status == "unavailable" else result.details
 
 
 def _of(table: Mapping[str, Any], label: str, key: str) -> float | None:

@@ -37,8 +37,9 @@ class OverviewState:
     """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
 
     section: Section = Section.FINDINGS
-    loss: int | None = None  # the finding whose evidence was shown last
-    rank: int = 0  # row of the board of ranks
+    loss: int = 0  # the selected finding
+    shown: int | None = None  # the finding whose evidence was shown last
+    rank: int = 0  # row of the bars of ranks
     item: str = ""  # selected row of the metrics: see metric_list
     note: int = 0
     first_row: int = 0  # first row of the open table

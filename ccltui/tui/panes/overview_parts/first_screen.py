@@ -1,0 +1,320 @@
+"""The first screen: the largest finding, the step, what costs time, and the ranks, in frames.
+
+Everything is read from results: the first finding is the headline, and the bars are the kinds of
+time that the metric `findings` states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ccltui.draw.composition import INKS, Part, legend_rows, put_composition, put_legend
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.spark import bar, spark
+from ccltui.draw.text import fit, wrap
+from ccltui.metrics.findings.words import count, percent, time_text
+from ccltui.tui.panes.overview_parts.grid import Draw, Region, middle_of, put_regions
+from ccltui.tui.panes.overview_parts.overview_page import MARK
+from ccltui.tui.state.finding_rows import (
+    RankBar,
+    answer,
+    details,
+    findings,
+    rank_bars,
+    work_by_rank,
+)
+from ccltui.tui.state.notes import trust
+from ccltui.tui.state.scene import Scene, rank_name
+
+TWO_COLUMNS: Final = 100
+"""Least width for two columns: each then has room for a bar, its figures and a name."""
+_ROOMY: Final = 30
+"""Least height at which texts have all their lines."""
+_WHOLE: Final = 3
+"""Findings that are in view before any rank is."""
+_STRIP: Final = 16
+"""Ranks from which on a strip shows them all: so many rows would fill the screen."""
+_NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
+_LEVELS: Final = {"high": "high", "medium": "medium", "low": "low", "unknown": "not known"}
+_BAR: Final = 10
+_LONGEST_NAME: Final = 14
+_INKS: Final[Mapping[str, Ink]] = {
+    "exposed_communication": Ink.EXPOSED,
+    "collective_wait": Ink.EXPOSED,
+    "slow_link": Ink.EXPOSED,
+    "transfer_spread": Ink.EXPOSED,
+    "pipeline_bubble": INKS["bubble"],
+    "copies": Ink.COPY,
+    "compute_bound": Ink.COMPUTE,
+    "cpu_bound": Ink.COMPUTE,
+    "slow_steps": Ink.LABEL,
+    "data_loading": Ink.IDLE,
+    "host_allocation": Ink.IDLE,
+    "host_synchronisation": Ink.IDLE,
+    "checkpoint": Ink.IDLE,
+    "garbage_collection": Ink.IDLE,
+    "host_bound": Ink.IDLE,
+    "launch_latency": Ink.IDLE,
+    "stream_dependency": Ink.IDLE,
+    "kernel_gaps": Ink.IDLE,
+    "idle_unknown": Ink.IDLE,
+}
+"""Colour of the bar of a finding: that of the kind of time it is in; others are waiting."""
+
+
+def paint(
+    scene: Scene, height: int, width: int, chosen: tuple[int | None, int | None], below: str
+) -> Planes:
+    """Draw the screen.
+
+    Args:
+        scene: the scene.
+        height: rows.
+        width: columns.
+        chosen: the selected finding and the selected rank, None where the other list is.
+        below: text of the line below the frames.
+    """
+    planes = Planes.blank(height, width, Ink.TEXT)
+    room = height - 2  # without the lowest line of the frames, and the line below them
+    head = _headline(scene, width - 3, most_do=2 if height >= _ROOMY else 1)
+    if width >= TWO_COLUMNS and rank_bars(scene):
+        left, right = _two_columns(scene, room - head.height, width, chosen)
+    else:
+        left, right = _one_column(scene, room - head.height, width, chosen), []
+    end = put_regions(planes, [head, *left], right, trust(scene).text)
+    planes.put(end, 1, fit(below, width - 2), Ink.DIM)
+    return planes
+
+
+def _two_columns(
+    scene: Scene, room: int, width: int, chosen: tuple[int | None, int | None]
+) -> tuple[list[Region], list[Region]]:
+    inside = middle_of(width) - 3
+    step = _step(scene, inside)
+    costs = _costs(scene, room - step.height - 1, chosen[0])
+    ranks = _ranks(scene, room - 1, chosen[1])
+    unknown = _unknown(scene, room - ranks.height, width - inside - 6)
+    return [step, costs], [ranks, unknown]
+
+
+def _one_column(
+    scene: Scene, room: int, width: int, chosen: tuple[int | None, int | None]
+) -> list[Region]:
+    """Return all regions: the first findings whole, then as many ranks as there is room for."""
+    step = _step(scene, width - 3)
+    room -= step.height
+    bars, with_strip = len(rank_bars(scene)), len(work_by_rank(scene)) >= _STRIP
+    first = min(len(findings(scene)), _WHOLE) + 1
+    for_ranks = min(bars + 1 + with_strip if bars else 0, max(room - first, 0))
+    costs = _costs(scene, room - for_ranks - 1, chosen[0])
+    ranks = _ranks(scene, room - costs.height - 1, chosen[1])
+    unknown = _unknown(scene, room - costs.height - ranks.height, width - 4)
+    return [step, costs, ranks, unknown]
+
+
+def _headline(scene: Scene, width: int, *, most_do: int) -> Region:
+    rows = findings(scene)
+    if not rows:
+        return _without_answer(scene, width)
+    first = rows[0]
+    sure = first["sure"]
+    badge = " · ".join(
+        f"{name} {_LEVELS[sure[key]]}"
+        for key, name in (("what", "what"), ("who", "who"), ("how_much", "how much"))
+        if key == "what" or sure[key] != "unknown"
+    )
+    region = Region("Diagnosis", f"sure: {badge}")
+    text = wrap(str(first["text"]), width - 2, most=2)
+    for at, line in enumerate(text):
+        region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
+    if first["more"] and len(text) < 2:
+        region.text(f"  {first['more']}", Ink.TEXT)
+    for at, line in enumerate(wrap(str(first["do"]), width - 8, most=most_do)):
+        region.add(_line(("  Next: " if not at else "        ") + line, Ink.LABEL))
+    return region
+
+
+def _without_answer(scene: Scene, width: int) -> Region:
+    region = Region("Diagnosis")
+    result = scene.findings.results.get("findings")
+    if result is None:
+        region.text("What costs time is being computed.", Ink.DIM)
+        return region
+    why = result.reasons[0].message if result.reasons else "no finding"
+    for line in wrap(f"Nothing can be told: {why}.", width, most=3):
+        region.text(line, Ink.TEXT)
+    return region
+
+
+def _line(text: str, ink: Ink) -> Draw:
+    return lambda planes, y, x, width: planes.put(y, x, fit(text, width).rstrip(), ink)
+
+
+def _step(scene: Scene, width: int) -> Region:
+    """Return the region of the step: its kinds of time, and a strip of the times of all steps."""
+    found = answer(scene)
+    shares: Mapping[str, float] = found.get("shares") or {}
+    region = Region(_step_title(scene))
+    parts = [
+        Part(kind, _NAMES.get(kind, kind), percent(share), share) for kind, share in shares.items()
+    ]
+    if parts:
+        region.add(
+            lambda planes, y, x, width: put_composition(
+                planes, y, x, width, parts, colour=scene.colour
+            )
+        )
+        for row in legend_rows(parts, width):
+            region.add(_legend(parts, row, colour=scene.colour))
+    _add_strip(region, scene, width)
+    return region
+
+
+def _step_title(scene: Scene) -> str:
+    found, times = answer(scene), details(scene, "iter_time")
+    period = found.get("period_ms")
+    name = "Step" if found.get("period") == "step" else "Window"
+    text = name if period is None else f"{name} {time_text(period)}"
+    number = times.get("num_iterations")
+    if name == "Step" and number and number > 1 and times.get("std_iter_time_ms") is not None:
+        text += f" ± {time_text(times['std_iter_time_ms'])} (n = {number})"
+    return text
+
+
+def _legend(parts: Sequence[Part], row: Sequence[int], *, colour: bool) -> Draw:
+    return lambda planes, y, x, width: put_legend(planes, y, x, parts, row, colour=colour)
+
+
+def _add_strip(region: Region, scene: Scene, width: int) -> None:
+    """Add the times of all steps, those of outliers marked, and the slowest in words."""
+    found, varied = details(scene, "iter_time"), details(scene, "step_variability")
+    times: Sequence[float] = found.get("iter_times_ms") or ()
+    if len(times) < 2:
+        return
+    steps: Sequence[int] = scene.findings.results["iter_time"].inputs.get("steps") or ()
+    slowest = varied.get("slowest_step") or {}
+    text = (
+        f"slowest {time_text(slowest['iter_time_ms'])}, step {slowest['step']}" if slowest else ""
+    )
+    room = max(width - len(text) - 9, 1)
+    picture = spark(times, room)
+    slow = {row["step"] for row in varied.get("outliers") or () if row["deviations"] > 0}
+    known = steps if len(steps) == len(times) else ()
+    cells = {at * len(picture) // len(times) for at, step in enumerate(known) if step in slow}
+
+    def draw(planes: Planes, y: int, x: int, width: int) -> None:
+        at = planes.put(y, x, "steps ", Ink.DIM)
+        for cell, glyph in enumerate(picture):
+            planes.put(y, at + cell, glyph, Ink.HIT if cell in cells else Ink.TEXT)
+        planes.put(y, at + len(picture) + 2, text, Ink.DIM)
+
+    region.add(draw)
+
+
+def _costs(scene: Scene, room: int, chosen: int | None) -> Region:
+    """Return the list of findings, as many as there is room for, with the selected one."""
+    rows = findings(scene)
+    per = "a step" if answer(scene).get("period") == "step" else "in all"
+    timed = any(row["cost_ms"] is not None for row in rows)
+    region = Region(f"What costs time, {per}" if timed else "Findings")
+    if not rows:
+        return Region()
+    first, shown = _window(len(rows), max(room, 1), chosen or 0)
+    if shown < len(rows):
+        region.note = f"{first + 1}-{first + shown} of {len(rows)}"
+    most = max((row["share"] or 0.0 for row in rows), default=0.0) or 1.0
+    for number in range(first, first + shown):
+        on = number == chosen
+        region.add(_cost(scene, number, rows[number], most, on=on, colour=scene.colour), number)
+    return region
+
+
+def _cost(
+    scene: Scene, number: int, row: Mapping[str, Any], most: float, *, on: bool, colour: bool
+) -> Draw:
+    share, cost = row["share"], row["cost_ms"]
+    ink = Ink.LABEL_ON if on else Ink.LABEL
+
+    def draw(planes: Planes, y: int, x: int, width: int) -> None:
+        planes.put(y, x - 1, (MARK if on else " ") + " " * width, ink)
+        at = planes.put(y, x, f"{number + 1:>2} ", ink)
+        if share is not None:
+            length = bar(share / most, _BAR)
+            kind = _INKS.get(row["class"], Ink.WAITING) if colour else ink
+            planes.put(y, at, length, Ink.LABEL if kind is Ink.LABEL else kind)
+            at += _BAR + 1
+            at = planes.put(y, at, f"{percent(share):>6} ", ink)
+            at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  ", ink)
+        text = str(row["text"])
+        room = x + width - at
+        name = row["label"] if share is not None and len(text) > room else text
+        planes.put(y, at, fit(name, room).rstrip(), ink)
+
+    return draw
+
+
+def _window(rows: int, room: int, chosen: int) -> tuple[int, int]:
+    """Return the first row and the number of rows in view; the selected one is among them."""
+    shown = min(rows, room)
+    return min(max(chosen - shown + 1, 0), rows - shown), shown
+
+
+def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
+    """Return the bars of the ranks, and from 16 ranks on a strip of all of them."""
+    rows, work = rank_bars(scene), work_by_rank(scene)
+    if not rows or room < 1:
+        return Region()
+    region = Region("Ranks, those named first", count(len(work), "rank"))
+    if len(work) >= _STRIP and room > 1:
+        room -= 1
+        region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))
+    before, names = len(findings(scene)), max(len(_rank_text(row)) for row in rows)
+    first, shown = _window(len(rows), room, chosen or 0)
+    for number in range(first, first + shown):
+        on = number == chosen
+        region.add(_rank(rows[number], names, on=on, colour=scene.colour), before + number)
+    return region
+
+
+def _put_strip(planes: Planes, y: int, x: int, width: int, work: Sequence[float]) -> None:
+    at = planes.put(y, x, "compute ", Ink.DIM)
+    planes.put(y, at, spark([*work], width - 8), Ink.COMPUTE)
+
+
+def _rank_text(row: RankBar) -> str:
+    if len(row.labels) == 1:
+        return rank_name(row.labels[0])
+    return f"… {len(row.labels)} {'more' if row.is_rest else 'alike'}"
+
+
+def _rank(row: RankBar, names: int, *, on: bool, colour: bool) -> Draw:
+    low, high = percent(row.least), percent(row.most)
+    figures = low if low == high else f"{low.removesuffix(' %')}-{high}"
+    name = _rank_text(row)
+    ink = Ink.LABEL_ON if on else Ink.LABEL
+    mark = f" ◀ {row.number}" if row.number else ""
+    parts = [Part(kind, kind, "", share) for kind, share in row.shares.items()]
+
+    def draw(planes: Planes, y: int, x: int, width: int) -> None:
+        planes.put(
+            y, x - 1, (MARK if on else " ") + fit(fit(name, min(names, _LONGEST_NAME)), width), ink
+        )
+        left = min(names, _LONGEST_NAME) + 1
+        length = max(width - left - 14, 4)
+        put_composition(planes, y, x + left, length, parts, colour=colour)
+        at = planes.put(y, x + left + length, f"{figures:>9}", ink)
+        planes.put(y, at, f"{mark:<5}", Ink.STRONG if mark else ink)
+
+    return draw
+
+
+def _unknown(scene: Scene, room: int, width: int) -> Region:
+    """Return what is not known and what would tell it; no lines where there is no room."""
+    region = Region("Not known")
+    texts = answer(scene).get("unknown") or ()
+    lines = [line for text in texts for line in wrap(str(text), width, most=3, indent="  ")]
+    for line in lines if len(lines) < room else ():
+        region.text(line, Ink.DIM)
+    return region

@@ -1,0 +1,120 @@
+"""The answer of the metric `findings` as the Overview lists it: findings, kinds of time, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.tui.state.scene import Scene
+
+MOST_RANKS: Final = 8
+"""Most rows of ranks; the last one stands for all others."""
+_ALIKE: Final = 0.03
+"""Ranks whose shares of each kind of time differ by less are alike: the scatter between ranks that
+run one program without a fault."""
+_LEAST_FOLDED: Final = 3
+"""Fewer alike ranks are listed one by one: a line for two would save nothing."""
+_NOT_A_CAUSE: Final = frozenset({"compute_bound", "cpu_bound"})
+"""Classes that describe all time, not a loss."""
+
+Row = Mapping[str, Any]
+
+
+def details(scene: Scene, name: str) -> Row:
+    """Return the details of a metric, empty while it has no value."""
+    result = scene.findings.results.get(name)
+    return {} if result is None or result.status == "unavailable" else result.details
+
+
+def answer(scene: Scene) -> Row:
+    """Return the details of `findings`, also where no share is known; empty while not computed."""
+    result = scene.findings.results.get("findings")
+    return {} if result is None else result.details
+
+
+def findings(scene: Scene) -> Sequence[Row]:
+    """Return what costs time, the headline first."""
+    return tuple(answer(scene).get("findings") or ())
+
+
+@dataclass(frozen=True, slots=True)
+class RankBar:
+    """One rank, or several that are alike, the first of which is drawn.
+
+    Attributes:
+        labels: the ranks.
+        shares: share of time by kind, of the first rank.
+        least: smallest share of computing of these ranks, and ``most`` the largest.
+        most: see ``least``.
+        number: number of the finding that names the rank, 0 where none does.
+        is_rest: whether the row stands for ranks that are not alike.
+    """
+
+    labels: tuple[str, ...]
+    shares: Mapping[str, float]
+    least: float
+    most: float
+    number: int = 0
+    is_rest: bool = False
+
+
+def rank_bars(scene: Scene) -> list[RankBar]:
+    """Return ranks that findings name, then the others by computing; those that are alike as one.
+
+    Empty where the time of fewer than two ranks is known.
+    """
+    per_rank: Mapping[str, Row] = answer(scene).get("per_rank") or {}
+    if len(per_rank) < 2:
+        return []
+    named = _named(scene)
+    order = sorted(
+        per_rank, key=lambda one: (named.get(one, len(per_rank) + 9), -_work(per_rank[one]))
+    )
+    groups: list[list[str]] = []
+    for label in order:
+        same = groups and label not in named and groups[-1][0] not in named
+        if same and _is_alike(per_rank[groups[-1][0]], per_rank[label]):
+            groups[-1].append(label)
+        else:
+            groups.append([label])
+    rows: list[RankBar] = []
+    for group in groups:
+        parts = [group] if len(group) >= _LEAST_FOLDED else [[label] for label in group]
+        rows += [_bar(per_rank, one, named.get(one[0], 0)) for one in parts]
+    if len(rows) <= MOST_RANKS:
+        return rows
+    rest = [label for row in rows[MOST_RANKS - 1 :] for label in row.labels]
+    return [*rows[: MOST_RANKS - 1], _bar(per_rank, rest, 0, is_rest=True)]
+
+
+def _bar(
+    per_rank: Mapping[str, Row], labels: Sequence[str], number: int, *, is_rest: bool = False
+) -> RankBar:
+    work = [_work(per_rank[label]) for label in labels]
+    shares = {kind: value for kind, value in per_rank[labels[0]].items() if kind != "waited_for"}
+    return RankBar(tuple(labels), shares, min(work), max(work), number, is_rest)
+
+
+def _work(row: Row) -> float:
+    """Share of computing, on a host of operators."""
+    return float(row.get("compute", row.get("operators", 0.0)))
+
+
+def _is_alike(one: Row, other: Row) -> bool:
+    return all(abs(one[kind] - other[kind]) <= _ALIKE for kind in one if kind != "waited_for")
+
+
+def _named(scene: Scene) -> dict[str, int]:
+    """Return the ranks that findings name, with the number of the first finding that does."""
+    found: dict[str, int] = {}
+    for number, row in enumerate(findings(scene), 1):
+        if row["class"] not in _NOT_A_CAUSE:
+            for label in row["where"]["ranks"]:
+                found.setdefault(label, number)
+    return found
+
+
+def work_by_rank(scene: Scene) -> list[float]:
+    """Return the share of computing of every rank, in order of rank."""
+    return [_work(row) for row in (answer(scene).get("per_rank") or {}).values()]
