@@ -22,6 +22,7 @@ from ccltui.metrics.collectives.clocks.rematch import match_and_clock
 from ccltui.metrics.collectives.lateness.arrivals import arrivals
 from ccltui.metrics.collectives.lateness.blame import choose, tally
 from ccltui.metrics.collectives.matching.match import MatchInput
+from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -124,7 +125,7 @@ def _calls(
         step=np.asarray(common["step"], np.int64),
         src=none,
         dst=none,
-        row=np.arange(count),
+        rows=CallRows("gpu", np.arange(count)),
         has_metadata=np.ones(count, np.bool_),
         library=np.zeros(count, np.int8),
     )

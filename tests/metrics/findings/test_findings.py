@@ -144,7 +144,8 @@ def test_a_host_that_waits_for_copies_is_not_said_to_be_idle() -> None:
     )
 
     (first,) = found.findings
-    assert (first.kind, first.share) == ("cpu_bound", pytest.approx(0.9))
+    assert first.kind == "cpu_bound"
+    assert first.share == pytest.approx(0.9)
     assert first.text == (
         "The host waits 90 % of a step of 1 ms for the device, which only copies; its operators "
         "take 1.0 %."
