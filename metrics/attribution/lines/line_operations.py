@@ -27,7 +27,7 @@ from ccltui.metrics.attribution.lines.pass_units import (
 )
 from ccltui.metrics.attribution.lines.replay_order import MARK, POST, WAIT
 from ccltui.metrics.attribution.lines.shared_positions import Positions, Program
-from ccltui.metrics.attribution.lines.step_lines import ROUNDING_NS, StepLines
+from ccltui.metrics.attribution.lines.step_lines import LONG_GAP_NS, ROUNDING_NS, StepLines
 from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
@@ -86,6 +86,7 @@ class _Template(NamedTuple):
     unit: I64  # of the segment before, place among the units of the line
     units: Sequence[Unit]
     program: int
+    single: Bool  # [lines, operations]: a wait of other lines alone
     is_usual: bool = True  # False: of a line with another number of kernels
 
 
@@ -131,7 +132,8 @@ def line_operations(
         label_of: returns the label of each row of ``gpu`` of a rank (an index).
         lead_of: returns how long before its begin each call was launched, see `own_delays`.
     """
-    templates = _templates(ranks, table, found, num_stages, label_of, rounding_ns=rounding_ns)
+    own = LineTimes(ranks, table)
+    templates = _templates(own, table, found, num_stages, label_of, rounding_ns=rounding_ns)
     number_of = np.zeros(table.num_lines + 1, np.int64)
     units_of = np.zeros(table.num_lines + 1, np.int64)
     for one in templates:
@@ -143,7 +145,6 @@ def line_operations(
     call, unit = np.empty(total, np.int64), np.empty(total, np.int64)
     compute, profile = np.empty(total), np.empty(total)
     units = np.empty((3, int(first_unit[-1])), np.int64)
-    own = LineTimes(ranks, table)
     typical: dict[int, F64] = {}
     for one in templates:
         of_call, of_unit = one.call >= 0, one.unit >= 0
@@ -152,8 +153,9 @@ def line_operations(
             typical[one.program] = np.median(busy, axis=0)
         for row, line in enumerate(one.lines.tolist()):
             place = slice(int(first[line]), int(first[line + 1]))
-            kind[place], at[place] = one.kind, one.at
-            call[place] = np.where(of_call, one.call + table.first_call[line], -1)
+            waits = of_call & ~one.single[row]
+            kind[place], at[place] = np.where(one.single[row], MARK, one.kind), one.at
+            call[place] = np.where(waits, one.call + table.first_call[line], -1)
             unit[place] = np.where(of_unit, one.unit + first_unit[line], -1)
             compute[place], profile[place] = busy[row], typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
@@ -182,7 +184,7 @@ def line_operations(
 
 
 def _templates(
-    ranks: Sequence[StepLines],
+    own: LineTimes,
     table: CallTable,
     found: Positions,
     num_stages: int,
@@ -190,8 +192,7 @@ def _templates(
     *,
     rounding_ns: int,
 ) -> list[_Template]:
-    sizes = np.concatenate([one.stop - one.first for one in ranks])
-    places = np.concatenate([np.arange(len(one.steps)) for one in ranks])
+    ranks, sizes, places = own.ranks, own.size, own.place
     sends, receives = is_send(table), is_receive(table)
 
     def labels_of(line: int) -> I8:
@@ -234,15 +235,18 @@ def _templates(
             )
         else:
             units = labelled_units(labels_of(line))
-        usual = _template(
-            lines, table, found, (size, units, number), sends, rounding_ns=rounding_ns
-        )
+        usual = _template(own, lines, table, found, (size, units, number), rounding_ns=rounding_ns)
         templates.append(usual)
         for other in program.lines[~program.same].tolist():
             both = (line, size), (other, int(sizes[other]))
             at = _moved_positions(usual, table, found, *both)
             templates.append(
-                usual._replace(lines=np.array([other], np.int64), at=at, is_usual=False)
+                usual._replace(
+                    lines=np.array([other], np.int64),
+                    at=at,
+                    single=np.asarray(usual.single.any(axis=0, keepdims=True)),
+                    is_usual=False,
+                )
             )
     return templates
 
@@ -285,18 +289,18 @@ def _forward_share(sizes: Sequence[PassSizes]) -> float:
 
 
 def _template(
+    own: LineTimes,
     lines: I64,
     table: CallTable,
     found: Positions,
     program: tuple[int, Sequence[Unit], int],
-    is_sent: Bool,
     *,
     rounding_ns: int,
 ) -> _Template:
     """Order the operations of lines that have the positions of the first of them.
 
     At one position come the end of a unit, then waits in the order of time with the posts that on
-    every line came after them, and last waits that few lines saw.
+    every line came after them, and last waits that few lines saw, and those of single lines.
     """
     size, units, number = program
     begin = int(table.first_call[lines[0]])
@@ -320,28 +324,67 @@ def _template(
     made = visible[~is_recv[visible]]  # a send does not wait for the next receive
     passed = _waits_before(times, at_post, at_wait, made)
     final = made[np.searchsorted(at_wait[made], at_post) + passed - 1] if len(made) else in_turn
-    follows = np.where(is_sent[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
+    follows = np.where(is_send(table)[mine], np.where(passed > 0, turn[final] + 1, 0), follows)
     edges = np.array([unit.stop for unit in units if unit.stop < size], np.int64)
-    at = np.concatenate((at_post, at_wait, edges, [size]))
+    early, early_at, shown = _waits_of_lines(own, lines, table, (every, at_wait))
+    extra = len(early)
+    at = np.concatenate((at_post, at_wait, early_at, edges, [size]))
     kind = np.concatenate(
-        (np.full(count, POST), np.full(count, WAIT), np.full(len(edges) + 1, MARK))
+        (np.full(count, POST), np.full(count + extra, WAIT), np.full(len(edges) + 1, MARK))
     ).astype(np.int8)
-    call = np.concatenate((np.arange(count), np.arange(count), np.full(len(edges) + 1, -1)))
+    call = np.concatenate((np.arange(count), np.arange(count), early, np.full(len(edges) + 1, -1)))
     place = np.concatenate(
         (
             2 * follows,
             2 * turn + 1,
+            np.full(extra, 2 * count + 1),
             np.full(len(edges), -2),
             [2 * count + 2],
         )
     )
-    when = np.concatenate((started.mean(axis=0), np.zeros(count + len(edges) + 1)))
+    single = np.zeros((len(lines), len(at)), np.bool_)
+    single[:, 2 * count : 2 * count + extra] = ~shown
+    when = np.concatenate((started.mean(axis=0), np.zeros(count + extra + len(edges) + 1)))
     order = np.lexsort((when, place, at))
     at = at[order]
     stops = np.array([unit.stop for unit in units], np.int64)
     unit = np.searchsorted(stops, at, side="left") if len(units) else np.full(len(at), -1)
     unit = np.where(np.diff(at, prepend=0) > 0, unit, -1)
-    return _Template(lines, at, kind[order], call[order], unit, units, number)
+    return _Template(lines, at, kind[order], call[order], unit, units, number, single[:, order])
+
+
+def _waits_of_lines(
+    own: LineTimes, lines: I64, table: CallTable, calls: tuple[I64, I64]
+) -> tuple[I64, I64, Bool]:
+    """Waits for calls that single lines show at an earlier position than their program has them.
+
+    A host that waits for a call launches nothing: its device idles before work that runs beside
+    the call elsewhere. Most of such a long idle time is one in which the call waits for a member.
+
+    Args:
+        own: times along the lines.
+        lines: those of one program.
+        table: their calls.
+        calls: the calls of the lines, [lines, calls], and the position of the wait for each.
+
+    Returns:
+        Places of calls, positions of waits, and which lines show each, [lines, waits].
+    """
+    every, at_wait = calls
+    row, nth = np.nonzero(table.waited[every] & (table.resumed[every] < at_wait))
+    one = every[row, nth]
+    at, instance = table.resumed[one], table.instance[one]
+    before, start, _, _ = own.along(lines[row], at)
+    begun, length = table.start_ns[one], table.dur_ns[one]
+    covered = np.minimum(start, begun + length) - np.maximum(before, begun)
+    waited = np.minimum(covered, length - np.append(table.transfer_ns, 0)[instance])
+    gap = start - before
+    shows = (instance >= 0) & (gap >= LONG_GAP_NS) & (2 * waited >= gap) & (at > 0)
+    wide = int(at_wait.max(initial=0)) + 1
+    key, number = np.unique((nth * wide + at)[shows], return_inverse=True)
+    shown = np.zeros((len(lines), len(key)), np.bool_)
+    shown[row[shows], number.reshape(-1)] = True
+    return key // wide, key % wide, shown
 
 
 def _followed(times: _Times, at_wait: I64, visible: Bool) -> I64:

@@ -349,7 +349,8 @@ def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> I6
         else np.full(len(kept), _NEVER)
     )
     latest = np.maximum.accumulate(launched.take(rows))
-    found = np.searchsorted(latest, own, side="left")
+    # One launch of a graph is that of all its kernels and calls, and tells no order among them.
+    found = np.searchsorted(latest, own, side="right")
     return np.where(own != _NEVER, found, len(rows))
 
 
