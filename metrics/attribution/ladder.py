@@ -41,6 +41,8 @@ MAX_DELAYED_ERROR: Final = 0.01
 `MAX_ERROR` the verdict is at most medium, beyond it there is none."""
 MAX_ERROR: Final = 0.05
 """Share of a step by which the replay without host delays may be longer than it."""
+STATED: Final = 5
+"""What all differences cost is stated where it is so many times the error of the replay."""
 MAX_BASE: Final = 1.005
 """The replay without differences may take this many times the measured time."""
 
@@ -185,6 +187,11 @@ class Ladder:
         return float(np.abs(self.delayed / self.rungs[6] - 1).mean())
 
     @cached_property
+    def error_ns(self) -> float:
+        """By how much the replay with host delays misses steps, mean over steps."""
+        return float(np.abs(self.delayed - self.rungs[6]).mean())
+
+    @cached_property
     def early_share(self) -> float:
         """Share of operations that began before what they depend on had ended."""
         return self.job.operations.early / max(self.job.operations.checked, 1)
@@ -204,8 +211,12 @@ class Ladder:
             f"in {share:.0%} of the steps of stages more or fewer passes than transfers are found"
         )
 
+    def refuted(self) -> str | None:
+        """Return why nothing of the ladder holds, None where its errors bound what it tells."""
+        return self.invalid() if self.loss_ns < STATED * self.error_ns else None
+
     def invalid(self) -> str | None:
-        """Return why the ladder does not describe the job, None where it does."""
+        """Return why the ladder does not describe the job exactly, None where it does."""
         if self.early_share > MAX_EARLY:
             return (
                 f"{self.early_share:.0%} of the operations begin before what they seem to depend "

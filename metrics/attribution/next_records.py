@@ -30,7 +30,11 @@ def next_records(
     if context.missing:
         asked.append(f"the trace of rank {ranges_text(context.missing)}")
     apart = context.names_only and len(job.together) > 1
-    if apart or job.table.unlinked > MAX_UNLINKED or unknown_transfers(job) > MAX_UNKNOWN_TRANSFERS:
+    if (
+        apart
+        or job.replay.unlinked > MAX_UNLINKED
+        or unknown_transfers(job) > MAX_UNKNOWN_TRANSFERS
+    ):
         asked.append("groups, peers and sizes of collectives, which PyTorch 2.3 or later writes")
     if finding is None and not tells_passes and not context.has_launches:
         asked.append("launch records (CPU activity): they tell forward from backward passes")

@@ -101,7 +101,7 @@ class Rules:
             parts = ", ".join(f"{CANDIDATES[i]} {shares[i]:.0%}" for i in order[:3])
             why = f"no kind of difference dominates: {parts}"
             return replace(self._inconclusive(why, agreement), also=self._also(of_loss, order))
-        finding = self.namer.named(name, float(of_loss[first]))
+        finding = self._with_errors(self.namer.named(name, float(of_loss[first])))
         if finding.verdict and finding.suspect is None and common > of_loss[first]:
             return self._of_all_hosts(agreement, order, of_loss)
         self.ruled_out += [
@@ -182,6 +182,14 @@ class Rules:
             self._next(finding),
         )
 
+    def _with_errors(self, finding: Finding) -> Finding:
+        """Bound what is saved where the replay does not describe the job exactly."""
+        saves, error, why = finding.saves_ns, self.ladder.error_ns, self.ladder.invalid()
+        if why is None or saves is None or finding.bounds_ns is not None:
+            return finding
+        bounds = max(saves - error, 0.0), min(saves + error, self.ladder.most_saved_ns)
+        return replace(finding, bounds_ns=bounds, bounds_why=why)
+
     def _unless_exchanged(self, finding: Finding) -> Finding:
         """Return the finding on the hosts of several ranks, none where one may hold up the others.
 
@@ -221,10 +229,10 @@ class Rules:
                 "no device work beside collectives is recorded: whether the devices computed or "
                 "waited between them cannot be told"
             )
-        if job.table.unlinked > MAX_UNLINKED:
+        if job.replay.unlinked > MAX_UNLINKED:
             return (
-                f"{job.table.unlinked:.0%} of the time in collectives is in calls that are matched "
-                "to none with confidence"
+                f"{job.replay.unlinked:.0%} of the time in collectives is in calls that are "
+                "matched to none with confidence"
             )
         unknown = unknown_transfers(job)
         if unknown > MAX_UNKNOWN_TRANSFERS:
@@ -237,7 +245,7 @@ class Rules:
             return apart
         if not ladder.compares:
             return "no two ranks run the same program, and there is no pipeline"
-        return ladder.invalid()
+        return ladder.refuted()
 
     def _confidence(self, finding: Finding, share: float, second: float, agreement: float) -> str:
         steps, loss = self.ladder.job.num_steps, self.ladder.loss_ratio
@@ -262,7 +270,7 @@ class Rules:
         level = min(level, self._most_with_steps_left_out)
         if self.ladder.job.table.doubtful > MAX_UNLINKED or self._waits_unlinked():
             level = 0
-        if self.ladder.unequal_passes() is not None:
+        if self.ladder.unequal_passes() is not None or self.ladder.invalid() is not None:
             level = 0
         return LEVELS[level]
 
@@ -357,7 +365,7 @@ class Rules:
     def _evidence(self) -> dict[str, Any]:
         signs, job = self.signatures, self.ladder.job
         hits = {}
-        if self.ladder.invalid() is None and "hits" in self.namer.gains.__dict__:
+        if self.ladder.refuted() is None and "hits" in self.namer.gains.__dict__:
             rows = self.namer.gains.hits
             hits = {
                 job.labels[rank]: job.table.step_ids[rows[rank]].tolist()

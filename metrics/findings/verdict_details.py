@@ -102,7 +102,7 @@ def _withheld(view: View, ladder: Ladder, details: dict[str, Any]) -> list[Reaso
     if least is not None or details["saves_bounds_ms"] is not None:
         details["saves_bounds_ms"] = [0.0, max(most, least or 0.0)]
     culprits = (details["culprit"] or {}).get("ranks", ())
-    if not culprits or lost.keys() & set(culprits) or ladder.job.table.unlinked:
+    if not culprits or lost.keys() & set(culprits) or ladder.job.replay.unlinked:
         for one in (details, *details["also"]):
             one["saves_ms"] = None
         details["saves_pct"] = None

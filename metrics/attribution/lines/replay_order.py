@@ -8,6 +8,7 @@ a replay with other durations is one pass along it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,15 @@ WAIT, POST, MARK = 0, 1, 2
 PUT_OFF, BEGIN, END = 3, 4, 5
 """Events beside them: a post delayed until the end of another call, the start of such a call, and
 the end of a collective on all its members."""
+
+
+MAX_ROUNDS: Final = 20
+"""So often collectives that cannot be are taken apart."""
+MAX_SEARCHED: Final = 2_000_000
+"""Operations of a job in which that is tried: the search takes microseconds for each."""
+
+
+_Numbers: TypeAlias = I32 | I64
 
 
 class DeadlockError(ValueError):
@@ -46,7 +56,13 @@ class Program:
     member: I32
 
     @classmethod
-    def of(cls, lines: tuple[I64, I8, I64], behind: I64, instance: I64, instances: int) -> Program:
+    def of(
+        cls,
+        lines: tuple[_Numbers, I8, _Numbers],
+        behind: _Numbers,
+        instance: _Numbers,
+        instances: int,
+    ) -> Program:
         """Create a program from the first, kind and call of operations, and from calls."""
         linked = np.flatnonzero(instance >= 0)
         member = linked[stable_order(instance[linked])]
@@ -85,13 +101,31 @@ Order = tuple[I8, I32, I32, I32]
 def ordered(program: Program) -> Schedule:
     """Return an order in which the operations of a program can be executed.
 
+    Collectives in which lines would wait for each other have members that do not belong together:
+    their calls become calls of none.
+
     Raises:
-        DeadlockError: The lines wait for each other.
+        DeadlockError: The lines wait for each other nevertheless.
     """
-    found = _compiled(program) if available() else _OrderSearch(program).found()
-    if found is None:
-        raise DeadlockError("the ranks wait for each other")
-    return Schedule(program, *found)
+    for _ in range(MAX_ROUNDS):
+        found = _compiled(program) if available() else _OrderSearch(program).found()
+        if found is not None:
+            return Schedule(program, *found)
+        if len(program.kind) > MAX_SEARCHED:
+            break
+        program = _without_circles(program)
+    raise DeadlockError("the ranks wait for each other")
+
+
+def _without_circles(program: Program) -> Program:
+    """The program without the collectives that lines wait for for ever."""
+    search = _OrderSearch(program)
+    search.found()
+    waiting = np.array([*search.lines_waiting, *search.calls_waiting], np.int64)
+    stuck = program.instance[waiting]
+    instance = np.where(np.isin(program.instance, stuck[stuck >= 0]), -1, program.instance)
+    lines = program.first, program.kind, program.which
+    return Program.of(lines, program.behind, instance, len(program.size))
 
 
 def _compiled(program: Program) -> Order | None:

@@ -65,7 +65,8 @@ class Run(NamedTuple):
 class StepReplay:
     """Replays of all steps at once: the lines of a step wait for each other, steps do not.
 
-    A collective ends on every member its transfer time after the last one has begun.
+    A collective ends on every member its transfer time after the last one has begun. ``unlinked``
+    is the share of the time in calls that are matched to none, or in one that cannot be.
 
     Raises:
         DeadlockError: The lines wait for each other.
@@ -74,8 +75,6 @@ class StepReplay:
     def __init__(self, table: CallTable, operations: Operations) -> None:
         self._step, self._line = table.step, table.line
         self._num_steps = len(table.step_ids)
-        self._linked = np.flatnonzero(table.instance >= 0)
-        self._instance = table.instance
         self._own = table.dur_ns
         self._num_instances = len(table.transfer_ns)
         is_mark = operations.kind == MARK
@@ -86,6 +85,9 @@ class StepReplay:
         self._schedule = ordered(
             Program.of(lines, table.behind, table.instance, self._num_instances)
         )
+        self._instance = self._schedule.program.instance
+        self._linked = np.flatnonzero(self._instance >= 0)
+        self.unlinked = float(self._own[self._instance < 0].sum() / max(int(self._own.sum()), 1))
         marks = number[self._schedule.operation[self._schedule.kind == MARK]]
         turn = np.empty(len(marks), np.int64)
         turn[marks] = np.arange(len(marks))

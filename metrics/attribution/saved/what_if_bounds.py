@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind
 from ccltui.metrics.attribution.idle_hosts import waits_for_copies
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records
+from ccltui.metrics.attribution.next_records import (
+    MAX_UNKNOWN_TRANSFERS,
+    MAX_UNLINKED,
+    unknown_transfers,
+)
 from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
 from ccltui.metrics.attribution.savings import COPY_WAITS, HIDDEN_WAITS, LEAST_APART, MAX_APART
 from ccltui.metrics.result import Reason
@@ -19,10 +24,6 @@ from ccltui.parsers.missing_ranks import ranges_text
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
-
-MAX_UNLINKED: Final = 0.1
-"""Share of the time in collectives of calls that are matched to none, from which more may be saved
-than the replay shows."""
 
 
 def bounds_of_hosts(need_ns: F64, was_ns: F64, ideal_ns: F64) -> list[float] | None:
@@ -86,6 +87,16 @@ def _bounds(
     if details["unlinked_share"] > MAX_UNLINKED:
         why = "calls that are matched to none may wait for slow ranks"
         return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
+    unequal = ladder.unequal_passes()
+    if unequal is None and unknown_transfers(ladder.job) > MAX_UNKNOWN_TRANSFERS:
+        unequal = "of some transfers only one side is known"
+    if unequal is not None:
+        return (saved_ns, max(ladder.most_saved_ns, saved_ns)), unequal
+    invalid = ladder.invalid()
+    if invalid is not None:
+        error = ladder.error_ns
+        least, most = max(saved_ns - error, 0.0), min(saved_ns + error, ladder.most_saved_ns)
+        return (least, max(least, most)), invalid
     free = found.free_transfers() if view.job.missing_ranks else None
     if free is not None:
         return (

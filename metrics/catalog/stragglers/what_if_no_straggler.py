@@ -11,6 +11,7 @@ from ccltui.metrics.arrays.typical import SLOW
 from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
 from ccltui.metrics.attribution.lines.left_out import steps_left_out
 from ccltui.metrics.attribution.lines.replay_order import DeadlockError
+from ccltui.metrics.attribution.next_records import MAX_UNLINKED
 from ccltui.metrics.attribution.ranks_apart import why_apart
 from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
 from ccltui.metrics.attribution.saved.saved_steps import (
@@ -122,7 +123,7 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
     if len(found.alone) == len(job.labels) - len(job.out):
         raise refuse("not_applicable", "no two ranks run the same program")
     was, even = found.recorded, found.even
-    if is_longer(was, even):
+    if is_longer(was, even) and job.replay.unlinked <= MAX_UNLINKED:
         raise refuse("not_physical", why_not_physical(was, even))
     steps = tuple(job.table.step_ids.tolist())
     per_step = per_step_rows(steps, was, even)
@@ -137,7 +138,7 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
         "without_rank": without,
         "per_step": per_step,
         "replay_error_us": float(np.abs(was - ladder.rungs[6]).max()) / 1000,
-        "unlinked_share": job.table.unlinked,
+        "unlinked_share": job.replay.unlinked,
         "alone": list(found.alone),
         **attributed,
     }
@@ -179,13 +180,13 @@ def _described(view: View) -> Ladder:
     """
     try:
         ladder = ladder_of(view)
-        invalid = ladder.invalid()
+        refuted = ladder.refuted()
     except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
     if ladder.job.period != "a step":
         raise refuse("no_step_markers", "not every rank marks its steps, and no call recurs")
-    if invalid is not None:
-        raise refuse("not_applicable", invalid)
+    if refuted is not None:
+        raise refuse("not_applicable", refuted)
     apart = why_apart(ladder.job, names_only=names_only(view))
     if apart is not None:
         raise refuse("unmatched_collectives", apart)
@@ -197,7 +198,7 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
     nothing: dict[str, Any] = dict.fromkeys(SLOWDOWN_KEYS)
     try:
         ladder = ladder_of(view)
-        invalid = ladder.invalid() if ladder.job.marked else "steps are not marked"
+        invalid = ladder.refuted() if ladder.job.marked else "steps are not marked"
         invalid = invalid or ladder.unequal_passes()
         if invalid is not None:
             return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]

@@ -121,9 +121,12 @@ def test_a_replay_by_hand() -> None:
 
 
 @pytest.mark.parametrize("accelerated", [pytest.param("1", marks=compiled), "0"])
-def test_lines_that_wait_for_each_other(accelerated: str) -> None:
-    # each awaits a collective before it posts the one that the other awaits
-    one: Line = ([(0, 0), (1, 0)], [0])
-    other: Line = ([(1, 0), (0, 0)], [0])
+def test_collectives_in_which_lines_wait_for_each_other_are_none(accelerated: str) -> None:
+    # each awaits a collective before it posts the one that the other awaits; a third holds
+    one: Line = ([(0, 0), (1, 0), (2, 0)], [0])
+    other: Line = ([(1, 0), (0, 0), (2, 0)], [0])
 
-    assert scheduled(program_of([one, other]), accelerated) is None
+    schedule = scheduled(program_of([one, other]), accelerated)
+
+    assert schedule is not None
+    assert schedule.program.instance.tolist() == [-1, -1, 2, -1, -1, 2]

@@ -365,8 +365,24 @@ def test_ranks_of_different_programs_are_not_compared() -> None:
     assert details["culprit"] is None
 
 
-def test_an_invalid_replay_states_costs_and_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_replay_bound_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Planted(dp=4, pp=2, slow_ranks={1: 1.5})
+    saved = verdict_of(plan).details["saves_ms"]
     monkeypatch.setattr(Ladder, "invalid", lambda _: "dependencies are wrong")
+    monkeypatch.setattr(Ladder, "error_ns", 1e6)
+
+    result = verdict_of(plan)
+
+    details = result.details
+    assert (details["culprit"]["ranks"], details["confidence"]) == (["1"], "low")
+    assert details["saves_ms"] is None
+    assert details["saves_bounds_ms"] == pytest.approx([saved - 1, saved + 1])
+    assert result.status == "partial"
+    assert "of a step are saved: dependencies are wrong" in result.reasons[0].message
+
+
+def test_an_invalid_replay_states_costs_and_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ladder, "refuted", lambda _: "dependencies are wrong")
 
     details = verdict_of(Planted(dp=4, pp=2, slow_ranks={1: 1.5})).details
 
