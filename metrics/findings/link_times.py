@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.busy_times import busy_excess
 from ccltui.metrics.findings.finding import Level
@@ -210,6 +211,8 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
         calls = rank.device_calls
         queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
         for kind, stream in np.unique(queue, axis=1).T.tolist():
+            if kind in (SEND, RECV):  # stages wait for each other, in all calls, by the schedule
+                return None
             mine = (queue[0] == kind) & (queue[1] == stream)
             by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
     found = [_long_calls(view, durations, exposed) for durations in by_queue.values()]
