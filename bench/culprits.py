@@ -26,9 +26,8 @@ import numpy as np
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
 from ccltui.demo.demo_job import build
 from ccltui.demo.truth import CallTruth
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.chain import PIPELINE, chains_of
-from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Link
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ccltui.metrics.attribution.gains import Suspect
-from ccltui.metrics.attribution.lines.line_tails import Tail
+from ccltui.metrics.attribution.lines.left_out import Tail
 from ccltui.metrics.view.exposed_waits import DEFAULT_MATERIALITY_PCT
 from ccltui.parsers.array_types import F64
 

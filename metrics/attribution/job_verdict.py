@@ -10,12 +10,10 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.gains import Suspect
-from ccltui.metrics.attribution.host_needs import host_needs
-from ccltui.metrics.attribution.idle_hosts import idle_by_activity, waits_for_copies
+from ccltui.metrics.attribution.host_needs import host_needs, idle_by_activity, waits_for_copies
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
-from ccltui.metrics.attribution.lines.left_out import lost_records
-from ccltui.metrics.attribution.lines.line_tails import longest_tail
+from ccltui.metrics.attribution.lines.left_out import longest_tail, lost_records
 from ccltui.metrics.attribution.verdict_rules import Rules
 from ccltui.metrics.device.communication_work import unrecorded_copies
 from ccltui.metrics.model.classify import TYPES

@@ -12,8 +12,8 @@ from recovery import Recovered, quick, recover
 
 from bench.culprits import VERDICTS as EXPECTED
 from ccltui.demo import SlowLink, Straggler, profiler_names
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.chain import PIPELINE, chain_of
+from ccltui.metrics.collectives.causes.verdicts import Link
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import describe
 

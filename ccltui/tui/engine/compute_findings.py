@@ -100,7 +100,7 @@ def span_of(view: View, chosen: ViewOptions, steps: tuple[Step, ...]) -> Span | 
 def communicators_of(view: View, chosen: ViewOptions) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, the one with the most caused wait first."""
     # A first number is posted before this is imported.
-    from ccltui.metrics.collectives.causes.truncated_starts import (  # noqa: PLC0415
+    from ccltui.metrics.collectives.causes.cause_search import (  # noqa: PLC0415
         starts_recording,
     )
 

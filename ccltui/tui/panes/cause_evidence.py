@@ -10,7 +10,7 @@ from ccltui.tui.state.scene import rank_name
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.evidence import Evidence
-    from ccltui.metrics.collectives.reports.lag_history import LagHistory
+    from ccltui.metrics.collectives.reports.instance_report import LagHistory
 
 _TREND = "in order of time  "
 _MOST_CELLS = 80

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.collectives.reports.instance_report import Instance, describe
-from ccltui.metrics.collectives.reports.lag_history import LagHistory, lag_history
+from ccltui.metrics.collectives.reports.instance_report import (
+    Instance,
+    LagHistory,
+    describe,
+    lag_history,
+)
 from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.blame_link import Link
+    from ccltui.metrics.collectives.causes.verdicts import Link
     from ccltui.metrics.view.job_view import View
 
 

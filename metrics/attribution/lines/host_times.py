@@ -6,16 +6,116 @@ without it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.attribution.lines.call_table import CallTable
-from ccltui.metrics.attribution.lines.line_times import LineTimes
 from ccltui.metrics.attribution.lines.replay_order import POST, WAIT
-from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
-from ccltui.parsers.array_types import F64, I8, I64
+from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS, StepLines
+from ccltui.parsers.array_types import F64, I8, I64, Bool
+
+PROMPT_NS: Final = 50_000
+"""A call that begins this soon after its launch waited for its host."""
+_MOST: Final = np.iinfo(np.int64).max
+
+
+def begun(own: LineTimes, table: CallTable) -> I64:
+    """Return the time from the origin of each line to its first kernel or call."""
+    count = table.num_lines
+    _, found, _, _ = own.along(np.arange(count), np.zeros(count, np.int64))
+    np.minimum.at(found, table.line, table.start_ns)
+    return np.where(found < np.iinfo(np.int64).max, np.maximum(found, 0), 0)
+
+
+def own_delays(
+    delay: I64, table: CallTable, tolerance_ns: int, lead_of: Callable[[], I64] | None = None
+) -> I64:
+    """Return the delays of calls without what they wait for each other outside of the call.
+
+    Copies to other ranks begin when all are ready: no member is longer than the others then. Where
+    the launches tell who was last, the delay is of that host alone, else the least delay of all.
+
+    Args:
+        delay: of each call, ns.
+        table: the calls.
+        tolerance_ns: by which the durations of members may differ.
+        lead_of: returns how long before its begin each call was launched, ns, -1 where not known;
+            None where no launch is known.
+    """
+    linked = np.flatnonzero(table.instance >= 0)
+    instance = table.instance[linked]
+    count = len(table.transfer_ns)
+    longest, least = np.zeros(count, np.int64), np.full(count, _MOST)
+    np.maximum.at(longest, instance, table.dur_ns[linked])
+    np.minimum.at(least, instance, delay[linked])
+    together = longest - table.transfer_ns <= tolerance_ns
+    own = least[instance]
+    late = together & (least > tolerance_ns) & (least < _MOST)
+    if late.any() and lead_of is not None:
+        own = _of_last(delay[linked], own, lead_of()[linked], instance, late)
+    found = delay.copy()
+    found[linked] = np.where(together[instance], own, delay[linked])
+    return found
+
+
+def _of_last(delay: I64, own: I64, lead: I64, instance: I64, late: Bool) -> I64:
+    """Return the delays of hosts, those of late instances to whoever was launched last of all.
+
+    Where even that launch came long before the begin, or one is not known, nothing tells who it is.
+    """
+    shortest = np.full(len(late), _MOST)
+    np.minimum.at(shortest, instance, lead)
+    told = (late & (shortest >= 0) & (shortest <= PROMPT_NS))[instance]
+    is_last = lead <= shortest[instance] + PROMPT_NS
+    return np.where(told, np.where(is_last, delay, 0), own)
+
+
+class LineTimes:
+    """Times along the lines of all ranks, by line and position."""
+
+    def __init__(self, ranks: Sequence[StepLines], table: CallTable) -> None:
+        self.ranks, self.rank = ranks, table.rank
+        sizes = [len(one.steps) for one in ranks]
+        self.place = np.concatenate([np.arange(count) for count in sizes])
+        self.first = np.concatenate([one.first for one in ranks])
+        self.size = np.concatenate([one.stop - one.first for one in ranks])
+        self.origin = np.concatenate([one.origin_ns for one in ranks])
+
+    def busy(self, lines: I64, at: I64) -> F64:
+        """Busy time from the begin of each line to each position, [lines, positions]."""
+        found = np.empty((len(lines), len(at)))
+        for row, line in enumerate(lines.tolist()):
+            busy, first = self.ranks[self.rank[line]].busy_ns, self.first[line]
+            found[row] = busy[first + at] - busy[first]
+        return found
+
+    def along(self, line: I64, at: I64) -> tuple[I64, I64, I64, I64]:
+        """By operation: end of the work before it, start of the kernel at it, idle sums.
+
+        Times are from the origin of the line; the sums are of idle time before the kernel and
+        through it. Where no kernel follows, its start is the largest int64.
+        """
+        before, start = np.zeros(len(at), np.int64), np.full(len(at), np.iinfo(np.int64).max)
+        idle, through = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+        edges = np.searchsorted(self.rank[line], np.arange(len(self.ranks) + 1))
+        for index, one in enumerate(self.ranks):
+            here = slice(int(edges[index]), int(edges[index + 1]))
+            lines = line[here]
+            place, origin = self.first[lines] + at[here], self.origin[lines]
+            if not len(one.start_ns):
+                continue
+            inner = at[here] > 0
+            before[here] = np.where(inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0)
+            held = at[here] < self.size[lines]
+            next_start = one.start_ns[np.minimum(place, len(one.start_ns) - 1)] - origin
+            start[here] = np.where(held, next_start, start[here])
+            idle[here] = one.gap_ns[place]
+            through[here] = one.gap_ns[np.minimum(place + 1, len(one.gap_ns) - 1)]
+        return before, start, idle, through
+
 
 HostTimes: TypeAlias = tuple[F64, I64, I64, int, int]
 _NEVER: Final = np.iinfo(np.int64).max

@@ -15,16 +15,20 @@ from ccltui.metrics.attribution.lines.call_table import (
     is_receive,
     is_send,
 )
-from ccltui.metrics.attribution.lines.chunk_transfers import told_by_passes
-from ccltui.metrics.attribution.lines.implied_steps import implied_steps
-from ccltui.metrics.attribution.lines.kernel_labels import kernel_labels
 from ccltui.metrics.attribution.lines.line_operations import Operations, UnitTable, line_operations
-from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
+from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, kernel_labels
 from ccltui.metrics.attribution.lines.shared_positions import Positions, positions
-from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD, Stages, stages_of
+from ccltui.metrics.attribution.lines.stage_order import (
+    BACKWARD,
+    FORWARD,
+    Stages,
+    stages_of,
+    told_by_passes,
+)
 from ccltui.metrics.attribution.lines.step_lines import (
     StepLines,
     begun_too_early,
+    implied_steps,
     kernel_starts,
     step_lines,
 )

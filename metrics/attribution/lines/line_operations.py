@@ -13,10 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ccltui.metrics.attribution.lines.call_delays import begun, own_delays
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
-from ccltui.metrics.attribution.lines.host_times import host_times
-from ccltui.metrics.attribution.lines.line_times import LineTimes
+from ccltui.metrics.attribution.lines.host_times import LineTimes, begun, host_times, own_delays
 from ccltui.metrics.attribution.lines.pass_units import (
     PassSizes,
     Transfers,

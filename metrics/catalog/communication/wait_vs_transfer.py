@@ -15,7 +15,7 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.lateness.blame import Chosen
-from ccltui.metrics.collectives.lateness.wait_split import transfer_ns, wait_and_transfer
+from ccltui.metrics.collectives.lateness.lag_tables import transfer_ns, wait_and_transfer
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Result

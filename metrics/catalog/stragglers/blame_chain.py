@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.root_rule import BLAMELESS_CAUSES, Root
+from ccltui.metrics.collectives.causes.verdicts import Link
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
 from ccltui.metrics.collectives.reports.late_arrivals import (

@@ -14,17 +14,15 @@ from ccltui.metrics.attribution.lines.replay_order import DeadlockError
 from ccltui.metrics.attribution.next_records import MAX_UNLINKED
 from ccltui.metrics.attribution.ranks_apart import why_apart
 from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
-from ccltui.metrics.attribution.saved.saved_steps import (
+from ccltui.metrics.attribution.saved.what_if_bounds import (
     ROUNDING,
+    bounds_of_hosts,
     is_longer,
     per_step_rows,
     refused,
     saved_time,
-    why_not_physical,
-)
-from ccltui.metrics.attribution.saved.what_if_bounds import (
-    bounds_of_hosts,
     why_host_bound,
+    why_not_physical,
     withheld,
 )
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS

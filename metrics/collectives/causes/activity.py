@@ -15,12 +15,34 @@ from msgspec import Struct
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL, HostWork
-from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I32, I64, Bool
-from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.columns import MISSING, RankTrace
+
+
+class KernelNames:
+    """Numbers of kernel names, the same on all ranks; ``texts`` are the names by number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def ids(self, trace: RankTrace, names: I32) -> I64:
+        """Return the numbers of a rank's names, which are given as ids into its strings."""
+        table = np.full(len(trace.strings) + 1, MISSING, np.int64)
+        for local in distinct(names):
+            text = trace.text(local)
+            if text not in self._ids:
+                self._ids[text] = len(self.texts)
+                self.texts.append(text)
+            table[local] = self._ids[text]
+        return table[names]
+
 
 Groups = frozenset[int]
 

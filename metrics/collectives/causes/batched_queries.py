@@ -16,8 +16,7 @@ import numpy as np
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.kernel_counts import MAX_COMPARED
 from ccltui.metrics.collectives.causes.segments import Targets
-from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
-from ccltui.metrics.collectives.causes.verdicts import Verdicts
+from ccltui.metrics.collectives.causes.verdicts import VerdictRequest, Verdicts
 
 T = TypeVar("T")
 

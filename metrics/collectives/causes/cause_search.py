@@ -6,23 +6,28 @@ its peers.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import row_any, unique_inverse
-from ccltui.metrics.collectives.causes.activity import Activity, GroupKinds
-from ccltui.metrics.collectives.causes.blame_link import Link
-from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
-from ccltui.metrics.collectives.causes.partners import Partners, partners_of
+from ccltui.metrics.arrays.reductions import row_any, rows_by_value, unique_inverse
+from ccltui.metrics.collectives.causes.activity import Activity, GroupKinds, KernelNames
 from ccltui.metrics.collectives.causes.segments import Segments, Targets, explain
-from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
-from ccltui.metrics.collectives.causes.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
+from ccltui.metrics.collectives.causes.verdicts import (
+    OWN_WORK,
+    Link,
+    VerdictRequest,
+    Verdicts,
+    cause_of,
+    confidence_of,
+)
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.lateness.arrivals import Arrivals
+from ccltui.metrics.collectives.lateness.arrivals import Arrivals, GroupArrivals
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints, sync_points
 from ccltui.metrics.collectives.matching.match import LOW, MatchInput, gather
 from ccltui.metrics.collectives.matching.p2p import Pairs
@@ -30,6 +35,113 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
+
+
+def starts_recording(causes: Causes) -> tuple[Bool, ...]:
+    """Mark the instances before which no common point of their ranks is recorded.
+
+    For these, `Causes.verdicts` has no time to count from.
+
+    Returns:
+        One mask per group of ``causes.arrivals.groups``, bool [n]; False where a call is missing
+        on a rank.
+    """
+    holding: defaultdict[str, list[GroupArrivals]] = defaultdict(list)
+    for group in causes.arrivals.groups:
+        for label in group.labels:
+            holding[label].append(group)
+    return tuple(
+        _starts_recording(causes, group, holding[group.labels[0]])
+        for group in causes.arrivals.groups
+    )
+
+
+def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals]) -> Bool:
+    """Return the mask of one group; ``near`` are the groups with its first rank."""
+    labels = set(group.labels)
+    found = np.zeros(len(group.eligible), np.bool_)
+    moments = [
+        moment
+        for one in near
+        if labels <= set(one.labels) and (moment := _first(causes, one, group.labels)) is not None
+    ]
+    common = causes.common_start(group.labels)
+    if common is not None:
+        moments.insert(0, np.array(common, np.int64))
+    if not moments:
+        return found
+    usable = group.match.usable
+    start = gather(group.match.where(usable), causes.inputs, "start_ns")
+    first = min(moments, key=lambda moment: int(moment[0]))
+    found[usable] = row_any(start <= first)
+    return found
+
+
+def _first(causes: Causes, group: GroupArrivals, labels: Sequence[str]) -> I64 | None:
+    """Return when ``labels`` joined the first eligible collective of a group; None without one."""
+    rows = group.match.rows[group.eligible]
+    if not len(rows):
+        return None
+    columns = [group.labels.index(label) for label in labels]
+    start = [causes.inputs[label].calls.start_ns for label in labels]
+    at = int(start[0][rows[:, columns[0]]].argmin())
+    return np.array([one[rows[at, i]] for one, i in zip(start, columns, strict=True)], np.int64)
+
+
+class Partners(Struct, frozen=True):
+    """Matched collective or transfer of every call of a rank; int64 arrays, -1 for none.
+
+    ``number`` and ``instance`` are the matched group and its row; ``other`` and ``other_row`` the
+    input on the other side of a transfer and the call there. ``wait_ns`` is how long the call
+    waited for the last member, or for the other side: 0 where there is neither.
+    """
+
+    number: I64
+    instance: I64
+    other: I64
+    other_row: I64
+    wait_ns: I64
+
+
+def partners_of(
+    inputs: Sequence[MatchInput], groups: Sequence[GroupArrivals], pairs: Pairs
+) -> Mapping[str, Partners]:
+    """Return the partners of all calls of all ranks, by label."""
+    found = {item.label: _no_partners(len(item.calls)) for item in inputs}
+    for number, group in enumerate(groups):
+        usable = np.flatnonzero(group.match.usable)
+        for member, label in enumerate(group.labels):
+            rows = group.match.rows[usable, member]
+            found[label].number[rows] = number
+            found[label].instance[rows] = usable
+            found[label].wait_ns[rows] = group.wait_ns[usable, member]
+    sides = (
+        (pairs.sender, pairs.send_row, pairs.receiver, pairs.recv_row),
+        (pairs.receiver, pairs.recv_row, pairs.sender, pairs.send_row),
+    )
+    for own, own_row, other, other_row in sides:
+        for index, mine in rows_by_value(own):
+            partners = found[inputs[index].label]
+            partners.other[own_row[mine]] = other[mine]
+            partners.other_row[own_row[mine]] = other_row[mine]
+            duration = _durations(inputs, other[mine], other_row[mine])
+            waited = inputs[index].calls.dur_ns[own_row[mine]] - duration
+            partners.wait_ns[own_row[mine]] = np.maximum(waited, 0)
+    return found
+
+
+def _no_partners(count: int) -> Partners:
+    number, instance, other, other_row = np.full((4, count), MISSING, np.int64)
+    return Partners(number, instance, other, other_row, np.zeros(count, np.int64))
+
+
+def _durations(inputs: Sequence[MatchInput], index: I64, row: I64) -> I64:
+    result = np.empty(len(index), np.int64)
+    for one, here in rows_by_value(index):
+        result[here] = inputs[one].calls.dur_ns[row[here]]
+    return result
+
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")

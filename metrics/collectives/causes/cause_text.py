@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, SLOW_TRANSFER
 from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
 from ccltui.metrics.collectives.causes.host_work import HOST_WORDS
@@ -19,6 +18,7 @@ from ccltui.metrics.collectives.causes.verdicts import (
     NAMED_SHARE,
     UNEQUAL_WORK,
     UNKNOWN,
+    Link,
 )
 from ccltui.metrics.model.classify import TYPES
 

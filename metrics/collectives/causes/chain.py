@@ -17,12 +17,17 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.segments import Targets
 from ccltui.metrics.collectives.causes.time_splits import OTHER_COLLECTIVE
-from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
-from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, combined, may_name
+from ccltui.metrics.collectives.causes.verdicts import (
+    UNKNOWN,
+    Link,
+    VerdictRequest,
+    Verdicts,
+    combined,
+    may_name,
+)
 from ccltui.metrics.collectives.causes.waits import Waits, waits_of
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
 from ccltui.metrics.model.calls import Calls

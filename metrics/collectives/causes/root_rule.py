@@ -15,12 +15,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
 from ccltui.metrics.collectives.causes.chain import PIPELINE
 from ccltui.metrics.collectives.causes.verdicts import (
     MIN_ROOT_SHARE,
     UNKNOWN,
+    Link,
     majority_confidence,
 )
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM

@@ -28,6 +28,47 @@ from ccltui.metrics.collectives.causes.time_splits import (
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
+
+class Link(Struct, frozen=True):
+    """One late rank of a blame chain, where it was late, and why.
+
+    ``number`` is the position of the matched group in the arrivals, -1 for a transfer between two
+    ranks. ``row`` is the instance with most lag of the ``count`` that the link represents; of a
+    transfer, the call of ``label``. ``lag_ns`` is how long the rank before it in the chain waited
+    for it beyond its peers; of the first link, the lag. ``share`` is the part of its lateness that
+    ``cause`` explains.
+    """
+
+    label: str
+    number: int
+    row: int
+    kind: int
+    group: int
+    count: int
+    lag_ns: int
+    cause: str
+    share: float
+    confidence: int
+    found: Verdicts | None = None  # the verdicts that the cause is from
+
+
+class VerdictRequest(Struct, frozen=True):
+    """Late arrivals of the ranks ``labels``, whose causes are requested.
+
+    ``limit`` [t] is the confidence of the matches, an upper bound of that of the verdicts; None
+    for no bound.
+    """
+
+    labels: tuple[str, ...]
+    targets: Targets
+    limit: I8 | None = None
+
+    @property
+    def limits(self) -> I8:
+        """Upper bound of the confidence of each target, int8 [t]."""
+        return np.full(len(self.targets), HIGH, np.int8) if self.limit is None else self.limit
+
+
 MORE_KERNELS: Final = "more_kernels"
 UNEQUAL_WORK: Final = "unequal_work"
 HOST_LATE: Final = "host_late"

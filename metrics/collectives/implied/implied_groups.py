@@ -6,30 +6,198 @@ communicator if their like calls always end together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
-from ccltui.metrics.collectives.implied.regular_groups import (
-    ALIKE,
-    APART,
-    CHANCE,
-    RESOLUTION_NS,
-    regular_groups,
-)
-from ccltui.metrics.collectives.implied.shared_streams import shared_apart
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
-from ccltui.metrics.collectives.implied.stream_evidence import USUAL
-from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
+from ccltui.metrics.collectives.implied.stream_evidence import (
+    FEWEST,
+    USUAL,
+    Queue,
+    places_of,
+    queues_of,
+)
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
+
+MEETING: Final = 0.8
+"""Share of the steps in which the ends at one place must agree over all groups."""
+WAITING: Final = 0.5
+"""Share of the steps in which groups must wait for another there: without it they are in step."""
+SPREAD: Final = 3
+"""Ends agree within this many times the spread of those of one group."""
+ROUNDING_NS: Final = 2_000
+LEAST_WAIT_NS: Final = 50_000
+"""A group that begins this much later than another one keeps it waiting."""
+
+
+def shared_apart(
+    found: Sequence[Sequence[Queue]], clocks: Mapping[int, RankClock]
+) -> list[list[Queue]]:
+    """Return the groups of streams, with the calls that several have together as one more group.
+
+    Args:
+        found: Groups of streams.
+        clocks: Clock of each rank, by the index of its input.
+    """
+    streams: dict[tuple[int, int], list[Sequence[Queue]]] = {}
+    alone: list[list[Queue]] = []
+    for group in found:
+        used = {(queue.stream, queue.library) for queue in group}
+        if len(used) == 1:
+            streams.setdefault(used.pop(), []).append(group)
+        else:
+            alone.append(list(group))
+    for groups in streams.values():
+        alone += _apart(groups, clocks)
+    return alone
+
+
+def _apart(groups: Sequence[Sequence[Queue]], clocks: Mapping[int, RankClock]) -> list[list[Queue]]:
+    """Split the calls of the groups of one stream into those of each and those of all."""
+    as_they_are = [list(group) for group in groups]
+    queues = [queue for group in groups for queue in group]
+    owners = {queue.owner for queue in queues}
+    bases = {clocks[owner].of for owner in owners}
+    if len(groups) < 2 or len(owners) < len(queues) or len(bases) > 1:
+        return as_they_are
+    if any(not np.array_equal(queue.what, queues[0].what) for queue in queues):
+        return as_they_are
+    place = places_of(queues[0])
+    if place is None:
+        return as_they_are
+    together = _together([len(group) for group in groups], queues, clocks, place)
+    if not FEWEST <= together.sum() <= len(place) - FEWEST:
+        return as_they_are
+    parts = [[_rows(queue, ~together) for queue in group] for group in groups]
+    return [*parts, [_rows(queue, together) for queue in queues]]
+
+
+def _together(
+    sizes: Sequence[int], queues: Sequence[Queue], clocks: Mapping[int, RankClock], place: I64
+) -> Bool:
+    """Whether each call is of all groups at once, by its place in the step, bool [n]."""
+    ends = np.stack([q.end_ns - clocks[q.owner].ahead.of(q.end_ns) for q in queues])
+    starts = ends - np.stack([queue.dur_ns for queue in queues])
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    begin = np.maximum.reduceat(starts, first, axis=0)
+    inside = np.maximum.reduceat(ends, first, axis=0) - np.minimum.reduceat(ends, first, axis=0)
+    limit = SPREAD * (inside.max(axis=0) + ROUNDING_NS)
+    meets = ends.max(axis=0) - ends.min(axis=0) <= limit
+    waits = meets & (begin.max(axis=0) - begin.min(axis=0) > np.maximum(limit, LEAST_WAIT_NS))
+    count = np.bincount(place)
+    is_shared = np.bincount(place, meets) >= MEETING * count
+    is_shared &= np.bincount(place, waits) >= WAITING * count
+    return np.asarray(is_shared[place])
+
+
+def _rows(queue: Queue, chosen: Bool) -> Queue:
+    """Return some calls of a queue."""
+    return replace(
+        queue,
+        rows=queue.rows[chosen],
+        kind=queue.kind[chosen],
+        what=queue.what[chosen],
+        end_ns=queue.end_ns[chosen],
+        dur_ns=queue.dur_ns[chosen],
+    )
+
+
+RESOLUTION_NS: Final = 1_000
+"""Least usual distance of ends, the resolution of times over all ranks."""
+ALIKE: Final = 1.4
+"""Ends of a further member may be this many times as far apart as those of known members."""
+CHANCE: Final = 2.0
+"""Added to that ratio, divided by the square root of the number of calls: sampling error."""
+APART: Final = 1.5
+"""Streams of different communicators end at least this many times further apart."""
+
+
+def alike_within(count: int) -> float:
+    """Return how many times further apart than others ends of a member may be, of some calls."""
+    return ALIKE + CHANCE / float(np.sqrt(count))
+
+
+def regular_groups(
+    queues: Sequence[Queue],
+    ranks: Sequence[int],
+    size: int,
+    distance: F64,
+    usual_ns: float,
+) -> list[list[int]]:
+    """Return groups of streams, as indices of the queues.
+
+    Args:
+        queues: The calls of each rank by stream.
+        ranks: Global rank of each queue.
+        size: Number of ranks of the job.
+        distance: Mean time between the ends of like calls of two queues, float64 ns [q, q].
+        usual_ns: Usual distance of the ends of one communicator.
+
+    Returns:
+        Nothing for streams that some of the ranks do not have, or have twice, for those that no
+        division fits, and for sends and receives, of which ranks in step end many together.
+    """
+    present = sorted(set(ranks))
+    found: list[list[int]] = []
+    for one in sorted({(queue.stream, queue.library) for queue in queues}):
+        mine = [i for i, queue in enumerate(queues) if (queue.stream, queue.library) == one]
+        mine.sort(key=lambda index: ranks[index])
+        if [ranks[index] for index in mine] != present:
+            continue
+        if all((queues[index].kind == _SENDRECV).all() for index in mine):
+            continue
+        table = distance[np.ix_(mine, mine)]
+        alike = alike_within(min(len(queues[index].rows) for index in mine))
+        number = _best(np.array(present), size, table, APART * alike * usual_ns, alike)
+        if number is not None:
+            groups = [np.flatnonzero(number == one).tolist() for one in np.unique(number)]
+            found += [[mine[place] for place in group] for group in groups]
+    return found
+
+
+def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I64 | None:
+    """Return the group of each rank in the division with the largest groups that fits.
+
+    None of its ends may be further apart than ``limit``, and ``alike`` times those of the division
+    that fits best. None where all groups end as close together as ranks of one: they are not told
+    apart. A single group that ends apart from all others tells how wide they are: a slow one often
+    does, while the others advance in step.
+    """
+    found: list[tuple[float, I64]] = []
+    for number in _divisions(ranks, size):
+        together = number[:, np.newaxis] == number
+        np.fill_diagonal(together, val=False)
+        apart = float(distance[together].mean()) if together.any() else np.inf
+        if apart <= limit:
+            found.append((apart, number))
+    least = min((apart for apart, _ in found), default=0.0)
+    most = alike * max(least, RESOLUTION_NS)
+    chosen = next((number for apart, number in found if apart <= most), None)
+    if chosen is None:
+        return None
+    together = chosen[:, np.newaxis] == chosen
+    meets = ((distance <= most) & ~together).any(axis=1)
+    return chosen if (np.bincount(chosen, meets)[np.unique(chosen)] == 0).any() else None
+
+
+def _divisions(ranks: I64, size: int) -> Iterator[I64]:
+    """Yield the number of the group of each rank for each division, the largest groups first."""
+    for width in range(size, 1, -1):
+        if size % width:
+            continue
+        for stride in range(1, size // width + 1):
+            if (size // width) % stride == 0:
+                yield ranks // (width * stride) * stride + ranks % stride
+
 
 CLOCKS_NS: Final = 20_000
 """Largest error of the clock difference of two hosts that is removed from distances of ends."""

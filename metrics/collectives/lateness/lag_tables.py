@@ -16,6 +16,21 @@ from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.parsers.array_types import I64, Bool
 
+
+def transfer_ns(one: Chosen) -> I64:
+    """Return the transfer of each instance, int64 ns [n]: the shortest duration over its ranks.
+
+    The last rank to arrive does not wait. What exceeds its duration on another rank is waiting.
+    """
+    return row_min(one.dur_ns)
+
+
+def wait_and_transfer(one: Chosen, rows: Bool) -> tuple[int, int]:
+    """Return waiting and transfer of some instances (mask), ns summed over all members."""
+    size = len(one.members)
+    return int(one.lateness.wait_ns[rows].sum()), size * int(transfer_ns(one)[rows].sum())
+
+
 Table = list[dict[str, Any]]
 
 LEVELS = ("high", "medium", "low")

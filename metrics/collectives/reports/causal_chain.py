@@ -16,7 +16,6 @@ import numpy as np
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import CHAIN_WORDS
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED
 from ccltui.metrics.collectives.causes.evidence import evidence_of
@@ -27,6 +26,7 @@ from ccltui.metrics.collectives.causes.verdicts import (
     MEANINGS,
     MORE_KERNELS,
     UNEQUAL_WORK,
+    Link,
 )
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
 from ccltui.metrics.model.classify import TYPES

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.cause_search import starts_recording
 from ccltui.metrics.collectives.causes.cause_text import duration
 from ccltui.metrics.collectives.causes.chain import NOT_RECORDED, PIPELINE, chains_of
 from ccltui.metrics.collectives.causes.root_rule import (
@@ -25,7 +25,7 @@ from ccltui.metrics.collectives.causes.root_rule import (
     choose_root,
     roots_of,
 )
-from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
+from ccltui.metrics.collectives.causes.verdicts import Link
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM

@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from ccltui.metrics.attribution.lines.call_delays import own_delays
 from ccltui.metrics.attribution.lines.call_table import CallTable
+from ccltui.metrics.attribution.lines.host_times import own_delays
 from ccltui.parsers.array_types import I64
 
 UNKNOWN = -1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from factories import allreduce, job, kernel, rank_trace, world
 
-from ccltui.metrics.attribution.lines.implied_steps import implied_steps
+from ccltui.metrics.attribution.lines.step_lines import implied_steps
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64
 

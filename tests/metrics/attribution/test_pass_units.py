@@ -15,7 +15,7 @@ from ccltui.metrics.attribution.lines.pass_units import (
     WHOLE,
     labelled_units,
 )
-from ccltui.metrics.attribution.lines.silent_passes import SilentStage, silent_starts
+from ccltui.metrics.attribution.lines.shared_positions import SilentStage, silent_starts
 from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
 from ccltui.metrics.view.job_view import View
 

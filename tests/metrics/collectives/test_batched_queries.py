@@ -13,8 +13,7 @@ from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes import batched_queries, kernel_counts
 from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
 from ccltui.metrics.collectives.causes.cause_search import Causes
-from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
-from ccltui.metrics.collectives.causes.verdicts import Verdicts
+from ccltui.metrics.collectives.causes.verdicts import VerdictRequest, Verdicts
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

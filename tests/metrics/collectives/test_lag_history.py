@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factories import Coll, allreduce, job, rank_trace, world
 
-from ccltui.metrics.collectives.reports.lag_history import BINS, lag_history
+from ccltui.metrics.collectives.reports.instance_report import BINS, lag_history
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 

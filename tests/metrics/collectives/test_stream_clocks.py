@@ -8,7 +8,7 @@ import numpy as np
 from calls_by_hand import Call, member
 
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
-from ccltui.metrics.collectives.implied.stream_queues import queues_of
+from ccltui.metrics.collectives.implied.stream_evidence import queues_of
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.parsers.array_types import I64
 

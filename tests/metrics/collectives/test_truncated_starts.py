@@ -10,7 +10,7 @@ from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
 from ccltui.demo import LateStart, Spec, Straggler, write_job
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
-from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
+from ccltui.metrics.collectives.causes.cause_search import starts_recording
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
