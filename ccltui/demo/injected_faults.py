@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ccltui.demo.spec import SlowLink, Spec, Straggler
 from ccltui.demo.topology import Topology
+from ccltui.parsers.missing_ranks import ranges_text
 
 
 def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def delay_sentence(spec: Spec, straggler: Straggler, who: str) -> str:
     what = _CAUSES[straggler.cause].format(f"{straggler.extra_ns / 1e6:g} ms")
     if straggler.steps is None:
         return f"{who} {what} in every step"
-    steps = ", ".join(str(spec.first_step + step) for step in straggler.steps)
+    steps = ranges_text(sorted(spec.first_step + step for step in straggler.steps))
     return f"{who} {what} in step {steps}"
 
 

@@ -216,7 +216,7 @@ class Namer:
         if first and gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
             if self.gains.is_always(first.ranks[0]):
                 return self._always(first)
-            steps = ", ".join(str(step) for step in (first.steps or ())[:8])
+            steps = ranges_text(first.steps or ())
             why = (
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
                 f"usual in step {steps}"

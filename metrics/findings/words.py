@@ -60,6 +60,10 @@ def factor(value: float) -> str:
     return f"{_digits(value)} times as long"
 
 
+_MOST_PARTS: Final = 4
+"""Parts of a list in a sentence: what a reader takes in at once."""
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return ``1 rank``, ``4 ranks``, ``42,748 ranks``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
@@ -78,8 +82,11 @@ def numbers_text(labels: Sequence[str]) -> str:
     numbers = [int(one) for one in labels if one.isascii() and one.isdecimal()]
     parts = list(labels)
     if len(numbers) == len(labels):
-        parts = ranges_text(sorted(set(numbers))).split(", ")
-    if len(parts) > 4:
+        ordered = sorted(set(numbers))
+        parts = ranges_text(ordered, most=_MOST_PARTS).split(", ")
+        if " more up to " in parts[-1]:
+            return ranges_text(ordered, most=_MOST_PARTS - 1)
+    if len(parts) > _MOST_PARTS:
         return f"{', '.join(parts[:3])} and {len(parts) - 3} more"
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 

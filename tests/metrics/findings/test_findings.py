@@ -276,7 +276,7 @@ def test_numbers_are_those_that_a_person_says() -> None:
     assert [factor(one) for one in (1.06, 2.2)] == ["6 % longer", "2.2 times as long"]
     assert ranks_text(["2"]) == "rank 2"
     assert ranks_text([str(one) for one in (*range(6), 7)]) == "ranks 0-5 and 7"
-    assert ranks_text([str(2 * one) for one in range(9)]) == "ranks 0, 2, 4 and 5 more"
+    assert ranks_text([str(2 * one) for one in range(9)]) == "ranks 0, 2, 4 and 6 more up to 16"
     assert sentence("copies run.") == "Copies run."
 
 
