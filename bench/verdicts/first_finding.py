@@ -99,16 +99,19 @@ def scored(spec: JobSpec, truth: PlantedTruth, result: Result) -> First:
 
 
 def _costs_ms(kind: str, fault: FaultTruth, truth: PlantedTruth) -> tuple[float, float]:
-    """Least and most that a fault costs as its finding counts it.
+    """Least and most that a fault costs as its finding counts it, per step.
 
     Stages share their work out. Idle devices of all ranks include what hosts always cost, and what
-    ranks wait for each other includes what passes vary by chance.
+    ranks wait for each other includes what passes vary by chance; it is a mean over all ranks, of
+    which those that are late do not wait.
     """
     shared = fault.shared_ms if kind == "heavy_stage" and fault.shared_ms is not None else None
     least = fault.cost_ms if shared is None else shared
-    if fault.verdict == "host":
-        return least, least + truth.host_ms
-    return least, least + (truth.jitter_ms if kind == "waiting_for_rank" else 0.0)
+    most = least + (truth.host_ms if fault.verdict == "host" else 0.0)
+    if kind == "waiting_for_rank":
+        waiting = 1 - len(fault.ranks) / len(truth.ranks)
+        return least * waiting, most + truth.jitter_ms
+    return least, most
 
 
 def _apart(found: Mapping[str, Any], fault: FaultTruth, truth: PlantedTruth) -> float:
@@ -126,7 +129,8 @@ def _saves(
     if bounds is None and saves is None:
         return None
     low, high = bounds or (saves, saves)
-    least, most = (one / truth.step_ms for one in _costs_ms(found["class"], fault, truth))
+    kind = "slow_worker" if found["class"] == "waiting_for_rank" else found["class"]
+    least, most = (one / truth.step_ms for one in _costs_ms(kind, fault, truth))
     return bool(
         low / period_ms <= (1 + TOLERANCE) * most + MATERIAL
         and high / period_ms >= (1 - TOLERANCE) * least - MATERIAL

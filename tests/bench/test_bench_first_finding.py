@@ -58,6 +58,8 @@ def at(*ranks: str) -> dict[str, object]:
         ({"saves_ms": None, "saves_bounds_ms": [25.0, 30.0]}, False),
         ({"class": "slow_node"}, False),
         ({"class": "waiting_for_rank"}, True),
+        ({"class": "waiting_for_rank", "share": 0.15}, True),  # three of four ranks wait
+        ({"class": "waiting_for_rank", "share": 0.11}, False),
         ({"class": "waiting_for_rank", "where": at("1")}, False),
         ({"where": at("1"), "text": "Rank 1 computes 1.5 times as long as its peers."}, False),
         ({"text": "One rank computes 2.5 times as long."}, False),
