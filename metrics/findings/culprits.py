@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from ccltui.metrics.findings.busy_times import busiest, is_supported
+from ccltui.metrics.findings.busy_times import busiest, has_stages, is_supported
 from ccltui.metrics.findings.finding import (
     LEVELS,
     Evidence,
@@ -58,7 +58,7 @@ NAMED: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
-COMPUTING: Final = ("slow_worker", "occasional_worker")
+COMPUTING: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage")
 DOUBTED: Final = 0.5
 """Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
 LEAST_UNSURE: Final = 0.02
@@ -220,6 +220,8 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict.get("verdict") != "host" or len(ranks) != 1 or confidence == "low":
             return list(found)
+        if has_stages(self._view.ranks):
+            confidence = "medium"  # devices of other stages wait meanwhile, whatever their hosts do
         own = [one for one in found if one.where.ranks == ranks]
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
@@ -347,7 +349,8 @@ class Culprits:
             if ranks == set(slow.ranks) and kind in NAMED:
                 return verdict if sure else {**verdict, "confidence": slow.sure}
             # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
-            takes_turns = kind == "random" or (kind in COMPUTING and ranks < set(slow.ranks))
+            takes_turns = slow.takes_turns and kind in COMPUTING and ranks < set(slow.ranks)
+            takes_turns |= kind == "random"
             told = self._of(slow, period_ms)
             if told["confidence"] == "low" and kind in NAMED:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
@@ -411,6 +414,10 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
+        if kind in ("slow_worker", "occasional_worker") and confidence == "high":
+            slow = self._slower
+            agree = slow is not None and set(slow.ranks) == set(where.ranks)
+            confidence = "high" if agree else "medium"
         text = named_text(str(kind), culprit, cost / period_ms)
         if confidence == "low":
             text = f"probably {text}"

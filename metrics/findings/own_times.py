@@ -48,6 +48,10 @@ BINS: Final = 10
 """Parts of a window without steps, of each name by the number of its kernels."""
 SOME_KERNELS: Final = 20
 """Fewer kernels of a rank tell little."""
+CLEAR_EXCESS: Final = 0.1
+"""Excess in single steps that is no chance: passes vary by some per cent."""
+MOST_UNKNOWN: Final = 0.25
+"""Share of the steps of all ranks that may lack records where somebody is surely slow."""
 SEEN_WAITING: Final = 0.5
 """Others have to spend this share of the excess without computing, or it delays nobody."""
 
@@ -64,6 +68,7 @@ class Slower(Struct, frozen=True):
         host: their host, where they are all of its ranks.
         stage: their pipeline stage, where they are all of it.
         steps: ids of the slow steps, empty where all are.
+        takes_turns: whether they are several, of which no two are slow in one step.
     """
 
     kind: Kind
@@ -74,6 +79,7 @@ class Slower(Struct, frozen=True):
     host: str | None = None
     stage: int | None = None
     steps: tuple[int, ...] = ()
+    takes_turns: bool = False
 
 
 class _Speeds(Struct, frozen=True):
@@ -199,10 +205,13 @@ def _named(case: _Case) -> Slower | None:
     factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
     longer, share = _costs(case)
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
-    # Several may be a stage that nothing tells, unless they take turns.
-    several = len(labels) > (1 if is_always else 2) and stage is None and kind != "slow_node"
-    seen = share >= SEEN_WAITING * longer
-    clear = enough and seen and not several and not case.view.job.missing_ranks
+    takes_turns = len(slow) > 1 and bool((case.hits[slow].sum(axis=0) <= 1).all())
+    # A stage may have slack that its work takes up, and several ranks may be a stage.
+    one = len(labels) == 1 or takes_turns or (kind == "slow_node" and not has_stages(ranks))
+    clear = enough and one and share >= SEEN_WAITING * longer and not case.view.job.missing_ranks
+    clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
+    if not is_always:
+        clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
     return Slower(
         kind=kind,
         ranks=labels,
@@ -212,6 +221,7 @@ def _named(case: _Case) -> Slower | None:
         host=host if kind == "slow_node" else None,
         stage=stage if kind == "heavy_stage" else None,
         steps=steps,
+        takes_turns=takes_turns,
     )
 
 
