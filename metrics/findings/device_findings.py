@@ -17,7 +17,14 @@ from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, 
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.portions import Portions, is_between_stages, portions_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
-from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
+from ccltui.metrics.findings.words import (
+    count,
+    numbers_text,
+    percent,
+    sentence,
+    short_name,
+    time_text,
+)
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
@@ -484,4 +491,4 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
 def _step_names(steps: Sequence[int]) -> str:
     if len(steps) == 1:
         return f"step {steps[0]}"
-    return f"steps {', '.join(map(str, steps[:-1]))} and {steps[-1]}"
+    return f"steps {numbers_text([str(step) for step in steps])}"
