@@ -1,7 +1,7 @@
 """Draw the lateness of each rank at each collective; maxima remain visible at every zoom.
 
-Levels follow a fixed scale above a floor. Below the floor a cell is blank, so that screens without
-lag stay empty and cost no bytes.
+Levels follow a fixed scale above a floor. Below the floor a cell has a dot, or is blank where no
+rank takes part, so that screens without lag stay calm and cost few bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
 from ccltui.draw.timeline_chart import put_cursor
-from ccltui.parsers.array_types import I64, U8
+from ccltui.parsers.array_types import I64, U8, Bool
 
 ABSENT = -1
 """Value in a matrix of lags for a rank that is not part of a collective."""
 
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 _POOL_UNTIL = 256
+ON_TIME = "·"
+"""Mark of a rank that arrives in time; where it takes no part the cell is blank."""
 PIN = "•"
 """Mark before the name of a pinned rank."""
 
@@ -146,8 +148,10 @@ def align(
     chosen = late if order is None else late[list(order)]
     upper, lower = _halves(levels(chosen, floor_ns, top_ns), rows)
     glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
-    planes.glyph[1 : 1 + rows.rows, gutter:] = glyph
-    planes.style[1 : 1 + rows.rows, gutter:] = style
+    on_time = _on_time(chosen, upper + lower, rows)
+    on_time[:, np.arange(cells) % columns.repeat != 0] = False  # one mark for each collective
+    planes.glyph[1 : 1 + rows.rows, gutter:] = np.where(on_time, ord(ON_TIME), glyph)
+    planes.style[1 : 1 + rows.rows, gutter:] = np.where(on_time, Ink.IDLE, style)
     for row in range(rows.rows):
         _label(planes, row, labels, rows, gutter=gutter, chosen=rank)
         if row * rows.per_row in pinned and planes.glyph[1 + row, 0] == glyphs.BLANK:
@@ -162,6 +166,15 @@ def _halves(level: U8, rows: Rows) -> tuple[U8, U8]:
     shape = (rows.rows, rows.halves, rows.per_half, level.shape[1])
     groups = padded.reshape(shape).max(axis=2)
     return groups[:, 0], groups[:, -1]
+
+
+def _on_time(late_ns: I64, level: U8, rows: Rows) -> Bool:
+    """Cells in which a rank takes part and none is late."""
+    missing = rows.rows * rows.per_row - rows.ranks
+    there = np.pad((late_ns != ABSENT).astype(np.uint8), ((0, missing), (0, 0)))
+    there = there.reshape(rows.rows, rows.per_row, late_ns.shape[1]).sum(axis=1)
+    on_time: Bool = np.logical_and(there > 0, level == 0)
+    return on_time
 
 
 def _paint(upper: U8, lower: U8) -> tuple[npt.NDArray[np.uint32], U8]:

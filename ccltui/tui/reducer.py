@@ -13,6 +13,7 @@ from ccltui.tui.engine.messages import (
     Problem,
     after,
 )
+from ccltui.tui.moves.loss_list import at_first
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
@@ -58,11 +59,23 @@ def _with_rows_to_list(scene: Scene) -> Scene:
     return scene.with_state(EVENTS_STATE.put(scene.state, EventsState(Listing(Listed.DEVICE))))
 
 
+def _at_first_finding(before: Scene, after: Scene) -> Scene:
+    """Put the cursor on the place of the first finding, once it is known and no key was pressed.
+
+    Alignment and Timeline then open where the time is lost, not at the first collective.
+    """
+    is_new = "findings" in after.findings.results and "findings" not in before.findings.results
+    if not is_new or after.state.pane != OVERVIEW or after.history.by:
+        return after
+    return after.with_state(at_first(after))
+
+
 def _adopted(scene: Scene, findings: Findings) -> Scene:
     """Adopt new findings; if they cover fewer ranks than are loaded by now, only the numbers."""
     session = scene.session
     if findings.generation == session.generation:
-        return _with_rows_to_list(adopt(scene, findings))
+        after = _with_rows_to_list(adopt(scene, findings))
+        return _at_first_finding(scene, after)
     if session.accepts(findings.generation):
         numbers = replace(scene.findings, metrics=findings.metrics, results=findings.results)
         return replace(scene, findings=numbers)

@@ -79,8 +79,26 @@ def test_two_ranks_in_a_row_are_two_halves() -> None:
 
     assert planes.row_text(0)[6:] == "▼╷"[:1] + planes.row_text(0)[7:]
     assert planes.row_text(1) == "▶0/1  ▀ "
-    assert planes.row_text(2) == " 2      "
+    assert planes.row_text(2) == " 2    ··"
     assert planes.style[1, 6:].tolist() == [HEAT + 0 * 8 + 7, HEAT + 7 * 8 + 7]
+
+
+def test_on_time_differs_from_absent() -> None:
+    late = np.array([[0, ABSENT, 10**7]], np.int64)
+
+    planes = align(
+        Heat(late),
+        ("0",),
+        Columns(0, repeat=2),
+        height=2,
+        width=12,
+        gutter=6,
+        floor_ns=100_000,
+        selected=(0, 0),
+    )
+
+    assert planes.row_text(1)[6:] == "·     "
+    assert set(planes.style[1, 10:].tolist()) == {HEAT + 7 * 8 + 7}
 
 
 def test_without_colour_levels_are_densities() -> None:
@@ -98,7 +116,7 @@ def test_without_colour_levels_are_densities() -> None:
         colour=False,
     )
 
-    assert planes.row_text(1) == "▶0     .=#"
+    assert planes.row_text(1) == "▶0    ·.=#"
 
 
 SIZES = [(80, 24), (120, 40), (200, 50)]

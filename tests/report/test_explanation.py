@@ -9,7 +9,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
 from ccltui.report.explanations.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.overview_text import findings, headline, step_time
+from ccltui.report.overview_text import step_time
 
 TRACE = TraceSummary("/jobs/one", ranks=8, world_size=8)
 
@@ -245,81 +245,3 @@ def test_one_step_has_no_median_and_no_slowest() -> None:
     assert step_time({"iter_time": result("iter_time", numbers), "step_variability": slowest}) == (
         "A step takes 625.7 ms (n = 1)."
     )
-
-
-def test_the_cost_of_the_culprit_is_its_own_and_has_its_share_of_a_step() -> None:
-    verdict = slow_worker(saves_pct=19.2)
-
-    (first,) = findings({"verdict": verdict})[:1]
-    assert (first.key, first.value) == ("saves_ms", 11.5)
-    assert "Without that a step takes 11.5 ms less (-19.2 %). All differences" in first.text
-
-    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None)
-    assert headline({"verdict": unnamed}).count(" ms") == 1
-
-
-def test_a_loss_has_what_a_step_would_take_without_it() -> None:
-    place = {"rank": "1", "time_us": 3.0}
-    late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": place}
-    other = {"kind": "copies", "what": "copies", "sentence": "1 ms: copies", "evidence": None}
-    rows = [{**row, "lost_ms": 1.0} for row in (late, other, other, other)]
-    replay = {"1": {"saved_ms": 2.4, "saved_pct": 4.0}}
-    results = {
-        "verdict": slow_worker(culprit={"ranks": ["1", "2"]}),
-        "fix_first": result("fix_first", {"losses": rows}),
-        "what_if_no_straggler": result("what_if_no_straggler", {"without_rank": replay}),
-    }
-
-    verdict, first, *rest, also = findings(results)
-
-    assert "all steps. Without that a step takes 11.5 ms less. All differences" in verdict.text
-    assert verdict.evidence == first.evidence == place  # the wait that the culprit causes
-    saved = "if it alone came in time a step would take 2.4 ms less (-4.0 %)"
-    assert first.text == f"2 ms: rank 1; {saved}."
-    assert [one.text for one in rest] == ["1 ms: copies."] * 2
-    assert (first.kind, rest[0].kind) == ("waiting", "copies")
-    assert also.text == "Also possible: host of rank 1, 0.5 ms a step."
-
-
-def test_what_one_rank_costs_is_not_stated_twice() -> None:
-    late = {"kind": "straggler", "what": "1", "sentence": "2 ms: rank 1", "evidence": None}
-    replay = {"1": {"saved_ms": 2.4, "saved_pct": 4.0}}
-    results = {
-        "verdict": slow_worker(culprit={"ranks": ["1"]}),
-        "fix_first": result("fix_first", {"losses": [{**late, "lost_ms": 1.0}]}),
-        "what_if_no_straggler": result("what_if_no_straggler", {"without_rank": replay}),
-    }
-
-    verdict, first, *_ = findings(results)
-
-    assert "Without that a step takes 11.5 ms less" in verdict.text
-    assert first.text == "2 ms: rank 1."
-
-
-def test_a_verdict_on_several_ranks_is_told_from_the_losses_of_single_ones() -> None:
-    several = slow_worker(culprit=None, verdict="host", saves_pct=70.8)
-
-    assert "Without that on all ranks together a step takes 11.5 ms less (-70.8 %)." in headline(
-        {"verdict": several}
-    )
-
-
-def test_what_nobody_can_be_named_for_is_called_by_its_kind() -> None:
-    other = {"rung": "host", "verdict": "inconclusive", "culprit": None, "saves_ms": 104.7}
-    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None, also=[other])
-
-    (found,) = findings({"verdict": unnamed})
-
-    assert found.text == "Also possible: waits for hosts, 104.7 ms a step."
-
-
-def test_a_verdict_that_names_nobody_begins_with_that() -> None:
-    unnamed = slow_worker(culprit=None, verdict="inconclusive", saves_ms=None)
-
-    assert headline({"verdict": unnamed}).startswith("I cannot tell who makes the job slow: ")
-
-
-def test_a_culprit_without_a_wait_is_seen_at_its_step() -> None:
-    found = findings({"verdict": slow_worker(culprit={"ranks": ["3"], "steps": [7]})})
-
-    assert found[0].evidence == {"rank": "3", "step": 7}

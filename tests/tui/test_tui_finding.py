@@ -19,7 +19,7 @@ async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: S
         while app.scene.answers.latest(HitQuery) is None:
             await pilot.pause(0.01)
         await press(pilot, "0", "n", "n")
-        assert shows(app, "/nccl/ 3/84")
+        assert shows(app, "/nccl/ 43/84")  # two hits after the place of the first finding
         await press(pilot, "escape")
         assert not shows(app, "/nccl/")
 
@@ -28,10 +28,10 @@ async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Sett
     app = start()
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
-        await press(pilot, "2", "g", *"k40")
-        assert app.scene.state.selection.k == 40
+        await press(pilot, "2", "g", *"k50")
+        assert app.scene.state.selection.k == 50
         await press(pilot, "escape")
-        assert app.scene.state.selection.k == 0
+        assert app.scene.state.selection.k == 40  # the place of the first finding
         await press(pilot, "G", "g", "g")
         assert app.scene.state.selection.rank == "0"
         assert app.control.asking is None

@@ -8,7 +8,9 @@ from typing import Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import ELLIPSIS, clean, wrap
 from ccltui.tui.chrome.chrome_lines import cut, message_line, spread
+from ccltui.tui.moves.loss_list import place_text
 from ccltui.tui.moves.search_steps import count_text
+from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
@@ -35,6 +37,8 @@ def status(scene: Scene, width: int) -> list[Line]:
     waiting = not current and session.ranks_loaded + session.ranks_partly > 0
     search = count_text(scene)
     right: Line = [(f" {search} ", Ink.HIT)] if search else []
+    place = "" if scene.state.pane == OVERVIEW else place_text(scene)
+    right += [(f" {place} ", Ink.HIT)] if place else []
     right += [("computing ", Ink.DIM)] if waiting else []
     taken = sum(len(text) for text, _ in right)
     above, below = whole_facts(above, width), whole_facts(below, width - taken)

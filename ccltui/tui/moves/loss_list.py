@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.finding_rows import findings
+from ccltui.tui.state.finding_rows import findings, result_of
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -23,7 +23,7 @@ def why_no_evidence(scene: Scene) -> str | None:
         return None
     if not scene.findings.lanes and not scene.session.busy:
         return "no rank is loaded"
-    result = scene.findings.results.get("findings")
+    result = result_of(scene)
     if result is None:
         return "still computing"
     return result.reasons[0].message if result.reasons else "nothing is found"
@@ -51,7 +51,20 @@ def show(scene: Scene, index: int) -> ViewState:
     place = found[index]["place"]
     if place is None:
         return replace(state, pane=OVERVIEW, drawer=None)
-    scene = scene.with_state(state)
+    state = _at(scene.with_state(state), place)
+    return OVERVIEW_STATE.put(state, replace(own, shown_at=state.selection))
+
+
+def at_first(scene: Scene) -> ViewState:
+    """Put the shared cursor on the place of the first finding that has one; nothing else moves."""
+    places = [row["place"] for row in findings(scene) if row["place"] is not None]
+    if not places:
+        return scene.state
+    there = _at(scene, places[0])
+    return replace(scene.state, selection=there.selection, columns=there.columns)
+
+
+def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:
     if "index" in place:
         shown = to_instance(scene, place["group_number"], place["index"])
         if shown is not None:
@@ -60,9 +73,10 @@ def show(scene: Scene, index: int) -> ViewState:
 
 
 def place_text(scene: Scene) -> str:
-    """Return number and name of the finding that was shown last: ``! 2 of 5: copies``."""
-    shown, found = OVERVIEW_STATE.of(scene.state).shown, findings(scene)
-    if shown is None or shown >= len(found):
+    """Return number and name of the finding whose place the cursor is at, "" elsewhere."""
+    own, found = OVERVIEW_STATE.of(scene.state), findings(scene)
+    shown = own.shown
+    if shown is None or shown >= len(found) or own.shown_at != scene.state.selection:
         return ""
     return f"! {shown + 1} of {len(found)}: {found[shown]['label']}"
 

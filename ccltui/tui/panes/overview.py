@@ -21,6 +21,7 @@ from ccltui.tui.panes.overview_parts.metric_lines import add_metrics
 from ccltui.tui.panes.overview_parts.metric_table import by_rank
 from ccltui.tui.panes.overview_parts.overview_page import Page
 from ccltui.tui.state.figures.metric_list import chosen_metric, is_unavailable
+from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.notes import NoteRow, notes
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
@@ -38,7 +39,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     """Draw the first screen, or the metrics with the selected one by rank where it is wide."""
     planes = Planes.blank(height, width, Ink.TEXT)
     state = OVERVIEW_STATE.of(scene.state)
-    if not scene.findings.metrics:
+    if not scene.findings.metrics and not findings(scene):
         planes.put(1, 1, _waiting(scene), Ink.STRONG)
         y = 3
         for note in (*_found_instead(scene), *notes(scene)):
@@ -89,6 +90,8 @@ def _metrics_page(scene: Scene, width: int) -> Page:
 def _below(scene: Scene) -> str:
     """Return what is one key away: all metrics, and the remarks."""
     known = scene.findings.metrics
+    if not known:
+        return "5 lists the files"
     missing = sum(is_unavailable(scene, metric) for metric in known)
     text = f"M: {numbers.counted(len(known), 'metric')}"
     text += f", {missing} unavailable" if missing else ""

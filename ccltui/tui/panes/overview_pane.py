@@ -44,10 +44,12 @@ class OverviewPane(Pane):
     names_communicator = False
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Return the query for the numbers of the second path, where there is one."""
+        """Return the queries for the second path, and for findings where nothing is a trace."""
         from ccltui.tui.state.against.second_path import queries_of
+        from ccltui.tui.state.finding_rows import query
 
-        return queries_of(scene)
+        asked = query(scene)
+        return [*queries_of(scene), *(() if asked is None else (asked,))]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the page, beside it one metric by rank where it is wide."""
@@ -71,8 +73,9 @@ class OverviewPane(Pane):
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return what enter does, or the definition of the selected metric and its basis."""
         from ccltui.tui.moves.overview_rows import section_of, shows_first_screen
+        from ccltui.tui.state.finding_rows import findings
 
-        if not scene.findings.metrics:
+        if not scene.findings.metrics and not findings(scene):
             return [], []
         section, table_open = section_of(scene), OVERVIEW_STATE.of(scene.state).table_open
         metric = _chosen(scene)

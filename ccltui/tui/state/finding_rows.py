@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.parsers.job import Job
 
 MOST_RANKS: Final = 8
 """Most rows of ranks; the last one stands for all others."""
@@ -27,9 +33,49 @@ def details(scene: Scene, name: str) -> Row:
     return {} if result is None or result.status == "unavailable" else result.details
 
 
+@dataclass(frozen=True, slots=True)
+class FindingsQuery(FileQuery["Sequence[Result]"]):
+    """Findings on a directory without traces: totals, logs, execution traces."""
+
+    path: str
+
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[Result]:
+        """Return the result of the metric, made in a separate process."""
+        from ccltui.tui.state.side_tables import made_in_process  # noqa: PLC0415  (after the first paint)
+
+        del job
+        return made_in_process(partial(_findings_at, self.path), cancelled)
+
+
+def _findings_at(path: str) -> list[Result]:
+    from ccltui.metrics.registry import find  # noqa: PLC0415  (in a process of its own)
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415
+    from ccltui.parsers.job import open_job  # noqa: PLC0415
+
+    return [find("findings").run(View(open_job(path)))]
+
+
+def query(scene: Scene) -> FindingsQuery | None:
+    """Return the query for the findings of a directory without traces, None where there are any."""
+    job = scene.session.job
+    if job is None or job.capture.files or not job.discovery.files:
+        return None
+    return FindingsQuery(scene.session.path)
+
+
+def result_of(scene: Scene) -> Result | None:
+    """Return the result of `findings`, None while it is not computed."""
+    found = scene.findings.results.get("findings")
+    if found is None and (asked := query(scene)) is not None:
+        answered = scene.answers.to(asked)
+        rows = None if answered is None else answered.answer
+        return rows[0] if rows else None
+    return found
+
+
 def answer(scene: Scene) -> Row:
     """Return the details of `findings`, also where no share is known; empty while not computed."""
-    result = scene.findings.results.get("findings")
+    result = result_of(scene)
     return {} if result is None else result.details
 
 

@@ -146,7 +146,7 @@ class ColumnView:
         per_cell = 1
         while per_cell * self.cells < self.count:
             per_cell *= 2
-        repeat = min(max(self.cells // self.count, 1), _WIDEST) if self.count else 1
+        repeat = max(self.cells // self.count, 1) if self.count else 1
         return replace(self, first=0, per_cell=per_cell, repeat=repeat if per_cell == 1 else 1)
 
     def resized(self, cells: int) -> ColumnView:
@@ -166,7 +166,9 @@ class ColumnView:
         """Halve the number of collectives; ``k`` stays about where it is."""
         if self.per_cell > 1:
             return self._around(replace(self, per_cell=self.per_cell // 2), k)
-        return self._around(replace(self, repeat=min(self.repeat * 2, _WIDEST)), k)
+        return self._around(
+            replace(self, repeat=max(min(self.repeat * 2, _WIDEST), self.repeat)), k
+        )
 
     def zoom_out(self, k: int) -> ColumnView:
         """Double the number of collectives, up to all of them."""

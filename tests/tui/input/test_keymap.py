@@ -174,7 +174,7 @@ async def test_counts_repeat_and_stop_at_the_end(start: Start, settle: Settle) -
         await pilot.press("2", "alt+1", "0", "l")
         await pilot.pause()
         assert app.scene.state.pane == ALIGNMENT
-        assert app.scene.state.selection.k == 10
+        assert app.scene.state.selection.k == 50  # ten from the place of the first finding
 
         await pilot.press("alt+2")
         assert app.scene.said == "count 2: times what?"

@@ -23,6 +23,7 @@ from ccltui.tui.state.finding_rows import (
     details,
     findings,
     rank_bars,
+    result_of,
     work_by_rank,
 )
 from ccltui.tui.state.notes import trust
@@ -39,6 +40,7 @@ _STRIP: Final = 16
 _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
 _LEVELS: Final = {"high": "high", "medium": "medium", "low": "low", "unknown": "not known"}
 _BAR: Final = 10
+_INDENT: Final = 5
 _LONGEST_NAME: Final = 14
 _INKS: Final[Mapping[str, Ink]] = {
     "exposed_communication": Ink.EXPOSED,
@@ -93,7 +95,7 @@ def _two_columns(
 ) -> tuple[list[Region], list[Region]]:
     inside = middle_of(width) - 3
     step = _step(scene, inside)
-    costs = _costs(scene, room - step.height - 1, chosen[0])
+    costs = _costs(scene, room - step.height - 1, inside, chosen[0])
     ranks = _ranks(scene, room - 1, chosen[1])
     unknown = _unknown(scene, room - ranks.height, width - inside - 6)
     return [step, costs], [ranks, unknown]
@@ -108,7 +110,7 @@ def _one_column(
     bars, with_strip = len(rank_bars(scene)), len(work_by_rank(scene)) >= _STRIP
     first = min(len(findings(scene)), _WHOLE) + 1
     for_ranks = min(bars + 1 + with_strip if bars else 0, max(room - first, 0))
-    costs = _costs(scene, room - for_ranks - 1, chosen[0])
+    costs = _costs(scene, room - for_ranks - 1, width - 3, chosen[0])
     ranks = _ranks(scene, room - costs.height - 1, chosen[1])
     unknown = _unknown(scene, room - costs.height - ranks.height, width - 4)
     return [step, costs, ranks, unknown]
@@ -138,7 +140,7 @@ def _headline(scene: Scene, width: int, *, most_do: int) -> Region:
 
 def _without_answer(scene: Scene, width: int) -> Region:
     region = Region("Diagnosis")
-    result = scene.findings.results.get("findings")
+    result = result_of(scene)
     if result is None:
         region.text("What costs time is being computed.", Ink.DIM)
         return region
@@ -213,27 +215,29 @@ def _add_strip(region: Region, scene: Scene, width: int) -> None:
     region.add(draw)
 
 
-def _costs(scene: Scene, room: int, chosen: int | None) -> Region:
+def _costs(scene: Scene, room: int, width: int, chosen: int | None) -> Region:
     """Return the list of findings, as many as there is room for, with the selected one."""
     rows = findings(scene)
     per = "a step" if answer(scene).get("period") == "step" else "in all"
     timed = any(row["cost_ms"] is not None for row in rows)
     region = Region(f"What costs time, {per}" if timed else "Findings")
-    if not rows:
+    if not rows or (len(rows) == 1 and not timed):  # the headline is all there is
         return Region()
     first, shown = _window(len(rows), max(room, 1), chosen or 0)
+    longest = max(len(row["do"]) for row in rows)
+    has_room = room > 2 * len(rows) and longest + _INDENT <= width
     if shown < len(rows):
         region.note = f"{first + 1}-{first + shown} of {len(rows)}"
     most = max((row["share"] or 0.0 for row in rows), default=0.0) or 1.0
     for number in range(first, first + shown):
         on = number == chosen
-        region.add(_cost(scene, number, rows[number], most, on=on, colour=scene.colour), number)
+        region.add(_cost(number, rows[number], most, on=on, colour=scene.colour), number)
+        if has_room and number and rows[number]["do"]:  # that of the headline is above
+            region.add(_line(" " * _INDENT + rows[number]["do"], Ink.DIM), number)
     return region
 
 
-def _cost(
-    scene: Scene, number: int, row: Mapping[str, Any], most: float, *, on: bool, colour: bool
-) -> Draw:
+def _cost(number: int, row: Mapping[str, Any], most: float, *, on: bool, colour: bool) -> Draw:
     share, cost = row["share"], row["cost_ms"]
     ink = Ink.LABEL_ON if on else Ink.LABEL
 

@@ -39,6 +39,7 @@ class OverviewState:
     section: Section = Section.FINDINGS
     loss: int = 0  # the selected finding
     shown: int | None = None  # the finding whose evidence was shown last
+    shown_at: object = None  # the cursor at its place
     rank: int = 0  # row of the bars of ranks
     item: str = ""  # selected row of the metrics: see metric_list
     note: int = 0

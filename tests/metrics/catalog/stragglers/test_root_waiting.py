@@ -17,8 +17,6 @@ from ccltui.metrics.view.exposed_waits import exposed_waits
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.match_coverage import coverage_of
 from ccltui.parsers.columns import ProcessGroup, RankTrace
-from ccltui.parsers.units import in_ms
-from ccltui.report import overview_text
 
 COUNT, PERIOD_US = 8, 10_000
 STEPS = [step(number, PERIOD_US * 2 * number, PERIOD_US * 2 - 1) for number in range(COUNT // 2)]
@@ -192,16 +190,13 @@ def test_the_wait_at_broadcasts_is_stated_beside_the_waits_of_ranks() -> None:
 
     assert set(found.details["wait_us"].values()) == {0}
     assert found.details["one_sided_wait_us"] == COUNT * 3 * 2_000
-    text = overview_text.one_sided_wait({"straggler_lag": found})
-    assert f"at broadcasts they wait {in_ms(COUNT * 3 * 2.0)} more" in text
 
 
-def test_no_word_of_broadcasts_where_nobody_waits_at_them() -> None:
+def test_no_wait_at_broadcasts_where_nobody_waits_at_them() -> None:
     ranks = [worker(rank, 0.0, for_absent_us=3_000.0) for rank in (0, 1, 3)]
     found = straggler_lag.run(View(job(*ranks)))
 
     assert found.details["one_sided_wait_us"] == 0
-    assert overview_text.one_sided_wait({"straggler_lag": found}) == ""
 
 
 def with_broadcasts(number: int) -> RankTrace:
