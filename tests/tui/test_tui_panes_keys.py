@@ -40,7 +40,7 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "rows.in": (("2", "ctrl+w"), lambda s: ALIGNMENT_STATE.of(s.state).ranks_in_view == 4),
     "rows.out": (("3", "ctrl+s"), lambda s: TIMELINE_STATE.of(s.state).ranks_per_lane == 2),
     "view.order": (("3", "o", "o"), lambda s: s.state.order is Order.NODE),
-    "view.pin": (("3", "j", "p"), lambda s: s.ranks[0] == "1"),
+    "view.pin": (("3", "j", "p"), lambda s: s.ranks[0] == "6"),
     "view.unfold": (("3", "u"), lambda s: s.answers.to(stream_query(s)) is not None),
     "view.scale": (("2", "z"), lambda s: ALIGNMENT_STATE.of(s.state).linear),
     "view.layout": (("2", "|"), lambda s: s.state.layout is Layout.SIDE),

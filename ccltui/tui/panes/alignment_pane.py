@@ -31,8 +31,8 @@ class AlignmentPane(ChartPane):
     about = (
         "Rows are ranks, columns collectives of one communicator in order of time. "
         "Colour: how much later than the first rank this one arrived; a cell of several "
-        "shows the largest, below the floor it is a dot, without the rank blank. Who waits has a LONG kernel: "
-        "the late rank has the shortest one. The line above the keys says how sure."
+        "shows the largest; a dot is on time, a blank cell has no such rank. Who waits has a LONG "
+        "kernel: the late rank has the shortest one. The line above the keys says how sure."
     )
     axis = Axis.COLLECTIVES
     among = Among.COLLECTIVES

@@ -121,12 +121,14 @@ def trust(scene: Scene) -> NoteRow:
     ranks = len(scene.findings.lanes) or scene.session.ranks_loaded
     damage = [] if job is None else _damage(job)
     missing = MissingRanks(0, ()) if job is None else job.missing_ranks
-    if job is not None and job.unread_ranks:  # a sample
+    is_sample = job is not None and bool(job.unread_ranks)
+    if is_sample:
         world = ranks + len(missing)
     lacks = world is not None and ranks < world
     of = f" of {world}" if world is not None else ""
     recorded = f"{ranks}{of} {'rank' if (world or ranks) == 1 else 'ranks'}"
-    recorded += f", missing {ranges_text(missing)}" if lacks and len(missing) else ""
+    absent = "a sample without" if is_sample else "missing"
+    recorded += f", {absent} {ranges_text(missing)}" if lacks and len(missing) else ""
     texts = (
         recorded if ranks else "",
         *_match_and_clocks(scene),
