@@ -59,6 +59,9 @@ NAMED: Final[frozenset[Kind]] = frozenset(
 )
 """Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
 COMPUTING: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage")
+MANY_MISSING: Final = 0.2
+"""Share of ranks without a file from which waits alone name nobody surely: the late rank may be one
+of those, as it is on four ranks of eight of a public recording."""
 DOUBTED: Final = 0.5
 """Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
 LEAST_UNSURE: Final = 0.02
@@ -149,6 +152,12 @@ class Culprits:
         return found
 
     @cached_property
+    def _many_missing(self) -> bool:
+        """Whether so many ranks are not recorded that one of them may well be the late one."""
+        missing, here = len(self._view.job.missing_ranks), len(self._view.job.ranks)
+        return missing > MANY_MISSING * (missing + here)
+
+    @cached_property
     def _recorded(self) -> frozenset[str]:
         return frozenset(trace.label for trace in self._view.job.ranks)
 
@@ -168,7 +177,19 @@ class Culprits:
             period_ms: device span of a step, or of the window.
             steps: number of steps, None where no step is measured.
         """
-        by_steps = steps is not None
+        told = self._refined(found, period_ms, by_steps=steps is not None)
+        return [self._no_surer_than_waits(one) for one in told] if self._many_missing else told
+
+    @staticmethod
+    def _no_surer_than_waits(one: Finding) -> Finding:
+        """Return the finding, of a rank that others wait for with low certainty."""
+        if one.kind != "waiting_for_rank":
+            return one
+        return replace(one, sure=replace(one.sure, who=lowest("low", one.sure.who)))
+
+    def _refined(
+        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
+    ) -> list[Finding]:
         with_savings = [self._with_saving(one, period_ms) for one in found]
         named = self._named(with_savings, period_ms, by_steps=by_steps)
         if named is None:
@@ -237,7 +258,11 @@ class Culprits:
             kind="waiting_for_rank",
             text=sentence(
                 waiting_text(
-                    ranks, len(self._view.job.ranks), share, cost_text(cost, by_steps=by_steps)
+                    ranks,
+                    len(self._view.job.ranks),
+                    share,
+                    cost_text(cost, by_steps=by_steps),
+                    all_here=not self._view.job.missing_ranks,
                 )
             ),
             more=sentence(more or (idle.more or idle.text if idle else "")),
@@ -312,6 +337,7 @@ class Culprits:
                     len(self._view.job.ranks),
                     share,
                     cost_text(share * period_ms, by_steps=by_steps),
+                    all_here=not self._view.job.missing_ranks,
                 )
             ),
             more=sentence(more or "it is busy longer than all others"),

@@ -187,7 +187,9 @@ def _waiting(
         more, do = CAUSES.get(culprits.cause_of(label), ("", ""))
         yield Finding(
             kind="waiting_for_rank",
-            text=sentence(waiting_text(labels, scale.ranks, share, cost)),
+            text=sentence(
+                waiting_text(labels, scale.ranks, share, cost, all_here=not view.job.missing_ranks)
+            ),
             more=sentence(more),
             where=Where(ranks=labels),
             share=share,

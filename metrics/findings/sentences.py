@@ -188,12 +188,19 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 """By cause of a late rank: the sentence about it, and what to do."""
 
 
-def waiting_text(labels: tuple[str, ...], num_ranks: int, share: float, cost: str) -> str:
-    """Return the headline of ranks that the others wait for; without labels, of waiting alone."""
+def waiting_text(
+    labels: tuple[str, ...], num_ranks: int, share: float, cost: str, *, all_here: bool = True
+) -> str:
+    """Return the headline of ranks that the others wait for; without labels, of waiting alone.
+
+    ``all_here`` is whether all ranks of the job are recorded.
+    """
     much = f"{percent(share)} of the time{cost}"
     if not labels:
         return f"Ranks wait for each other {much}"
-    others = "the other rank waits" if num_ranks == 2 else "everyone waits"
+    others = "everyone waits" if all_here else "the other recorded ranks wait"
+    if num_ranks == 2:
+        others = "the other rank waits"
     return f"{others} for {ranks_text(labels)}: {much}"
 
 

@@ -288,3 +288,23 @@ def test_no_sentence_begins_with_what_cannot_be_told() -> None:
         assert not one.text.startswith(("I cannot", "Nobody", "It is not known"))
         assert len(one.text) <= sentences.MOST_CHARACTERS
         assert one.saves_ms is not None or one.saves_why or one.kind == "choice"
+
+
+def test_ranks_that_are_missing_may_be_the_late_ones() -> None:
+    ranks = [
+        rank_trace(
+            rank,
+            gpu=[
+                kernel("gemm", 0, 500 + 400 * (rank == 1)),
+                allreduce(500 + 400 * (rank == 1), 500 - 400 * (rank == 1)),
+            ],
+            world_size=4,
+        )
+        for rank in range(2)
+    ]
+    waits = [one for one in answered(*ranks).findings if one.kind == "waiting_for_rank"]
+
+    assert all(one.sure.who in ("low", "unknown") for one in waits)
+    assert sentences.waiting_text(("6",), 4, 0.3, "", all_here=False) == (
+        "the other recorded ranks wait for rank 6: 30 % of the time"
+    )
