@@ -158,7 +158,8 @@ def _bounds(
         why = "calls that are matched to none may wait for slow ranks"
         return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
     unequal = ladder.unequal_passes()
-    if unequal is None and unknown_transfers(ladder.job) > MAX_UNKNOWN_TRANSFERS:
+    unknown = ladder.job.stages.count > 1 and unknown_transfers(ladder.job)
+    if unequal is None and unknown > MAX_UNKNOWN_TRANSFERS:
         unequal = "of some transfers only one side is known"
     if unequal is not None:
         return (saved_ns, max(ladder.most_saved_ns, saved_ns)), unequal
