@@ -52,8 +52,9 @@ def delay_sentence(spec: Spec, straggler: Straggler, who: str) -> str:
     what = _CAUSES[straggler.cause].format(f"{straggler.extra_ns / 1e6:g} ms")
     if straggler.steps is None:
         return f"{who} {what} in every step"
-    steps = ranges_text(sorted(spec.first_step + step for step in straggler.steps))
-    return f"{who} {what} in step {steps}"
+    steps = sorted(spec.first_step + step for step in straggler.steps)
+    noun = "step" if len(steps) == 1 else "steps"
+    return f"{who} {what} in {noun} {ranges_text(steps)}"
 
 
 def link_sentence(link: SlowLink) -> str:

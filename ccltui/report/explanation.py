@@ -166,7 +166,10 @@ def explain(trace: TraceSummary, results: Results, options: Sequence[str] = ()) 
         claims=tuple(claims),
         unknown=tuple(found.get("unknown") or ()),
         missing=_missing(results) if trace.ranks else (),
-        ruled_out=tuple(f"{one['class']}: {one['why']}" for one in verdict.get("ruled_out", ())),
+        ruled_out=tuple(
+            f"{str(one['class']).replace('_', ' ')}: {one['why']}"
+            for one in verdict.get("ruled_out", ())
+        ),
         verdict=verdict.get("verdict"),
         confidence=verdict.get("confidence"),
         culprit=_stated(verdict.get("culprit")),

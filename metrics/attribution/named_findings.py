@@ -216,10 +216,11 @@ class Namer:
         if first and gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
             if self.gains.is_always(first.ranks[0]):
                 return self._always(first)
-            steps = ranges_text(first.steps or ())
+            slow = first.steps or ()
+            steps = f"step{'' if len(slow) == 1 else 's'} {ranges_text(sorted(slow))}"
             why = (
                 f"rank {self._labels(first.ranks)[0]} computes {_times(first.factor)} as long as "
-                f"usual in step {steps}"
+                f"usual in {steps}"
             )
             # What happened in one step only may have been chance.
             cap = 2 if len(first.steps or ()) > 1 else 1

@@ -105,7 +105,7 @@ class Rules:
         if finding.verdict and finding.suspect is None and common > of_loss[first]:
             return self._of_all_hosts(agreement, order, of_loss)
         self.ruled_out += [
-            {"class": CLASSES[i], "why": f"{of_loss[i]:.1%} of the loss"}
+            {"class": CLASSES[i], "why": _share_of_loss(float(of_loss[i]))}
             for i in range(len(CANDIDATES))
             if i != first and of_loss[i] < ALSO
         ]
@@ -168,7 +168,7 @@ class Rules:
         share = self.ladder.common_host_ns / self.ladder.loss_ns
         second = float(max(of_loss[order[0]], 0.0))
         self.ruled_out += [
-            {"class": CLASSES[i], "why": f"{of_loss[i]:.1%} of the loss"}
+            {"class": CLASSES[i], "why": _share_of_loss(float(of_loss[i]))}
             for i in range(len(CANDIDATES))
             if of_loss[i] < ALSO and CANDIDATES[i] != "host"
         ]
@@ -382,3 +382,8 @@ class Rules:
     def _next(self, finding: Finding | None) -> list[str]:
         tells = self.signatures.r_fb is not None
         return next_records(self.ladder.job, self.context, finding, tells_passes=tells)
+
+
+def _share_of_loss(share: float) -> str:
+    # Replays of a difference that is not there scatter about zero.
+    return f"{share:.1%} of the loss" if share >= 0.0005 else "none of the loss"

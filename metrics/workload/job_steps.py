@@ -11,6 +11,7 @@ from ccltui.metrics.arrays.statistics import mean
 from ccltui.metrics.model.rank_steps import Step
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.units import in_ms
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]
     for label, steps in marked.items():
         extra = sorted(set(steps) - common)
         if extra:
-            named = ", ".join(str(i) for i in extra)
-            text = f"step {named} of rank {label} is not on every rank and is left out"
+            one = len(extra) == 1
+            named = f"step {extra[0]}" if one else f"steps {ranges_text(extra)}"
+            verbs = ("is", "is") if one else ("are", "are")
+            text = f"{named} of rank {label} {verbs[0]} not on every rank and {verbs[1]} left out"
             reasons.append(Reason("no_step_markers", text, rank=label))
     return reasons

@@ -29,7 +29,7 @@ def slow_worker(**changes: object) -> Result:
         "saves_ms": 11.5,
         "shares": {"worker": 0.95, "host": 0.05, "step": 0.0},
         "also": [{"verdict": "host", "culprit": {"ranks": ["1"]}, "saves_ms": 0.5}],
-        "ruled_out": [{"class": "slow_link", "why": "no pair transfers longer than its like"}],
+        "ruled_out": [{"class": "slow_link", "why": "no pair transfers longer than its peers"}],
         "next": ["record launches"],
         "why": "rank 3 computes 1.5 times as long as its peers in all steps",
         **changes,
@@ -78,14 +78,14 @@ def test_the_first_finding_is_the_first_sentence() -> None:
     assert found.actions == ("Compare its GPU with its peers.", "Copy less.")
     assert found.unknown == ("One step alone.",)
     assert found.verdict == "slow_worker"
-    assert found.ruled_out == ("slow_link: no pair transfers longer than its like",)
+    assert found.ruled_out == ("slow link: no pair transfers longer than its peers",)
 
 
 def test_the_page_states_how_sure_each_part_of_a_finding_is() -> None:
     text = as_markdown(explain(TRACE, {"findings": found_in(finding())})).decode()
 
     assert text.startswith("# /jobs/one\n\n**Everyone waits for rank 3: 20 % of the time.**\n\n1. ")
-    assert "Fixing it saves 11.5 ms. (Sure of what high, who medium, how much low.)" in text
+    assert "Fixing it saves 11.5 ms. (How sure: what high, who medium, how much low.)" in text
     assert "--metric findings --metric fix_first --detail" in text
 
 

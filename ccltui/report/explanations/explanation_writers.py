@@ -53,7 +53,7 @@ def _finding_text(finding: Mapping[str, Any]) -> str:
     if saves is not None and "saves" not in finding["more"]:
         parts.append(f"Fixing it saves {time_text(saves)}.")
     known = [f"{_SURE[part]} {sure[part]}" for part in _SURE if sure[part] != "unknown"]
-    return f"{' '.join(filter(None, parts))} (Sure of {', '.join(known)}.)"
+    return f"{' '.join(filter(None, parts))} (How sure: {', '.join(known)}.)"
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:
