@@ -98,7 +98,7 @@ def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]
         if extra:
             one = len(extra) == 1
             named = f"step {extra[0]}" if one else f"steps {ranges_text(extra)}"
-            verbs = ("is", "is") if one else ("are", "are")
-            text = f"{named} of rank {label} {verbs[0]} not on every rank and {verbs[1]} left out"
+            verb = "is" if one else "are"
+            text = f"{named} of rank {label} {verb} not on every rank and {verb} left out"
             reasons.append(Reason("no_step_markers", text, rank=label))
     return reasons
