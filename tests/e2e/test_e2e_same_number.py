@@ -125,3 +125,24 @@ def test_in_answers_of_the_server(job: Path, results: dict[str, dict[str, Any]])
         }
         for key, value, _ in found["rows"]:
             assert value == at(one["details"], key), key
+
+
+def test_parts_are_within_their_whole(job: Path, results: dict[str, dict[str, Any]]) -> None:
+    """A finding costs and saves less than a step, kinds of time add up, and texts agree."""
+    names = ("--metric", "findings", "--metric", "step_composition", "--format", "json")
+    found = {one["metric"]: one for one in json.loads(run(CCLTUI, job, *names).stdout)["results"]}
+    rows = found["findings"]["details"]["findings"]
+    explained = json.loads(run(CCLTUI, "explain", job, "--format", "json").stdout)
+    text = run(CCLTUI, "explain", job).stdout
+    step_ms = results["iter_time"]["details"]["avg_iter_time_ms"]
+    assert [one["text"] for one in explained["findings"]] == [one["text"] for one in rows]
+    for one in rows:
+        assert one["text"] in text
+        assert 0 <= one["share"] <= 1
+        assert one["cost_ms"] is None or 0 <= one["cost_ms"] <= step_ms
+        assert one["saves_ms"] is None or one["saves_ms"] <= one["cost_ms"]
+    losses = results["fix_first"]["details"]
+    assert sum(one["lost_ms"] for one in losses["losses"]) == pytest.approx(losses["lost_ms"])
+    assert losses["lost_ms"] <= losses["window_ms"]
+    shares = found["findings"]["details"]["shares"]
+    assert sum(shares.values()) == pytest.approx(1)
