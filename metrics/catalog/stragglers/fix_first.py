@@ -13,10 +13,10 @@ from ccltui.metrics.device.device_time import (
 )
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition
 from ccltui.metrics.findings.places import place_of
+from ccltui.metrics.findings.words import time_text
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.units import in_ms
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -99,7 +99,7 @@ def _row(view: View, loss: Part, window_ns: int, num_ranks: int) -> dict[str, An
         "what": loss.what,
         "lost_ms": lost_ms,
         "share": share,
-        "sentence": f"{in_ms(lost_ms)} per rank{part}: {_words(view, loss)}",
+        "sentence": f"{time_text(lost_ms)} per rank{part}: {_words(view, loss)}",
         "evidence": place_of(view, loss),
     }
 
