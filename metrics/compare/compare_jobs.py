@@ -151,11 +151,11 @@ class JobComparison:
             return ""
         steps = " against ".join(map(str, self.count))
         if min(self.count) < LEAST:
-            return f"n = {steps} steps: too few for an interval, which takes {LEAST} a side"
+            return f"n = {steps} steps: an interval needs {LEAST} a side"
         blocks = " against ".join(map(str, self.blocks))
         return (
             f"n = {steps} steps, correlated with their neighbours: {blocks} independent blocks, "
-            f"too few for an interval, which takes {LEAST} a side"
+            f"an interval needs {LEAST} a side"
         )
 
 

@@ -26,7 +26,7 @@ def test_two_jobs_as_json(job: Path, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (found["schema_version"], found["kind"]) == (1, "jobs")
     assert found["verdict"] == "not distinguishable"
-    few = "n = 3 against 3 steps: too few for an interval, which takes 4 a side"
+    few = "n = 3 against 3 steps: an interval needs 4 a side"
     assert found["why"].startswith(f"{few}; one run a side, so the spread between runs is unknown")
     assert (found["is_unjudged"], found["runs_vary_pct"]) == (True, None)
     assert found["comparability"]["verdict"] == "comparable"

@@ -44,7 +44,7 @@ async def test_two_paths_are_compared(
         assert pane(app) == "compare"
         shown = pane_text(app)
         assert "B  after" in shown
-        assert "n = 3 against 3 steps: too few for an interval, which takes 4 a side" in shown
+        assert "n = 3 against 3 steps: an interval needs 4 a side" in shown
         lines = [line.text for line in compare.rows(app.scene) or ()]
         assert any(line.startswith("= step time") for line in lines)
         assert command_line(app.scene, app.options) == f"ccltui diff {pair[0]} {pair[1]}"

@@ -227,7 +227,7 @@ def test_three_steps_are_not_distinguishable_however_large_the_change() -> None:
     found = compare_jobs(side(1, 1, 1), side(9, 9, 9, name="B"))
 
     assert found.verdict == "not distinguishable"
-    few = "n = 3 against 3 steps: too few for an interval, which takes 4 a side"
+    few = "n = 3 against 3 steps: an interval needs 4 a side"
     assert found.why == f"{few}; {ONE_RUN}"
     assert found.step_time.half_width is None
 
