@@ -155,7 +155,7 @@ class JobComparison:
         blocks = " against ".join(map(str, self.blocks))
         return (
             f"n = {steps} steps, correlated with their neighbours: {blocks} independent blocks, "
-            f"an interval needs {LEAST} a side"
+            f"of which an interval needs {LEAST} a side"
         )
 
 
