@@ -21,7 +21,7 @@ from ccltui.metrics.nsys_reports import (
 )
 from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
-from ccltui.metrics.nsys_reports.rows.row_filter import (
+from ccltui.metrics.nsys_reports.row_filter import (
     EVERYTHING,
     Filter,
     RangeFilter,

@@ -11,8 +11,8 @@ from ccltui.metrics.nsys_reports.make_report import (
     make_report,
 )
 from ccltui.metrics.nsys_reports.pooled import Chosen
-from ccltui.metrics.nsys_reports.rows.report import Report, ReportColumn
-from ccltui.metrics.nsys_reports.rows.row_filter import Filter, parse_range_filter
+from ccltui.metrics.nsys_reports.report import Report, ReportColumn
+from ccltui.metrics.nsys_reports.row_filter import Filter, parse_range_filter
 
 __all__ = [
     "PREFIX_PARTS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.rows.report import Kind, Report, ReportColumn
+from ccltui.metrics.nsys_reports.report import Kind, Report, ReportColumn
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.nsys.text_reports.report_names import AVERAGE_COLUMNS
 from ccltui.parsers.nsys.text_reports.typed_table import (

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.rows.raw_rows import is_chosen
-from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING, Filter
-from ccltui.metrics.nsys_reports.thread_filter import of_thread
+from ccltui.metrics.nsys_reports.report import is_chosen
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, of_thread
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.report_tables import (

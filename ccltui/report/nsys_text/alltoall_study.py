@@ -15,9 +15,9 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     exchanges_of_tables,
     is_exchange,
     study,
+    total_of,
 )
 from ccltui.metrics.nsys_reports.from_text import report_of_section
-from ccltui.metrics.nsys_reports.rows.shares import total_of
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.found_files import FoundFile

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
-from ccltui.metrics.nsys_reports.rows.shares import Share, kind_shares, operation_shares
+from ccltui.metrics.nsys_reports.alltoall_delays import Share, kind_shares, operation_shares
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION

@@ -14,9 +14,11 @@ from ccltui.metrics.nsys_reports.alltoall_delays import (
     exchanges_of_tables,
     group_kernels,
     is_exchange,
+    kind_shares,
+    operation_shares,
     study,
+    total_of,
 )
-from ccltui.metrics.nsys_reports.rows.shares import kind_shares, operation_shares, total_of
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import ReportTables

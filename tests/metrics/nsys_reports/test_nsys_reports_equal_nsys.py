@@ -25,7 +25,7 @@ from ccltui.metrics.nsys_reports import (
     make_report,
     parse_range_filter,
 )
-from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING, filter_of_range
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, filter_of_range
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.report.nsys_text.nsys_writers import write_csv

@@ -10,10 +10,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.rows.raw_rows import is_chosen, optional
-from ccltui.metrics.nsys_reports.rows.recipe import Columns, Make, NumberArgument, Recipe, absent
-from ccltui.metrics.nsys_reports.rows.report import ReportColumn
-from ccltui.metrics.nsys_reports.rows.row_filter import EVERYTHING, Filter
+from ccltui.metrics.nsys_reports.report import (
+    Columns,
+    Make,
+    NumberArgument,
+    Recipe,
+    ReportColumn,
+    absent,
+    is_chosen,
+    optional,
+)
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
 from ccltui.parsers.nsys.report_tables import RawColumns, ReportTables
 
 CPU_FAULTS: Final = RawColumns("CUDA_UM_CPU_PAGE_FAULT_EVENTS", ("address",), ("CpuInstruction",))

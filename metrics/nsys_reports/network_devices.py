@@ -8,10 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccltui.metrics.nsys_reports.rows.raw_rows import events, numbers
-from ccltui.metrics.nsys_reports.rows.recipe import Columns, Make, NumberArgument, Recipe, absent
-from ccltui.metrics.nsys_reports.rows.report import ReportColumn
-from ccltui.metrics.nsys_reports.rows.row_filter import Filter
+from ccltui.metrics.nsys_reports.report import (
+    Columns,
+    Make,
+    NumberArgument,
+    Recipe,
+    ReportColumn,
+    absent,
+    events,
+    numbers,
+)
+from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.nsys.report_tables import RawColumns, ReportTables
 
 _METRIC_KEY: Final = ("metricsListId", "metricsIdx")
