@@ -27,7 +27,6 @@ from ccltui.metrics.nsys_reports.summaries import (
     NO_LAUNCHES,
     Groups,
     group,
-    shares,
     without_version,
 )
 from ccltui.parsers.array_types import I64
@@ -112,10 +111,7 @@ def all_summary(tables: ReportTables, chosen: Filter) -> Columns:
     groups = groups.tied_by([labels[key][1] for key in groups.key.tolist()])
     shown = [labels[key] for key in groups.key.tolist()]
     return (
-        ReportColumn("Time", "percent", shares(groups.total)),
-        ReportColumn("Total Time", "time", groups.total),
-        ReportColumn("Instances", "count", groups.count),
-        *groups.statistics("time", "mean_time"),
+        *groups.time_columns("Instances"),
         ReportColumn("Category", "text", [_CATEGORIES[kind] for kind, _ in shown]),
         ReportColumn("Operation", "text", [name for _, name in shown]),
     )
@@ -138,10 +134,7 @@ def launch_summary(tables: ReportTables, chosen: Filter) -> Columns:
     groups = groups.tied_by([tables.names[found[key, 6]] for key in groups.key.tolist()])
     chosen_keys = found[groups.key]
     return (
-        ReportColumn("Time", "percent", shares(groups.total)),
-        ReportColumn("Total Time", "time", groups.total),
-        ReportColumn("Instances", "count", groups.count),
-        *groups.statistics("time", "mean_time"),
+        *groups.time_columns("Instances"),
         ReportColumn("GridXYZ", "text", _shapes(chosen_keys[:, :3])),
         ReportColumn("BlockXYZ", "text", _shapes(chosen_keys[:, 3:6])),
         ReportColumn("Name", "text", [tables.names[one] for one in chosen_keys[:, 6].tolist()]),
@@ -177,16 +170,23 @@ def launch_phases(work: Work, api: Calls, chosen: Filter) -> Phases:
     )
 
 
-def execution_trace(tables: ReportTables, chosen: Filter) -> Columns:
-    """Make ``cuda_kern_exec_trace``: call, queue and kernel of every launch."""
+def _launches(tables: ReportTables, chosen: Filter) -> tuple[Work, Calls, Phases] | str:
+    """Return kernels and calls with the phases of all launches, or the reason for none."""
     work, api = tables.work, tables.api
     if work is None or not (work.kind == KERNEL).any():
         return NO_KERNELS
     if api is None:
         return NO_LAUNCHES
     phases = launch_phases(work, api, chosen)
-    if not len(phases.pairs):
-        return NO_KERNELS
+    return (work, api, phases) if len(phases.pairs) else NO_KERNELS
+
+
+def execution_trace(tables: ReportTables, chosen: Filter) -> Columns:
+    """Make ``cuda_kern_exec_trace``: call, queue and kernel of every launch."""
+    launches = _launches(tables, chosen)
+    if isinstance(launches, str):
+        return launches
+    work, api, phases = launches
     rows, calls = phases.pairs.work, phases.pairs.call
     queued = phases.queue_ns > 0
     return (
@@ -209,24 +209,20 @@ def execution_trace(tables: ReportTables, chosen: Filter) -> Columns:
 
 def execution_summary(tables: ReportTables, chosen: Filter) -> Columns:
     """Make ``cuda_kern_exec_sum``: phases of launches by thread, device, call and kernel."""
-    work, api = tables.work, tables.api
-    if work is None or not (work.kind == KERNEL).any():
-        return NO_KERNELS
-    if api is None:
-        return NO_LAUNCHES
-    phases = launch_phases(work, api, chosen)
-    if not len(phases.pairs):
-        return NO_KERNELS
+    launches = _launches(tables, chosen)
+    if isinstance(launches, str):
+        return launches
+    work, api, phases = launches
     rows, calls = phases.pairs.work, phases.pairs.call
     ids: dict[tuple[int, int, str, str], int] = {}
-    launches = zip(
+    launch_keys = zip(
         api.thread[calls].tolist(),
         work.device[rows].tolist(),
         call_names(tables, calls),
         _names(tables, work, rows),
         strict=True,
     )
-    keys = np.array([ids.setdefault(launch, len(ids)) for launch in launches], np.int64)
+    keys = np.array([ids.setdefault(launch, len(ids)) for launch in launch_keys], np.int64)
     total = _by_key(keys, phases.total_ns)
     order = np.argsort(-total.mean, kind="stable")
     shown = [list(ids)[key] for key in order.tolist()]

@@ -23,7 +23,7 @@ from ccltui.metrics.nsys_reports.report import (
     optional,
 )
 from ccltui.metrics.nsys_reports.row_filter import Filter, process_ids, thread_ids
-from ccltui.metrics.nsys_reports.summaries import group, shares
+from ccltui.metrics.nsys_reports.summaries import group
 from ccltui.parsers.nsys.report_tables import RawColumns, RawTable, ReportTables
 
 _TIMES: Final = ("start", "end")
@@ -89,10 +89,7 @@ class Events:
         shown = [labels[key] for key in groups.key.tolist()]
         kinds = ReportColumn(self.kind_label, "text", [kind for kind, _ in shown])
         return (
-            ReportColumn("Time", "percent", shares(groups.total)),
-            ReportColumn("Total Time", "time", groups.total),
-            ReportColumn(self.count, "count", groups.count),
-            *groups.statistics("time", "mean_time"),
+            *groups.time_columns(self.count),
             *((kinds,) if self.kinds else ()),
             ReportColumn(self.label, "text", [text for _, text in shown]),
         )

@@ -15,6 +15,7 @@ from ccltui.metrics.nsys_reports.range_work import (
     enclosed,
     pair_launches,
     project,
+    projection_sources,
     range_numbers,
     stacks,
 )
@@ -27,7 +28,6 @@ from ccltui.metrics.nsys_reports.summaries import (
     NO_RANGES,
     group,
     range_labels,
-    shares,
 )
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import (
@@ -58,10 +58,7 @@ def style_summary(style: int) -> Callable[[ReportTables, Filter], Columns]:
         groups = group(labels[rows], (ranges.end_ns - ranges.start_ns)[rows])
         groups = groups.tied_by([texts[key] for key in groups.key.tolist()])
         return (
-            ReportColumn("Time", "percent", shares(groups.total)),
-            ReportColumn("Total Time", "time", groups.total),
-            ReportColumn("Instances", "count", groups.count),
-            *groups.statistics("time", "mean_time"),
+            *groups.time_columns("Instances"),
             ReportColumn("Range", "text", [texts[key] for key in groups.key.tolist()]),
         )
 
@@ -82,10 +79,7 @@ def domain_summary(domain: str) -> Callable[[ReportTables, Filter], Columns]:
             return absent(f"ranges of the NVTX domain {domain}")
         groups = group(ranges.text[rows].astype(np.int64), (ranges.end_ns - ranges.start_ns)[rows])
         return (
-            ReportColumn("Time", "percent", shares(groups.total)),
-            ReportColumn("Total Time", "time", groups.total),
-            ReportColumn("Count", "count", groups.count),
-            *groups.statistics("time", "mean_time"),
+            *groups.time_columns("Count"),
             ReportColumn("Text", "text", [tables.names[key] for key in groups.key.tolist()]),
         )
 
@@ -220,13 +214,10 @@ def projection_trace(tables: ReportTables, chosen: Filter) -> Columns:
 
     The first row, without a name, is the work that no range launched.
     """
-    work, api, ranges = tables.work, tables.api, tables.ranges
-    if ranges is None:
-        return NO_RANGES
-    if api is None:
-        return NO_LAUNCHES
-    if work is None:
-        return NO_KERNELS
+    sources = projection_sources(tables)
+    if isinstance(sources, str):
+        return sources
+    ranges, work, api = sources
     projected = project(ranges, work, api, chosen)
     rows, free = projected.rows, projected.free
     if not len(rows) and not len(free):

@@ -218,6 +218,17 @@ def closed_on_thread(ranges: Ranges, chosen: Filter) -> I64:
     return np.flatnonzero(rows).astype(np.int64)
 
 
+def projection_sources(tables: ReportTables) -> tuple[Ranges, Work, Calls] | str:
+    """Return what a projection needs, or the first part that the capture lacks, as nsys does."""
+    if tables.ranges is None:
+        return NO_RANGES
+    if tables.api is None:
+        return NO_LAUNCHES
+    if tables.work is None:
+        return NO_KERNELS
+    return tables.ranges, tables.work, tables.api
+
+
 def project(ranges: Ranges, work: Work, api: Calls, chosen: Filter) -> Projections:
     """Project ranges onto device work."""
     rows = closed_on_thread(ranges, chosen)
@@ -244,13 +255,10 @@ def project(ranges: Ranges, work: Work, api: Calls, chosen: Filter) -> Projectio
 
 def projection_summary(tables: ReportTables, chosen: Filter) -> Columns:
     """Return the projected durations by style and name of the range."""
-    work, api, ranges = tables.work, tables.api, tables.ranges
-    if ranges is None:
-        return NO_RANGES
-    if api is None:
-        return NO_LAUNCHES
-    if work is None:
-        return NO_KERNELS
+    sources = projection_sources(tables)
+    if isinstance(sources, str):
+        return sources
+    ranges, work, api = sources
     projected = project(ranges, work, api, chosen)
     rows = projected.rows
     if not len(rows):

@@ -49,6 +49,17 @@ class Groups:
             ReportColumn(f"{prefix}StdDev", mean_kind, self.std),
         ]
 
+    def time_columns(self, count: str) -> list[ReportColumn]:
+        """Return share, total, number (under the header ``count``) and statistics of durations."""
+        whole = int(self.total.sum())
+        share = self.total * 100 / whole if whole else np.zeros(len(self))
+        return [
+            ReportColumn("Time", "percent", share),
+            ReportColumn("Total Time", "time", self.total),
+            ReportColumn(count, "count", self.count),
+            *self.statistics("time", "mean_time"),
+        ]
+
 
 def group(keys: I64, values: I64) -> Groups:
     """Group values by equal keys; ties of the total are in order of first appearance."""
@@ -79,12 +90,6 @@ def group(keys: I64, values: I64) -> Groups:
     )
 
 
-def shares(total: I64) -> F64:
-    """Return the percentage of each total in the sum of all, 0 where the sum is 0."""
-    whole = int(total.sum())
-    return total * 100 / whole if whole else np.zeros(len(total))
-
-
 NO_KERNELS = "the capture does not contain CUDA kernel data."
 NO_MEMORY = "the capture does not contain GPU memory data."
 NO_DEVICE_WORK = "the capture does not contain GPU kernel/memory operations data."
@@ -102,9 +107,8 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
     work, rows = _work_rows(tables, chosen, lambda work: work.kind == KERNEL)
     if work is None or not len(rows):
         return NO_KERNELS
-    groups = group(_names(work, rows), _durations(work, rows))
-    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
-    return (*_head(groups, "Instances"), *_spread(groups), _texts(tables, groups, "Name"))
+    groups = _by_name(tables, work.name[rows], _durations(work, rows))
+    return (*groups.time_columns("Instances"), _texts(tables, groups, "Name"))
 
 
 def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
@@ -113,13 +117,12 @@ def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
     if work is None or not len(rows):
         return NO_DEVICE_WORK
     is_kernel = (work.kind[rows] == KERNEL).astype(np.int64)
-    groups = group(_names(work, rows) * 2 + is_kernel, _durations(work, rows))
+    groups = group(work.name[rows].astype(np.int64) * 2 + is_kernel, _durations(work, rows))
     groups = groups.tied_by([tables.names[key // 2] for key in groups.key.tolist()])
     categories = np.where(groups.key % 2 == 1, "CUDA_KERNEL", "MEMORY_OPER").tolist()
     names = [tables.names[key] for key in (groups.key // 2).tolist()]
     return (
-        *_head(groups, "Instances"),
-        *_spread(groups),
+        *groups.time_columns("Instances"),
         ReportColumn("Category", "text", categories),
         ReportColumn("Operation", "text", names),
     )
@@ -130,9 +133,8 @@ def memory_time_summary(tables: ReportTables, chosen: Filter) -> Columns:
     work, rows = _work_rows(tables, chosen, lambda work: work.kind != KERNEL)
     if work is None or not len(rows):
         return NO_MEMORY
-    groups = group(_names(work, rows), _durations(work, rows))
-    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
-    return (*_head(groups, "Count"), *_spread(groups), _texts(tables, groups, "Operation"))
+    groups = _by_name(tables, work.name[rows], _durations(work, rows))
+    return (*groups.time_columns("Count"), _texts(tables, groups, "Operation"))
 
 
 def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
@@ -144,8 +146,7 @@ def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
     known = sizes >= 0
     if not known.any():
         return "the capture does not contain the sizes of memory operations."
-    groups = group(_names(work, rows[known]), sizes[known])
-    groups = groups.tied_by([tables.names[key] for key in groups.key.tolist()])
+    groups = _by_name(tables, work.name[rows[known]], sizes[known])
     return (
         ReportColumn("Total", "size", groups.total),
         ReportColumn("Count", "count", groups.count),
@@ -177,8 +178,7 @@ def range_summary(tables: ReportTables, chosen: Filter) -> Columns:
     groups = groups.tied_by([texts[key // 2] for key in groups.key.tolist()])
     styles = [STYLES[key] for key in (groups.key % 2).tolist()]
     return (
-        *_head(groups, "Instances"),
-        *_spread(groups),
+        *groups.time_columns("Instances"),
         ReportColumn("Style", "text", styles),
         ReportColumn("Range", "text", [texts[key] for key in (groups.key // 2).tolist()]),
     )
@@ -229,8 +229,7 @@ def _calls_summary(
     groups = group(keys, (calls.end_ns - calls.start_ns)[rows])
     names = [texts[key] for key in groups.key.tolist()]
     return (
-        *_head(groups, "Num Calls"),
-        *_spread(groups),
+        *groups.time_columns("Num Calls"),
         ReportColumn("Name", "text", names),
     )
 
@@ -250,25 +249,14 @@ def _work_rows(
     return work, rows.astype(np.int64)
 
 
-def _names(work: Work, rows: I64) -> I64:
-    names: I32 = work.name[rows]
-    return names.astype(np.int64)
+def _by_name(tables: ReportTables, names: I32, values: I64) -> Groups:
+    """Group values by name; groups of equal totals are in order of their names."""
+    groups = group(names.astype(np.int64), values)
+    return groups.tied_by([tables.names[key] for key in groups.key.tolist()])
 
 
 def _durations(work: Work, rows: I64) -> I64:
     return work.end_ns[rows] - work.start_ns[rows]
-
-
-def _head(groups: Groups, count: str) -> list[ReportColumn]:
-    return [
-        ReportColumn("Time", "percent", shares(groups.total)),
-        ReportColumn("Total Time", "time", groups.total),
-        ReportColumn(count, "count", groups.count),
-    ]
-
-
-def _spread(groups: Groups) -> list[ReportColumn]:
-    return groups.statistics("time", "mean_time")
 
 
 def _texts(tables: ReportTables, groups: Groups, name: str) -> ReportColumn:
