@@ -11,12 +11,12 @@ import numpy as np
 
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
 from ccltui.metrics.compare import job_table
-from ccltui.metrics.compare.between_runs import INDISTINCT, ONE_RUN, limit_of, stated
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.job_changes import (
     CollectiveChange,
     DimensionChange,
     PartChange,
+    RunIntervals,
     TimeChange,
     WorkChange,
 )
@@ -29,7 +29,7 @@ from ccltui.metrics.compare.metric_changes import (
     metric_changes,
 )
 from ccltui.metrics.compare.pooled_runs import pooled
-from ccltui.metrics.compare.run_intervals import RunIntervals
+from ccltui.metrics.compare.spread import INDISTINCT, ONE_RUN, limit_of, stated
 from ccltui.metrics.findings.partition import KINDS, Named
 
 if TYPE_CHECKING:

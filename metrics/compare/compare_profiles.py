@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ccltui.metrics.compare.between_runs import ONE_RUN, stated
 from ccltui.metrics.compare.compare_runs import Verdict
-from ccltui.metrics.compare.spread import t95
+from ccltui.metrics.compare.spread import ONE_RUN, stated, t95
 from ccltui.metrics.model.classify import is_collective_kernel
 from ccltui.metrics.runs.distinct_tables import distinct_tables
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls

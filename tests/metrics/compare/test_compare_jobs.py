@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.compare.between_runs import ONE_RUN, stated
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
 from ccltui.metrics.compare.job_changes import WorkChange
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
+from ccltui.metrics.compare.spread import ONE_RUN, stated
 from ccltui.metrics.findings.partition import Named
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.job_diff.diff_document import gate_values
