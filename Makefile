@@ -2,7 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
-# make fuzz-quick    changed inputs for every reader, two minutes; fuzz-nightly: hours
+# make fuzz-quick    changed inputs for every reader, a minute; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
 # make faults  500 signals and kills at random moments: what is left of each is looked at
 # make coverage  branches of each package that tests take: half an hour
@@ -95,7 +95,7 @@ coverage: $(STAMP)
 # change that is tested; without atheris inputs are changed at random.
 fuzz-quick: $(STAMP)
 	$(ATHERIS)
-	$(BIN)/python tests/fuzz/run_fuzz.py --inputs 1500 --seed 1
+	$(BIN)/python tests/fuzz/run_fuzz.py --inputs 800 --seed 1
 
 # Forty times the examples of every property, two hundred thousand mutants through both decoders,
 # and six hours for all readers, which begin with what reached new code in the nights before.

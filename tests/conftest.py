@@ -20,7 +20,7 @@ NUMBERS = itertools.count()
 
 # An example may take any time where other programs use the CPUs. Few examples find what is wrong
 # in nearly all of these small inputs; the rest is for a night: make fuzz-nightly.
-hypothesis.settings.register_profile("ccltui", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("ccltui", deadline=None, max_examples=30)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("ccltui")
 

@@ -35,9 +35,9 @@ APART: Final = 0.3
 """Other links have at most this share of its excess."""
 FEWEST: Final = 4
 """Fewer transfers of a link tell little."""
-SLOW_GBPS: Final = 25.0
-"""Bandwidth a rank below which transfers between hosts are slow: 200 Gb/s, the least that devices
-of today have each in a cluster for training."""
+SLOW_GBPS: Final = 20.0
+"""Bandwidth a rank below which transfers between hosts are slow: devices of today have 200 Gb/s
+each in a cluster for training, of which a healthy network gives four fifths."""
 LARGE_BYTES: Final = 1_000_000
 """Smaller messages are bound by latency."""
 LEAST_SHARE: Final = 0.1

@@ -53,4 +53,4 @@ def test_nobody_is_named_where_all_hosts_allocate(opened: Opener, name: str) -> 
     verdict = find("verdict").run(opened(name)).details
 
     assert (verdict["verdict"], verdict["culprit"]) == ("host", None), verdict["why"]
-    assert "allocation" in verdict["why"]
+    assert "allocates" in verdict["why"]

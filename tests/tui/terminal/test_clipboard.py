@@ -42,7 +42,7 @@ def test_gnu_screen_gets_pieces_it_forwards(length: int) -> None:
 @pytest.mark.parametrize("driver", ["slim", "plain"])
 def test_copying_does_not_change_the_screen(driver: str) -> None:
     with running([str(HERE / "fake_app.py"), driver], 80, 24) as program:
-        program.wait_for("wait caused")
+        program.wait_for("What costs time")
         program.press("2")
         before = program.terminal.text()[:21]
         os.write(program.descriptor, b"y")
