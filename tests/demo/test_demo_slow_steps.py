@@ -118,7 +118,7 @@ def test_one_rank_alone_has_slow_steps_without_a_culprit(tmp_path: Path) -> None
     assert HOST_WORDS["data_loading"] in found.why
     culprit = step_culprits(view).of(found.step)
     assert culprit.label is None
-    assert "at least 2 ranks" in culprit.why
+    assert "needs 2 ranks" in culprit.why
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,9 @@ def test_the_explorer_lists_it(job: Path, mine: Path, tmp_path: Path) -> None:
     slow.write_text(SLOW)
     arguments = (job, "--metric-file", mine, "--metric-file", slow, "--metric-timeout", "3")
     with session(*CCLTUI, *arguments, "--no-cache", "--ascii") as explorer:
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
+        explorer.press("M")
+        explorer.wait_for("step time")
         explorer.press("G")
         explorer.wait_for("mean_age")
         explorer.wait_for("12.5")
