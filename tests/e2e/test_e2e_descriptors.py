@@ -76,7 +76,7 @@ def test_the_explorer_opens_all_ranks_although_few_files_may_be_open(
 ) -> None:
     with session(*limited(FEW), many) as explorer:
         explorer.wait_for(f"{RANKS}/{RANKS}")
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
         assert "cannot be mapped" not in explorer.text
         end = time.monotonic() + TIMEOUT_S
         while list(places["temporary"].iterdir()):  # until loading has ended

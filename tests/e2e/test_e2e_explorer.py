@@ -22,7 +22,7 @@ def test_it_opens_beside_files_of_our_names(
 
     with session(*command, job, "--no-cache", cwd=tmp_path) as explorer:
         explorer.wait_for("4/4")
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
         explorer.press("q")
 
         assert explorer.finish() == 0
@@ -53,7 +53,7 @@ def test_standard_error_may_be_a_file(driver: str, job: Path, tmp_path: Path) ->
     script = f'exec {" ".join(CCLTUI)} "$0" --driver {driver} 2>"$1"'
     errors = tmp_path / "errors"
     with session("sh", "-c", script, job, errors) as explorer:
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
         explorer.press("q")
         assert explorer.finish() == 0
     assert errors.read_text() == ""
@@ -62,7 +62,7 @@ def test_standard_error_may_be_a_file(driver: str, job: Path, tmp_path: Path) ->
 def test_it_outlives_the_process_that_computes_but_not_the_other_way(job: Path) -> None:
     with session(*CCLTUI, job) as explorer:
         explorer.wait_for("4/4")
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
         (first,) = computing(explorer.process.pid)
         os.kill(first, signal.SIGKILL)
         explorer.wait_for("the computing process has ended (out of memory?)")

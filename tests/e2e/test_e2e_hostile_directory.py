@@ -140,7 +140,7 @@ def test_an_empty_entry_of_the_search_path_reaches_no_child(
 def test_the_explorer_opens(planted: Planted) -> None:
     with session(*CCLTUI, ".", "--no-cache", cwd=planted.directory) as explorer:
         explorer.wait_for("8/8")
-        explorer.wait_for("step takes")
+        explorer.wait_for("What costs time")
         explorer.press("q")
 
         assert explorer.finish() == 0
