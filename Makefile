@@ -97,7 +97,7 @@ fuzz-quick: $(STAMP)
 	$(ATHERIS)
 	$(BIN)/python tests/fuzz/run_fuzz.py --inputs 800 --seed 1
 
-# Forty times the examples of every property, two hundred thousand mutants through both decoders,
+# Sixty times the examples of every property, two hundred thousand mutants through both decoders,
 # and six hours for all readers, which begin with what reached new code in the nights before.
 fuzz-nightly: $(STAMP)
 	$(COMPILE)

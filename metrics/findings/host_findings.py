@@ -168,9 +168,8 @@ def _device_waits(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         for name in distinct_values(gpu.name).tolist():
             copied[rank.trace.text(name)] += int(gpu.dur_ns[gpu.name == name].sum())
         waits = HostWork.of(rank.facts).activities[SYNCHRONISATION] & rank.windows
-        operators = rank.facts.in_operators & rank.windows
         waiting += waits.total_ns
-        working += (operators - _in_collectives(rank) - waits).total_ns
+        working += (_working(rank) - waits).total_ns
     if not copied or waiting <= working:
         return None
     period = time_text(scale.period_ms)

@@ -322,7 +322,7 @@ def _rounding_of(view: View) -> int:
         for item in view.match_inputs
         if view.facts.ranks[item.label].has_kernels
     ]
-    return max(known, *(int(one.max(initial=0)) for one in early))
+    return max([known, *(int(one.max(initial=0)) for one in early)])
 
 
 def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
