@@ -67,7 +67,9 @@ def part_name(part: Mapping[str, Any]) -> str:
     """Return the name of a part of `step_composition` for a legend."""
     kind, name = part["kind"], str(part["part"])
     if kind == "communication":
-        return "exposed communication" if name == "unknown" else f"exposed {name}"
+        return "transfer" if name == "unknown" else f"transfer of {name}"
+    if kind == "bubble":
+        return kind
     if kind == "waiting":
         return "waiting for late ranks"
     return f"idle: {_IDLE.get(name, name)}" if kind == "idle" else name

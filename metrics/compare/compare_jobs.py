@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 MOST_TESTED: Final = 300
 """Rows of a table of work with an interval: the longest; each further one would widen all."""
 REMAINDER: Final[Named] = ("remainder", "other_steps")
+_EXPOSED: Final = ("communication", "bubble")
+"""Kinds of parts that are exposed communication."""
 """Step time, of the steps of all ranks, less the parts, of all steps of each rank."""
 
 
@@ -379,12 +381,12 @@ def _collectives(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[Collective
 
 def _dimensions(a: JobTable, b: JobTable, *, by_step: bool) -> tuple[DimensionChange, ...]:
     """Dimensions of exposed communication and of collectives, the most exposed first."""
-    names = [name for side in (a, b) for kind, name in side.parts_ms if kind == "communication"]
+    names = [name for side in (a, b) for kind, name in side.parts_ms if kind in _EXPOSED]
     names += [key.dim for side in (a, b) for key in side.collectives]
     rows = []
     for dim in dict.fromkeys(names):
         exposed = [
-            side.parts_ms.get(("communication", dim), 0.0) if side.parts_ms else None
+            sum(side.parts_ms.get((kind, dim), 0.0) for kind in _EXPOSED) if side.parts_ms else None
             for side in (a, b)
         ]
         counts = [_traffic(side, dim, side.num_steps if by_step else 1) for side in (a, b)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ccltui.metrics.findings.culprits import NAMED, Culprits, details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
-from ccltui.metrics.findings.portions import Portions, is_between_stages, portions_of
+from ccltui.metrics.findings.portions import Portions, portions_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
 from ccltui.metrics.findings.words import (
     count,
@@ -115,6 +115,7 @@ def device_answer(view: View) -> Answer:
     found = [
         *_waiting(view, scale, lost, culprits),
         *_communication(view, scale, lost),
+        *_bubble(view, scale, lost),
         *_copies(view, scale, lost),
         *_idle(view, scale, ranks, lost),
     ]
@@ -220,9 +221,6 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
     for (name, dim), own in merged.items():
         ns = sum(one.total_ns for one in own)
         share, cost = scale.share(ns), scale.cost(ns)
-        if is_between_stages(name, dim):
-            yield _bubble(view, scale, lost, own, name)
-            continue
         what = _communication_name(name, dim, own)
         yield Finding(
             kind="exposed_communication",
@@ -240,37 +238,51 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
         )
 
 
-def _bubble(
-    view: View, scale: Scale, lost: Sequence[Part], own: Sequence[Part], name: str
-) -> Finding:
-    """Return the finding on time in transfers between stages: a receive runs until data is sent."""
+def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
+    """Yield the finding on time in transfers between stages: a receive runs until data is sent."""
+    own = [loss for loss in lost if loss.kind == "bubble"]
+    if not own:
+        return
     ns = sum(one.total_ns for one in own)
     share = scale.share(ns)
+    name = own[0].what.partition(" of ")[0]  # that of the largest
     known = details_of(view, "pipeline_bubble")
-    stages, batches = known.get("pp"), known.get("microbatches")
-    expected = known.get("theoretical_ratio")
-    shape = f" ({stages} stages" if stages else ""
-    shape += f", {batches} micro-batches" if shape and batches else ""
-    shape += f": {percent(expected)} expected" if shape and expected else ""
-    shape += ")" if shape else ""
-    return Finding(
+    measured = known.get("bubble_ratio")
+    evidence = [_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]]
+    if measured is not None:
+        evidence.append(Evidence("pipeline_bubble", "bubble_ratio", measured, "ratio"))
+    yield Finding(
         kind="pipeline_bubble",
         text=sentence(
             f"{percent(share)} of the time pipeline stages wait for each other in {name}"
-            f"{scale.cost(ns)}{shape}"
+            f"{scale.cost(ns)}"
         ),
-        more=sentence(
-            "a transfer runs until its data is there: most of it is the pipeline's bubble"
-        ),
+        more=_bubble_measured(known),
         where=Where(group="pp", kernel=name),
         share=share,
         cost_ms=scale.cost_ms(ns),
         saves_why="how short the bubble can be depends on the schedule",
         sure=Sure(what="medium"),
-        evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
+        evidence=tuple(evidence),
         place=place_of(view, own[0]),
         do="More micro-batches, an interleaved or zero-bubble schedule, or stages of equal time.",
     )
+
+
+def _bubble_measured(known: Mapping[str, Any]) -> str:
+    """Return how the time in transfers and the metric `pipeline_bubble` differ, with its theory."""
+    told = "A transfer runs until its data is there: most of it is the pipeline's bubble."
+    measured, expected = known.get("bubble_ratio"), known.get("theoretical_ratio")
+    if measured is None:
+        return told
+    told = (
+        "With idle time inside steps, and without the time in which data moves, the pipeline's "
+        f"bubble is {percent(measured)}"
+    )
+    if expected is None:
+        return f"{told}."
+    shape = f"{known['pp']} stages and {known['microbatches']} micro-batches"
+    return f"{told}; {percent(expected)} is expected of {shape}."
 
 
 def _communication_name(name: str, dim: str, own: Sequence[Part]) -> str:

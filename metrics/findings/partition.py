@@ -2,7 +2,8 @@
 
 The measured time of a rank is that of its steps, from first work to first work, so that idle time
 between steps is in it. Its parts are, the first that applies: computing, waiting for a late rank,
-exposed communication, copies, idle time by cause. All metrics of device time read this module.
+exposed communication (between pipeline stages: bubble), copies, idle time by cause. All metrics of
+device time read this module.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
-Kind = Literal["compute", "straggler", "communication", "copies", "idle", "other_groups"]
+Kind = Literal["compute", "straggler", "communication", "bubble", "copies", "idle", "other_groups"]
 
 MAX_STRAGGLERS: Final = 8
 """Number of stragglers listed one by one; waits for other ranks are summed as `OTHERS`."""
 OTHERS: Final = "others"
+BETWEEN_STAGES: Final = frozenset({"Send", "Recv", "SendRecv"})
+"""Calls by which pipeline stages wait for each other: they run until their data is there."""
 UNKNOWN: Final = "unknown"
 
 
@@ -64,8 +67,9 @@ class Part:
     """Time of ranks that one kind of activity or one cause takes.
 
     Attributes:
-        kind: kind of the part; "other_groups" is time in collectives that the view does not select
-            while no selected work runs.
+        kind: kind of the part; "bubble" is exposed communication between pipeline stages,
+            "other_groups" is time in collectives that the view does not select while no selected
+            work runs.
         what: label of a straggler, or of the rank that delayed it; name of a collective, or of a
             cause of idle time; else the kind.
         group: index of the communicator of a collective, else -1.
@@ -281,13 +285,16 @@ def _take_waits(found: _Found, waits: _Waits, rank: RankView, exposed: Intervals
 
 def _take_communication(found: _Found, view: View, rank: RankView, exposed: Intervals) -> None:
     """Divide exposed communication by collective and communicator, the longest first."""
-    calls = rank.named(rank.device_calls)
+    calls, dims = rank.named(rank.device_calls), dims_of_types(view)
     parts = sorted(_by_collective(calls), key=lambda part: (-part[2], part[0], part[1]))
     for kind, group, _, rows in parts:
         time = union(calls.start_ns[rows], calls.end_ns[rows]) & exposed
         place, weight = _longest(rank.label, time)
-        name = TYPES[kind] if group < 0 else f"{TYPES[kind]} of {view.group_label(group)}"
-        _part(found, "communication", name, group).add(rank.label, time.total_ns, place, weight)
+        call = TYPES[kind]
+        name = call if group < 0 else f"{call} of {view.group_label(group)}"
+        is_bubble = call in BETWEEN_STAGES and dims.get((call, group)) == "pp"
+        part = _part(found, "bubble" if is_bubble else "communication", name, group)
+        part.add(rank.label, time.total_ns, place, weight)
         exposed = exposed - time
     if len(exposed):  # communication kernels that are no call
         place, weight = _longest(rank.label, exposed)
@@ -312,7 +319,7 @@ def _take_idle(found: _Found, rank: RankView) -> None:
 
 COMPUTE: Final = "compute"
 WAITING: Final = "waiting"
-KINDS: Final = (COMPUTE, WAITING, "communication", "copies", "idle")
+KINDS: Final = (COMPUTE, WAITING, "communication", "bubble", "copies", "idle")
 """Kinds of named parts in the order of a list; within a kind the largest part is first."""
 
 Named = tuple[str, str]
@@ -349,7 +356,7 @@ def in_order(total: Mapping[Named, int], parts: Iterable[Named] | None = None) -
 def _name(part: Part, dims: Mapping[tuple[str, int], str]) -> Named:
     if part.kind == "straggler":
         return WAITING, WAITING
-    if part.kind == "communication":
+    if part.kind in ("communication", "bubble"):
         return part.kind, dims.get((part.what.partition(" of ")[0], part.group), UNKNOWN)
     return part.kind, part.what
 

@@ -1,7 +1,7 @@
 """Rank time as a first screen shows it: six kinds of time, of the job and of every rank.
 
-The kinds are those of `partition`, with waiting for ranks in one, transfers between pipeline
-stages apart from other transfers, and all causes of idle time together.
+The kinds are those of `partition`, with waiting for ranks in one, and all causes of idle time
+together; exposed communication is `transfer` here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ccltui.metrics.findings.partition import OTHERS, Part, partition
-from ccltui.metrics.workload.call_parts import dims_of_types
+from ccltui.metrics.findings.partition import OTHERS, partition
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -21,8 +20,6 @@ KINDS: Final = ("compute", "waiting", "transfer", "bubble", "copies", "idle", "o
 """Kinds of time of devices, in the order of a bar; that of groups that are not selected is last."""
 HOST_KINDS: Final = ("operators", "collectives", "idle")
 """Kinds of time of hosts, in jobs without devices; idle is time in no recorded operator."""
-TRANSFERS: Final = frozenset({"Send", "Recv", "SendRecv"})
-"""Calls by which pipeline stages wait for each other."""
 _NAMES: Final = {"straggler": "waiting", "communication": "transfer"}
 
 
@@ -54,29 +51,16 @@ def portions_of(view: View) -> Portions:
     Raises:
         Refusal: no rank has kernels, or the selection has no device work.
     """
-    divided, dims = partition(view), dims_of_types(view)
+    divided = partition(view)
     by_rank: dict[str, dict[str, int]] = {label: {} for label in divided.span_ns}
     waited: dict[str, int] = {}
     for part in divided.parts:
-        kind = kind_of(part, dims)
+        kind = _NAMES.get(part.kind, part.kind)
         for label, ns in part.by_rank.items():
             by_rank[label][kind] = by_rank[label].get(kind, 0) + ns
         if part.kind == "straggler" and part.what != OTHERS:
             waited[part.what] = waited.get(part.what, 0) + part.total_ns
     return in_portions(KINDS, divided.span_ns, by_rank, waited)
-
-
-def kind_of(part: Part, dims: Mapping[tuple[str, int], str]) -> str:
-    """Return the kind of a part of the partition; ``dims`` has the dimensions of calls."""
-    name = part.what.partition(" of ")[0]
-    if part.kind == "communication" and is_between_stages(name, dims.get((name, part.group))):
-        return "bubble"
-    return _NAMES.get(part.kind, part.kind)
-
-
-def is_between_stages(name: str, dim: str | None) -> bool:
-    """Return whether a call transfers between pipeline stages: it runs until its data is there."""
-    return dim == "pp" and name in TRANSFERS
 
 
 def in_portions(

@@ -29,6 +29,7 @@ def check(view: View) -> None:
             "fix_first",
             "sm",
             "comm_comp_overlap",
+            "findings",
         )
     }
     for name, one in details.items():
@@ -45,6 +46,16 @@ def check(view: View) -> None:
         idle = [row["share"] for row in parts if row["kind"] == "idle"]
         assert sum(idle) == pytest.approx(share, abs=1e-9)
         assert sum(row["share"] for row in parts) == pytest.approx(1, abs=1e-9)
+        shares = details["findings"]["shares"]
+        for kind, share in shares.items():
+            if kind != "other_groups":
+                name = "communication" if kind == "transfer" else kind
+                own = [row["share"] for row in parts if row["kind"] == name]
+                assert sum(own) == pytest.approx(share, abs=1e-9), kind
+                for label, row in details["step_composition"]["per_rank"].items():
+                    assert row[name] == pytest.approx(
+                        details["findings"]["per_rank"][label][kind], abs=1e-9
+                    )
         losses = details["fix_first"]["losses"]
         assert sum(row["share"] for row in losses) + details["step_composition"][
             "compute_ratio"

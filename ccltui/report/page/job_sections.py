@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import starmap
 from typing import Any, Final
 
 from ccltui.metrics.result import Result
@@ -37,7 +38,7 @@ def verdict_section(explanation: Explanation) -> Section:
     """Return the text of ``ccltui explain``, each statement with its metric and key."""
     blocks: list[Block] = [Line(explanation.headline, is_lead=True)]
     if explanation.findings:
-        blocks.append(Lines([_finding_line(one) for one in explanation.findings], "Findings"))
+        blocks.append(Lines([*starmap(_finding_line, enumerate(explanation.findings))], "Findings"))
     for about, title in _GROUPS.items():
         lines = [
             Line(claim.text, Number(claim.value, claim.metric, pointer(*_keys(claim.key))))
@@ -58,9 +59,12 @@ def verdict_section(explanation: Explanation) -> Section:
     return Section("verdict", "Verdict", purpose, blocks)
 
 
-def _finding_line(finding: Mapping[str, Any]) -> Line:
-    """Return a finding as a line with its first number."""
+def _finding_line(place: int, finding: Mapping[str, Any]) -> Line:
+    """Return a finding as a line with its share, or without one with its first evidence."""
     text = " ".join(filter(None, (finding["text"], finding["more"])))
+    if finding["share"] is not None:
+        key = pointer("findings", place, "share")
+        return Line(text, Number(finding["share"], "findings", key, style="share"))
     for row in finding["evidence"][:1]:
         return Line(text, Number(row["value"], row["metric"], pointer(*_keys(row["key"]))))
     return Line(text)

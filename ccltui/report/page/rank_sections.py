@@ -37,7 +37,8 @@ TABLE_COLUMNS: Final = 12
 _PARTS: Final = {
     "compute": "compute",
     "waiting": "waiting",
-    "communication": "exposed",
+    "communication": "transfer",
+    "bubble": "bubble",
     "copies": "copies",
     "idle": "idle",
 }
@@ -46,7 +47,8 @@ _LEGEND: Final = Legend(
     (
         Swatch("compute", "compute"),
         Swatch("waiting for late ranks", "waiting"),
-        Swatch("exposed communication", "communication"),
+        Swatch("transfer: exposed communication without waiting", "communication"),
+        Swatch("bubble: transfers between pipeline stages", "bubble"),
         Swatch("copies", "copies"),
         Swatch("idle", "idle"),
     )

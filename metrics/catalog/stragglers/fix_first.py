@@ -46,7 +46,8 @@ _IDLE: Final = {
     definition=(
         "Share of the measured time of all ranks that the three largest losses take; the losses "
         "are a complete division of the time in which no kernel computes: waiting for a late "
-        "rank, exposed communication, copies, and idle time by cause."
+        "rank, exposed communication, bubble (communication between pipeline stages), copies, and "
+        "idle time by cause."
     ),
     needs=("GPU kernels",),
     keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
@@ -82,7 +83,7 @@ def fix_first(view: View) -> Result:
         source="kernel",
         basis={
             "lost": "no kernel computes; the losses add up to it, in this order where they meet: "
-            "waiting, communication, copies, idle",
+            "waiting, communication or bubble, copies, idle",
             "waiting": "exposed time before the last rank of a collective arrived, by that rank or "
             "the one that delayed it",
             "aggregate": "ms are means over ranks, shares come from sums",
@@ -114,6 +115,8 @@ def _words(view: View, loss: Part) -> str:
     if loss.kind == "communication":
         name = "communication" if loss.what == UNKNOWN else loss.what
         return f"{name} is not hidden by computing"
+    if loss.kind == "bubble":
+        return f"pipeline stages wait for each other in {loss.what}"
     if loss.kind == "copies":
         return "copies run while nothing computes"
     return _IDLE[loss.what]

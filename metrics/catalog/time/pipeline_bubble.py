@@ -40,7 +40,9 @@ _IDLE_ONLY: Final = "idle_only"
     definition=(
         "Share of the step windows in which pipeline stages are idle or wait inside transfers "
         "between stages for longer than the data takes to move, summed over stages; none where no "
-        "transfer is recorded, because idle time alone is no bubble."
+        "transfer is recorded, because idle time alone is no bubble. The part `bubble` of "
+        "`step_composition` is all exposed time in such transfers, that of moving data too, and no "
+        "idle time."
     ),
     needs=(
         "GPU kernels",

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     definition=(
         "Share of the measured time of all ranks in which a computing kernel runs; the parts are "
         "a complete, disjoint division of that time: computing, and while nothing computes "
-        "waiting for a late rank, exposed communication by parallel dimension, copies, and idle "
-        "time by cause."
+        "waiting for a late rank, exposed communication by parallel dimension, bubble "
+        "(communication between pipeline stages), copies, and idle time by cause."
     ),
     needs=("GPU kernels",),
     keys=("compute_ratio", "parts", "window_ms", "num_steps", "step_ms", "per_rank"),
@@ -75,7 +75,7 @@ def step_composition(view: View) -> Result:
         source="kernel",
         basis={
             "order": "where parts meet the first of these has the time: computing, waiting, "
-            "communication, copies, idle",
+            "communication or bubble, copies, idle",
             "waiting": "exposed time before the last rank of a collective arrived",
             "aggregate": "ms are means over ranks, shares come from sums",
             "step": "step_ms is the measured time of a rank divided by its steps",

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from factories import Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
+from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 from full_jobs import view_of
+from partition_checks import check
 
 from ccltui.metrics.collectives.causes import verdicts
 from ccltui.metrics.findings import idle_causes, sentences
@@ -19,8 +20,10 @@ from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording
 from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence, time_text
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.columns import Note
+from ccltui.parsers.columns import Note, ProcessGroup
 from ccltui.parsers.job import open_job
+
+SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def answered(*ranks: Any, **options: Any) -> Answer:
@@ -71,6 +74,50 @@ def test_the_parts_of_rank_time_add_up() -> None:
     period = found.period_ms or 0.0
     for one in parts:
         assert one.cost_ms == pytest.approx((one.share or 0.0) * period)
+
+
+def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_said() -> None:
+    pipeline = ProcessGroup("1", "mesh_pp", (0, 1), 2)
+
+    def transfer(op: str, start_us: float, dur_us: float, **peer: int) -> Event:
+        return kernel(SENDRECV, start_us, dur_us, 20, Coll(op, 1000, 1000, **peer))  # type: ignore[arg-type]
+
+    ranks = [
+        rank_trace(
+            0,
+            gpu=[
+                kernel("sgemm", 0, 860),
+                transfer("send", 860, 40, dst=1),
+                kernel("sgemm", 900, 100),
+            ],
+            groups=[pipeline],
+            world_size=2,
+        ),
+        rank_trace(
+            1,
+            gpu=[
+                kernel("sgemm", 0, 500),
+                transfer("recv", 500, 400, src=0),
+                kernel("sgemm", 950, 50),
+            ],
+            groups=[pipeline],
+            world_size=2,
+        ),
+    ]
+    view = View(job(*ranks))
+
+    (bubble,) = [one for one in answer_of(view).findings if one.kind == "pipeline_bubble"]
+    check(view)
+    # of 2 * 1000 us transfers take 440; of the receive 40 move data, and 50 us are idle
+    assert bubble.share == 440 / 2000
+    parts = find("step_composition").run(view).details["parts"]
+    assert [row["share"] for row in parts if row["kind"] == "bubble"] == [bubble.share]
+    measured = find("pipeline_bubble").run(view).details["bubble_ratio"]
+    assert measured == (400 - 40 + 50) / 2000
+    assert (
+        f"without the time in which data moves, the pipeline's bubble is {percent(measured)}"
+        in (bubble.more)
+    )
 
 
 def test_a_device_that_computes_all_the_time_is_bound_by_it() -> None:
