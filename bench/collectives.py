@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.measure import Command, compile_modules, run
+from ccltui.metrics.collectives.arrivals import arrivals
+from ccltui.metrics.collectives.blame import choose, tally
 from ccltui.metrics.collectives.clocks.rematch import match_and_clock
-from ccltui.metrics.collectives.lateness.arrivals import arrivals
-from ccltui.metrics.collectives.lateness.blame import choose, tally
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.calls import Calls

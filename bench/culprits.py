@@ -26,9 +26,9 @@ import numpy as np
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
 from ccltui.demo.demo_job import build
 from ccltui.demo.truth import CallTruth
-from ccltui.metrics.collectives.causes.chain import PIPELINE, chains_of
-from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Link
 from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.findings.causes.cause_search import UNKNOWN, Link, job_causes
+from ccltui.metrics.findings.causes.chain import PIPELINE, chains_of
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 
@@ -154,7 +154,7 @@ def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
         for row in np.flatnonzero((group.last >= 0) & (group.lag_ns >= least_ns))
     ]
     lags = (int(view.arrivals.groups[number].lag_ns[row]) for number, row in notable)
-    chains = chains_of(view.facts.causes, notable)
+    chains = chains_of(job_causes(view), notable)
     return [(lag, chain[-1]) for lag, chain in zip(lags, chains, strict=True)]
 
 

@@ -23,8 +23,8 @@ from ccltui.export import perfetto_packets as packets
 from ccltui.export.perfetto_trace import perfetto_trace
 from ccltui.export.slice_nesting import places
 from ccltui.export.table_files import write_tables
-from ccltui.metrics.collectives.matched_calls import matched_calls
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.matched_calls import matched_calls
 from ccltui.parsers.columns import Events, RankTrace
 from ccltui.parsers.formats import in_memory
 from ccltui.parsers.job import open_job

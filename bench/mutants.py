@@ -49,7 +49,7 @@ MODULES = {
     "metrics/collectives/clocks/clock_estimate.py": (
         "tests/metrics/collectives/test_clock_estimate.py"
     ),
-    "metrics/collectives/lateness/arrivals.py": "tests/metrics/collectives/test_arrivals.py",
+    "metrics/collectives/arrivals.py": "tests/metrics/collectives/test_arrivals.py",
     "metrics/collectives/matching/match.py": "tests/metrics/collectives/test_match.py",
     "parsers/kineto/json_text/decimal_times.py": "tests/parsers/kineto/test_decimal_times.py",
     "parsers/kineto/event_list.py": _READER,

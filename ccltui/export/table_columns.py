@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ccltui.metrics import registry
-from ccltui.metrics.collectives.matched_calls import matched_calls
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
+from ccltui.metrics.view.matched_calls import matched_calls
 from ccltui.parsers.columns import GROUPS, MISSING, Events, Group, RankTrace
 
 if TYPE_CHECKING:

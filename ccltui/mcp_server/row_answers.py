@@ -13,13 +13,13 @@ from ccltui.mcp_server.answer_pages import clipped, paged
 from ccltui.mcp_server.job_answers import Arguments, result_head, selection_of
 from ccltui.mcp_server.opened_jobs import OpenedJobs
 from ccltui.metrics import registry
-from ccltui.metrics.collectives.matched_calls import GroupCalls, matched_calls
-from ccltui.metrics.collectives.reports.instance_report import describe
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.inspection.event_facts import EventRef
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.inspection.find_event import find_event
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.columns import GROUPS
 from ccltui.parsers.errors import GrammarError
 

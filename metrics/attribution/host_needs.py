@@ -15,7 +15,7 @@ from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.attribution.findings import NOTHING
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.step_lines import SOON_NS
-from ccltui.metrics.collectives.causes.host_work import HostWork
+from ccltui.metrics.findings.causes.activity import HostWork
 from ccltui.metrics.model.classify import MEM, any_name, distinct
 from ccltui.parsers.array_types import F64, I64, Bool
 

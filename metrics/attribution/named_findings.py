@@ -13,7 +13,7 @@ from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
-from ccltui.metrics.collectives.causes.host_work import HOST_WORDS
+from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 

@@ -1,1 +1,1 @@
-"""Match collectives across ranks, estimate clocks, and find stragglers and their causes."""
+"""Join the calls of different ranks: match them, put them on one clock, compare arrivals."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.columns import Events, RankTrace
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+    from ccltui.metrics.collectives.arrivals import GroupArrivals
     from ccltui.metrics.view.job_view import View
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.nesting import NONE, Nesting
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.collectives.causes.host_work import SYNCHRONISATION, HostWork
+from ccltui.metrics.findings.causes.activity import SYNCHRONISATION, HostWork
 from ccltui.metrics.findings.culprits import Culprits
 from ccltui.metrics.findings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where

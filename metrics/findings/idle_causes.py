@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.collectives.causes.host_work import RULES, HostWork
+from ccltui.metrics.findings.causes.activity import RULES, HostWork
 from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import I64, Bool

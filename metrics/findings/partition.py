@@ -19,11 +19,10 @@ from msgspec import Struct
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.collectives.causes.root_rule import root_by_rank
-from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
-from ccltui.metrics.collectives.reports.root_waiting import root_waiting
+from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.findings.causes.roots import root_by_rank, root_waiting
 from ccltui.metrics.findings.idle_causes import causes_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal

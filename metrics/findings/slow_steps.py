@@ -15,16 +15,14 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import mean, median, milliseconds
-from ccltui.metrics.collectives.causes.cause_text import duration
-from ccltui.metrics.collectives.causes.host_work import HOST_WORDS, HostWork
-from ccltui.metrics.collectives.causes.root_rule import (
+from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
+from ccltui.metrics.findings.causes.evidence import duration
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, describe
+from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
     HIGH_ROOT_SHARE,
     MEDIUM_ROOT_SHARE,
     Named,
-)
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
-from ccltui.metrics.collectives.reports.step_roots import (
     StepRoot,
     beyond_usual,
     reliable_step_roots,

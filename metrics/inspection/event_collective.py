@@ -11,7 +11,7 @@ from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+    from ccltui.metrics.collectives.arrivals import GroupArrivals
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
 

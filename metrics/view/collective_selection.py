@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_any
-from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
-from ccltui.metrics.collectives.lateness.blame import Chosen, choose
+from ccltui.metrics.collectives.arrivals import GroupArrivals
+from ccltui.metrics.collectives.blame import Chosen, choose
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import without_device_times

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.collectives.lateness.arrivals import Lateness, clock_free
+from ccltui.metrics.collectives.arrivals import Lateness, clock_free
 from ccltui.metrics.view.collective_selection import Part, parts_of
 from ccltui.metrics.view.overrides import positive_number
 from ccltui.parsers.array_types import I64, Bool

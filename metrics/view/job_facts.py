@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.clocks.rematch import match_and_clock
-from ccltui.metrics.collectives.lateness.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
@@ -26,8 +26,9 @@ from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I8
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.cause_search import Causes
     from ccltui.parsers.job import Job
+
+_T = TypeVar("_T")
 
 _MANY_ROWS: Final = 1 << 22
 """Rows of device work from which a job is large: merged intervals alone take some 80 B a row."""
@@ -44,6 +45,7 @@ class JobFacts:
         self.job = job
         self.degrees = degrees
         self._recorded: dict[str, Calls] = {}
+        self._remembered: dict[object, Any] = {}
         kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
         self.ranks: Mapping[str, RankFacts] = {
             trace.label: kept[id(trace.events)].relabelled(trace)
@@ -223,9 +225,16 @@ class JobFacts:
         """Arrivals, lags and waits, with starts as recorded."""
         return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)
 
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """Return the cached result of ``make`` for ``key``, which all views of the job share."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
+
     def forget_details(self) -> None:
         """Free cached results that can be computed again from calls, matches and the traces."""
-        self.__dict__.pop("causes", None)
+        self._remembered.clear()
         for facts in self.ranks.values():
             facts.forget_details()
 
@@ -234,17 +243,3 @@ class JobFacts:
         self.forget_details()
         for facts in self.ranks.values():
             facts.forget_intervals()
-
-    @cached_property
-    def causes(self) -> Causes:
-        """Search for the causes of late arrivals."""
-        from ccltui.metrics.collectives.causes.cause_search import Causes  # noqa: PLC0415 - few metrics ask
-
-        return Causes(
-            self.ranks,
-            self.match_inputs,
-            self.arrivals,
-            self.clocks,
-            groups=self.groups,
-            pairs=lambda: self.pairs,
-        )

@@ -17,8 +17,8 @@ import numpy as np
 from ccltui.metrics.card import card_facts
 from ccltui.metrics.card.card_check import check_card
 from ccltui.metrics.card.effective_config import config_of
+from ccltui.metrics.collectives.arrivals import Arrivals
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.lateness.arrivals import Arrivals
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.metrics.model.calls import Calls
@@ -140,6 +140,11 @@ class View:
     def match_inputs(self) -> tuple[MatchInput, ...]:
         """The unfiltered collectives of every rank."""
         return self.facts.match_inputs
+
+    @property
+    def inputs_by_label(self) -> Mapping[str, MatchInput]:
+        """`match_inputs` by the label of the rank."""
+        return {item.label: item for item in self.facts.match_inputs}
 
     @property
     def matches(self) -> Matches:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import median
-from ccltui.metrics.collectives.matching.end_deviation import fully_dependent
 from ccltui.metrics.collectives.matching.match import IMPLIED
+from ccltui.metrics.collectives.matching.validity import fully_dependent
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of

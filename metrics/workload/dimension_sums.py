@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.lateness.blame import TIMES_EVEN_SHARE, Chosen
-from ccltui.metrics.collectives.lateness.lag_tables import wait_and_transfer
+from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.collectives.blame import TIMES_EVEN_SHARE, Chosen
+from ccltui.metrics.collectives.lag_tables import wait_and_transfer
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
 from ccltui.metrics.view.match_quality import require_possible

@@ -204,7 +204,7 @@ def archive_problem(path: str) -> str:
         with (
             closing(text_pieces(path, _PIECE_BYTES)) as pieces,
             tarfile.open(
-                fileobj=cast(BinaryIO, _Limited(pieces)), mode="r|", errors="surrogateescape"
+                fileobj=cast("BinaryIO", _Limited(pieces)), mode="r|", errors="surrogateescape"
             ) as archive,
         ):
             # extend() keeps what it got before an error ends the archive

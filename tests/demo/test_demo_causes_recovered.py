@@ -12,10 +12,10 @@ from recovery import Recovered, quick, recover
 
 from bench.culprits import VERDICTS as EXPECTED
 from ccltui.demo import SlowLink, Straggler, profiler_names
-from ccltui.metrics.collectives.causes.chain import PIPELINE, chain_of
-from ccltui.metrics.collectives.causes.verdicts import Link
 from ccltui.metrics.collectives.matching.match import MEDIUM
-from ccltui.metrics.collectives.reports.instance_report import describe
+from ccltui.metrics.findings.causes.cause_search import Link, job_causes
+from ccltui.metrics.findings.causes.chain import PIPELINE, chain_of
+from ccltui.metrics.findings.causes.instance_report import describe
 
 SHAPES: dict[str, dict[str, Any]] = {
     "tensor parallel": {"tp": 4, "pp": 1, "dp_shard": 1},
@@ -41,7 +41,7 @@ def injected(cause: Any, shape: str, rank: int = 1, **changes: Any) -> Any:
 
 def chains(found: Recovered) -> list[tuple[int, tuple[Link, ...]]]:
     """(lag, chain) of every collective that blames a rank."""
-    causes = found.view.facts.causes
+    causes = job_causes(found.view)
     return [
         (int(group.lag_ns[row]), chain_of(causes, number, int(row)))
         for number, group in enumerate(found.view.arrivals.groups)

@@ -9,7 +9,7 @@ import pytest
 from recovery import FAMILY, LOSSY, Recovered
 
 from ccltui.demo.truth import CallTruth
-from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import HIGH
 from ccltui.metrics.model.classify import TYPES
 

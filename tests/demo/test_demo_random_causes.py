@@ -12,8 +12,8 @@ from test_demo_causes_recovered import chains
 
 from bench.culprits import VERDICTS as EXPECTED
 from ccltui.demo import Spec, Straggler
-from ccltui.metrics.collectives.causes.chain import PIPELINE
 from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.findings.causes.chain import PIPELINE
 
 
 def drawn(seed: int) -> tuple[Straggler, Spec]:

@@ -10,7 +10,7 @@ import pytest
 from recovery import quick
 
 from ccltui.demo import Spec, Straggler, write_job
-from ccltui.metrics.collectives.causes.host_work import HOST_WORDS
+from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.findings.step_culprits import step_culprits
 from ccltui.metrics.registry import find

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
-from ccltui.metrics.collectives.lateness.arrivals import clock_free
+from ccltui.metrics.collectives.arrivals import clock_free
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, GroupMatch, gather
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.job_view import View, ViewOptions

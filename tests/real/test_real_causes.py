@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.metrics.collectives.causes.verdicts import CAUSES
-from ccltui.metrics.collectives.reports.instance_report import describe
+from ccltui.metrics.findings.causes.cause_search import CAUSES, job_causes
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -131,7 +131,7 @@ def test_a_down_sampled_pair_of_128_ranks_tells_nothing_for_certain(opened: Open
 def test_nothing_is_confident_where_matches_are_not(opened: Opener) -> None:
     for name in (MEGATRON, "torchrec/trace/sst_long_a2a_optimizer_4", "torchrec/log/resnet18"):
         view = opened(name)
-        causes = view.facts.causes
+        causes = job_causes(view)
         told: Counter[str] = Counter()
         for number, group in enumerate(view.arrivals.groups):
             rows = np.flatnonzero(group.last >= 0)

@@ -16,15 +16,14 @@ from report_html import all_of, by_id, html_of, name_of, page_of, parsed, text_o
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.arrays.intervals import Intervals
-from ccltui.metrics.collectives.reports.distributions import distributions
-from ccltui.metrics.collectives.reports.instance_report import Instance
-from ccltui.metrics.collectives.reports.late_heat import LateHeat, late_heat
-from ccltui.metrics.collectives.reports.worst_moments import (
+from ccltui.metrics.findings.causes.instance_report import Instance
+from ccltui.metrics.findings.causes.worst_moments import (
     RESOLUTION,
     Lane,
     Moment,
     worst_moments,
 )
+from ccltui.metrics.findings.rank_lateness import LateHeat, distributions, late_heat
 from ccltui.metrics.registry import find
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View

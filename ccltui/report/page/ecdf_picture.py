@@ -11,7 +11,7 @@ from ccltui.draw.numbers import duration, short_duration
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.reports.distributions import Distribution
+    from ccltui.metrics.findings.rank_lateness import Distribution
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 300

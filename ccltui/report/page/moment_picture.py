@@ -11,7 +11,7 @@ from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:
     from ccltui.metrics.arrays.intervals import Intervals
-    from ccltui.metrics.collectives.reports.worst_moments import Lane, Moment
+    from ccltui.metrics.findings.causes.worst_moments import Lane, Moment
 
 _LEFT: Final = 76
 _RIGHT: Final = 64

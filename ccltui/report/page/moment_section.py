@@ -25,7 +25,7 @@ from ccltui.report.page.page_parts import (
 )
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.reports.worst_moments import Moment
+    from ccltui.metrics.findings.causes.worst_moments import Moment
     from ccltui.metrics.view.job_view import View
 
 COUNT: Final = 3
@@ -47,7 +47,7 @@ _LEGEND: Final = Legend(
 
 def moment_section(view: View, results: Mapping[str, Result]) -> Section:
     """Return the worst moments, each with its cause and what the ranks did around it."""
-    from ccltui.metrics.collectives.reports.worst_moments import worst_moments  # noqa: PLC0415
+    from ccltui.metrics.findings.causes.worst_moments import worst_moments  # noqa: PLC0415
 
     title = "Worst moments"
     purpose = (

@@ -13,7 +13,8 @@ import numpy as np
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+from ccltui.metrics.collectives.arrivals import GroupArrivals
+from ccltui.metrics.findings.causes.cause_search import job_causes
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -100,11 +101,11 @@ def span_of(view: View, chosen: ViewOptions, steps: tuple[Step, ...]) -> Span | 
 def communicators_of(view: View, chosen: ViewOptions) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, the one with the most caused wait first."""
     # A first number is posted before this is imported.
-    from ccltui.metrics.collectives.causes.cause_search import (  # noqa: PLC0415
+    from ccltui.metrics.findings.causes.cause_search import (  # noqa: PLC0415
         starts_recording,
     )
 
-    begin = starts_recording(view.facts.causes)
+    begin = starts_recording(job_causes(view))
     found = [_communicator(view, number, one) for number, one in enumerate(begin)]
     if chosen.limits_time:
         found = [item.take(_chosen_rows(item, chosen)) for item in found]

@@ -19,7 +19,7 @@ OF_ANSWERS: Final = (
     "ccltui.tui.engine.query_answers",
     "ccltui.metrics.inspection.event_report",
     "ccltui.metrics.inspection.event_collective",
-    "ccltui.metrics.collectives.reports.causal_chain",
+    "ccltui.metrics.findings.causes.instance_report",
 )
 """Modules of the process that computes."""
 

@@ -17,7 +17,7 @@ from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.reports.causal_chain import CausalChain, ChainEvent
+    from ccltui.metrics.findings.causes.instance_report import CausalChain, ChainEvent
 
 
 def chain(scene: Scene) -> CausalChain | None:

@@ -9,8 +9,8 @@ from ccltui.draw.spark import spark
 from ccltui.tui.state.scene import rank_name
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.evidence import Evidence
-    from ccltui.metrics.collectives.reports.instance_report import LagHistory
+    from ccltui.metrics.findings.causes.evidence import Evidence
+    from ccltui.metrics.findings.causes.instance_report import LagHistory
 
 _TREND = "in order of time  "
 _MOST_CELLS = 80

@@ -159,7 +159,7 @@ STEPS: Final = StepsPane()
 
 def _chosen_text(scene: Scene, width: int) -> str:
     """Describe the chosen step: its length, and who keeps the others waiting or why nobody."""
-    from ccltui.metrics.collectives.causes.cause_text import cause_words
+    from ccltui.metrics.findings.causes.evidence import cause_words
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
 

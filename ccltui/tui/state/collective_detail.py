@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.collectives.reports.instance_report import (
+from ccltui.metrics.findings.causes.instance_report import (
     Instance,
     LagHistory,
     describe,
@@ -16,7 +16,7 @@ from ccltui.metrics.collectives.reports.instance_report import (
 from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.verdicts import Link
+    from ccltui.metrics.findings.causes.cause_search import Link
     from ccltui.metrics.view.job_view import View
 
 

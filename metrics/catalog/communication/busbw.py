@@ -12,7 +12,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
+from ccltui.metrics.collectives.matching.validity import middle_and_rank
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason, Result

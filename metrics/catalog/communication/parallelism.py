@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.device.device_time import (
     device_ranks,
     device_reasons,

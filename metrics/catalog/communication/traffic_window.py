@@ -10,7 +10,7 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
+from ccltui.metrics.collectives.matching.validity import middle_and_rank
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.result import Result

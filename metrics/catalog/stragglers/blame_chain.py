@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.causes.root_rule import BLAMELESS_CAUSES, Root
-from ccltui.metrics.collectives.causes.verdicts import Link
-from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
-from ccltui.metrics.collectives.reports.late_arrivals import (
-    NOBODY_LATE,
-    late_arrivals_of,
-)
-from ccltui.metrics.collectives.reports.root_waiting import (
+from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.findings.causes.cause_search import Link
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
+from ccltui.metrics.findings.causes.roots import (
+    BLAMELESS_CAUSES,
     MAX_FOLLOWED,
+    NOBODY_LATE,
+    Root,
     RootWaiting,
+    late_arrivals_of,
     root_statement,
     root_waiting,
 )

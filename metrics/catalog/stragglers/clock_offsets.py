@@ -9,8 +9,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds
+from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock
-from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse

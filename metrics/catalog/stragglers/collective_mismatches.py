@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.collectives.matching.match import LOW, GroupMatch, gather
-from ccltui.metrics.collectives.matching.mismatches import Finding, findings, tally
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, METHODS
+from ccltui.metrics.collectives.matching.mismatches import Mismatch, mismatches_of, tally
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, METHODS
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
@@ -119,7 +119,7 @@ def collective_mismatches(view: View) -> Result:
 
 def _without_times(view: View, match: GroupMatch) -> Bool:
     """Mask of the instances that ranks lack only because their kernels have impossible times."""
-    inputs = view.facts.causes.inputs
+    inputs = view.inputs_by_label
     lacking = match.rows < 0
     unexplained = lacking.copy()
     for member, label in enumerate(match.labels):
@@ -138,12 +138,12 @@ _FAULTS: Final = ("missing", "extra", "mismatched")
 
 
 def _shown(view: View, match: GroupMatch) -> Sequence[dict[str, Any]]:
-    found = findings(match, view.facts.causes.inputs)
+    found = mismatches_of(match, view.inputs_by_label)
     group = describe_group(view, match.group)["group"]
     return [_row(group, one) for one in found]
 
 
-def _row(group: object, found: Finding) -> dict[str, Any]:
+def _row(group: object, found: Mismatch) -> dict[str, Any]:
     return {
         "problem": found.problem,
         "group": group,
@@ -157,7 +157,7 @@ def _row(group: object, found: Finding) -> dict[str, Any]:
     }
 
 
-def _text(group: object, found: Finding) -> str:
+def _text(group: object, found: Mismatch) -> str:
     number = f" (seq {found.seq})" if found.seq is not None else ""
     what = f"collective {found.index}{number} of {group}, {found.kind}"
     ranks = ", ".join(found.labels[:8]) + (", …" if len(found.labels) > 8 else "")

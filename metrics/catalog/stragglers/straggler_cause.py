@@ -10,22 +10,21 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.causes.chain import chains_of
-from ccltui.metrics.collectives.causes.verdicts import (
+from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.findings.causes.cause_search import (
     CAUSES,
     MEANINGS,
     UNKNOWN,
+    job_causes,
 )
-from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, Instance, describe
-from ccltui.metrics.collectives.reports.late_arrivals import (
+from ccltui.metrics.findings.causes.chain import chains_of
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, Instance, describe
+from ccltui.metrics.findings.causes.roots import (
     NOBODY_LATE,
     LateArrivals,
+    RootWaiting,
     late_arrivals_of,
     most_waiting,
-)
-from ccltui.metrics.collectives.reports.root_waiting import (
-    RootWaiting,
     root_statement,
     root_waiting,
 )
@@ -102,7 +101,7 @@ def straggler_cause(view: View) -> Result:
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
     worst = most_waiting(blamed, MAX_SHOWN)
-    chains_of(view.facts.causes, worst)  # computed together; each description finds its own
+    chains_of(job_causes(view), worst)  # computed together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
         **_main(view, root_waiting(view)),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
-from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.collectives.lateness.blame import (
+from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.collectives.blame import (
     TIMES_EVEN_SHARE,
     Chosen,
     is_persistent,
@@ -17,7 +17,7 @@ from ccltui.metrics.collectives.lateness.blame import (
     summed,
     tally,
 )
-from ccltui.metrics.collectives.reports.root_waiting import material_ranks, root_waiting
+from ccltui.metrics.findings.causes.roots import material_ranks, root_waiting
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (

@@ -27,7 +27,7 @@ from ccltui.metrics.attribution.saved.what_if_bounds import (
 )
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
-from ccltui.metrics.collectives.lateness.lag_tables import match_table
+from ccltui.metrics.collectives.lag_tables import match_table
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse

@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
+from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import ORDER
 from ccltui.metrics.collectives.matching.match import (
     LOW,

@@ -21,8 +21,8 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     places_of,
     queues_of,
 )
-from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.metrics.collectives.matching.validity import ONE_CLOCK_NS
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool

@@ -1,8 +1,13 @@
-"""Estimate the clock differences of hosts where no file names a communicator."""
+"""Estimate the clock differences of hosts where no file names a communicator.
+
+Hosts are linked one after another, the clearest clock difference first. The evidence of a stream
+for a new partner counts only where it exceeds that for its known partners: a pipeline stage
+resembles the next one shifted in time, but the true partners of its streams are elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -12,18 +17,222 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes
-from ccltui.metrics.collectives.clocks.offsets import Observation, solve, standard_errors
-from ccltui.metrics.collectives.implied.stream_evidence import FEWEST, HostCalls, Queue, evidence
-from ccltui.metrics.collectives.implied.stream_links import (
-    AS_GOOD,
-    PartnerScores,
-    linked,
-    scores_on_host,
+from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
+from ccltui.metrics.collectives.implied.stream_evidence import (
+    FEWEST,
+    FINE,
+    Evidence,
+    HostCalls,
+    HostPair,
+    Option,
+    Queue,
+    best_of,
+    evidence,
+    options_of,
 )
-from ccltui.metrics.collectives.implied.stream_options import HostPair, options_of
-from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, difference_between
+from ccltui.metrics.collectives.matching.align_calls import ClockDifference, difference_between
 from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.parsers.array_types import F64
+from ccltui.metrics.collectives.matching.validity import ONE_CLOCK_NS
+from ccltui.parsers.array_types import F64, Bool
+
+CLEAR: Final = 1.25
+"""A clock difference is accepted with this many times the evidence of any other."""
+CLEARER: Final = 1.5
+"""The same for evidence that does not exceed that of known partners."""
+MARGIN: Final = 12.0
+"""Least difference of the evidence, in the unit of ``log_gain``, a natural logarithm."""
+AS_GOOD: Final = 0.7
+"""Share of the evidence of the best known partner from which on a partner is nearly as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerScores:
+    """Evidence of each queue of a host with its best known partner, as in `Evidence`.
+
+    ``transfers`` marks queues of sends and receives.
+    """
+
+    log_gain: F64
+    total: F64
+    transfers: Bool
+
+    def with_partners(self, found: Evidence, axis: int) -> PartnerScores:
+        """Return the scores with found partners, whose queues are along the other axis."""
+        log_gain = np.maximum(self.log_gain, found.log_gain.max(axis=axis, initial=0))
+        total = np.maximum(self.total, found.total.max(axis=axis, initial=0))
+        return PartnerScores(log_gain, total, self.transfers)
+
+
+Links = dict[tuple[int, int], tuple[float, HostPair, Option]]
+_Gain = Callable[[Evidence, PartnerScores, PartnerScores], float]
+
+
+def linked(
+    hosts: Sequence[HostCalls], pairs: Sequence[HostPair], host_scores: list[PartnerScores]
+) -> list[tuple[int, ClockDifference]]:
+    """Return for each host the root host that it is linked to, and its clock difference to it."""
+    scores = host_scores
+    known = [
+        (index, ClockDifference(0.0, 0.0, int(host.first_ns[0])))
+        for index, host in enumerate(hosts)
+    ]
+    while True:
+        links: Links = {}
+        for gain in (_gain_beyond_known, _gain_as_good, _gain_of_all):
+            links = links or _links(pairs, known, scores, gain)
+        best: dict[int, tuple[float, int, int]] = {}
+        for (one, other), (margin, _, _) in links.items():
+            for root in (one, other):
+                best[root] = max(best.get(root, (0.0, -1, -1)), (margin, one, other))
+        joined = [key for key in links if best[key[0]][1:] == key == best[key[1]][1:]]
+        if not joined:
+            return known
+        apart = [pair for pair in pairs if known[pair.one][0] != known[pair.other][0]]
+        for key in joined:
+            _, pair, option = links[key]
+            _join(known, pair, option.ahead)
+        _update_scores(hosts, apart, known, scores)
+
+
+def _links(
+    pairs: Sequence[HostPair],
+    known: Sequence[tuple[int, ClockDifference]],
+    scores: Sequence[PartnerScores],
+    gain_of: _Gain,
+) -> Links:
+    """Return for pairs of linked sets of hosts the clear difference: margin, host pair, option.
+
+    The evidence of options of several host pairs for the same difference is added.
+    """
+    gains: dict[tuple[int, int], list[tuple[float, float, HostPair, Option]]] = {}
+    for pair in pairs:
+        one, other = known[pair.one], known[pair.other]
+        if one[0] == other[0]:
+            continue
+        for option in pair.options:
+            gain = gain_of(option.found, scores[pair.one], scores[pair.other])
+            if gain > 0:
+                apart = _between_roots(one[1], option.ahead, other[1])
+                here, there = (one[0], other[0])
+                if here > there:
+                    here, there, apart = there, here, -apart
+                gains.setdefault((here, there), []).append((apart, gain, pair, option))
+    found = {}
+    for key, options in gains.items():
+        clear = _clearest(options, CLEAR if gain_of is _gain_beyond_known else CLEARER)
+        if clear is not None:
+            found[key] = clear
+    return found
+
+
+def _clearest(
+    options: Sequence[tuple[float, float, HostPair, Option]], clear: float
+) -> tuple[float, HostPair, Option] | None:
+    shift = np.array([one[0] for one in options])
+    gain = np.array([one[1] for one in options])
+    together = np.abs(shift[:, np.newaxis] - shift) <= ONE_CLOCK_NS
+    total = (together * gain).sum(axis=1)
+    best = int(total.argmax())
+    others = np.abs(shift - shift[best]) > 2 * ONE_CLOCK_NS
+    second = float(total[others].max(initial=0))
+    margin = float(total[best]) - second
+    if margin < MARGIN or total[best] < clear * second:
+        return None
+    strongest = int(np.where(together[best], gain, -1).argmax())
+    return margin, options[strongest][2], options[strongest][3]
+
+
+def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
+    """Return the log gain beyond that of the known partners.
+
+    A transfer has one partner, so only the excess counts; a collective may have several partners
+    with nearly equal evidence, which count in full.
+    """
+    gain = 0.0
+    for axis, known in ((1, one), (0, other)):
+        side = found.log_gain.max(axis=axis, initial=0)
+        more = np.where(side >= AS_GOOD * known.log_gain, side, 0.0)
+        more[known.transfers] = np.maximum(side - known.log_gain, 0)[known.transfers]
+        gain += float(more.sum())
+    return gain
+
+
+def _gain_as_good(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
+    """Return the log gain of partners that are nearly as good as the known ones."""
+    sides = _sides(found.log_gain, one.log_gain, other.log_gain)
+    return float(sum(side[side >= AS_GOOD * known].sum() for side, known in sides))
+
+
+def _gain_of_all(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
+    """Return the total evidence, independent of known partners."""
+    return best_of(found.total)
+
+
+def _sides(table: F64, one: F64, other: F64) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+    return (table.max(axis=1, initial=0), one), (table.max(axis=0, initial=0), other)
+
+
+def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:
+    """Return how far the root clock of ``one`` is ahead of that of ``other``, ns."""
+    return ahead.offset_ns - _at(one, ahead.at_ns) + _at(other, ahead.at_ns - ahead.offset_ns)
+
+
+def _at(ahead: ClockDifference, time_ns: float) -> float:
+    return ahead.offset_ns + (time_ns - ahead.at_ns) * ahead.rate
+
+
+def _join(known: list[tuple[int, ClockDifference]], pair: HostPair, ahead: ClockDifference) -> None:
+    """Re-express the clocks of all hosts linked to the first one against the root of the other."""
+    root, own = known[pair.one]
+    home, there = known[pair.other]
+    over = added(_reversed(own), added(ahead, there))
+    for index, (other_root, clock) in enumerate(known):
+        if other_root == root:
+            known[index] = home, added(clock, over)
+
+
+def added(ahead: ClockDifference, other: ClockDifference) -> ClockDifference:
+    """Add two clock differences: of a clock to a second one, and of that to a third one."""
+    then = ahead.at_ns - round(ahead.offset_ns)
+    return ClockDifference(ahead.offset_ns + _at(other, then), ahead.rate + other.rate, ahead.at_ns)
+
+
+def _reversed(ahead: ClockDifference) -> ClockDifference:
+    return ClockDifference(-ahead.offset_ns, -ahead.rate, ahead.at_ns - round(ahead.offset_ns))
+
+
+def scores_on_host(host: HostCalls) -> PartnerScores:
+    """Return the evidence of each queue with its best partner on its own host."""
+    found = evidence(host.sample(FINE), host, host, ClockDifference(0.0, 0.0, 0))
+    log_gain, total = found.log_gain.max(axis=1, initial=0), found.total.max(axis=1, initial=0)
+    return PartnerScores(log_gain, total, host.transfers)
+
+
+def _update_scores(
+    hosts: Sequence[HostCalls],
+    pairs: Sequence[HostPair],
+    known: Sequence[tuple[int, ClockDifference]],
+    scores: list[PartnerScores],
+) -> None:
+    """Update the scores with partners on the hosts that are linked now.
+
+    ``pairs`` were apart before: the clock difference of two hosts does not change once they are
+    linked, and neither does their evidence.
+    """
+    for pair in pairs:
+        if known[pair.one][0] == known[pair.other][0]:
+            found = _evidence_between(hosts, pair, known)
+            for index, axis in ((pair.one, 1), (pair.other, 0)):
+                scores[index] = scores[index].with_partners(found, axis)
+
+
+def _evidence_between(
+    hosts: Sequence[HostCalls], pair: HostPair, known: Sequence[tuple[int, ClockDifference]]
+) -> Evidence:
+    host, other = hosts[pair.one], hosts[pair.other]
+    ahead = difference_between(known[pair.one][1], known[pair.other][1])
+    return evidence(host.sample(FINE), host, other, ahead)
+
 
 ROUNDS: Final = 2
 REWEIGHTINGS: Final = 8

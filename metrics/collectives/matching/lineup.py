@@ -1,21 +1,38 @@
-"""Line up the calls of one group across its members, by key or by order."""
+"""Line up the calls of one group across its members, by key or by order.
+
+The sequences of several ranks, each of which may lack some collectives, are merged pair by pair.
+
+Join collectives that several kernels execute, and calls that one kernel executes together.
+
+One call may be executed by several kernels, all of which have its sequence number. A rank may
+issue several calls as one group, executed by one kernel with the number of the first, while
+another rank issues them one by one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_all
-from ccltui.metrics.collectives.matching.align_by_time import (
+from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_any
+from ccltui.metrics.collectives.matching.align_calls import (
     FEWEST,
     SCATTER_NS,
     ClockDifference,
+    Paired,
+    Tokens,
+    coded,
     difference_between,
+    fit,
     fit_all,
+    ordinals,
+    pair,
+    place_gap,
+    tabulate,
 )
-from ccltui.metrics.collectives.matching.align_calls import ordinals, tabulate
-from ccltui.metrics.collectives.matching.end_deviation import evenly, fully_dependent
 from ccltui.metrics.collectives.matching.group_member import (
     COMMUNICATOR,
     ORDER,
@@ -25,11 +42,172 @@ from ccltui.metrics.collectives.matching.group_member import (
     Member,
     pick,
 )
-from ccltui.metrics.collectives.matching.merged_sequences import Merged
-from ccltui.metrics.collectives.matching.nearest_calls import coded
-from ccltui.metrics.collectives.matching.split_calls import grouped, runs
+from ccltui.metrics.collectives.matching.validity import evenly, fully_dependent
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
+
+MAX_JOINED: Final = 64
+"""Largest number of calls that may be one kernel on another rank."""
+
+
+def runs(keys: I64, tokens: I64) -> tuple[I64, I64]:
+    """Return first and last position of each run of consecutive calls of one key and token."""
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    changes = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
+    first = np.flatnonzero(np.concatenate(([True], changes)))
+    return first, np.append(first[1:], len(keys)) - 1
+
+
+def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
+    """Join the calls of some members that other members executed in one kernel.
+
+    Where some members have one kernel with as many elements as the others have in it and in the
+    kernels that follow, these are one collective.
+
+    Args:
+        positions: int64 [n, m] in order of the sequence numbers, -1 where a member has no kernel
+            of that number.
+        elements: Elements of each, int64 [n, m], -1 where not known.
+
+    Returns:
+        The last position of each line and member, int64 [n, m]; the mask of the lines that remain;
+        and the mask of the lines that were joined.
+    """
+    last = positions.copy()
+    keep, joined = np.ones(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
+    present = positions >= 0
+    known = row_all(present) & row_all(elements > 0)
+    uneven = known & row_any(elements != elements[:, :1])
+    for line in np.flatnonzero(uneven).tolist():
+        stop = _together(present, elements, line)
+        if stop > line:
+            small = elements[line] < elements[line].max()
+            last[line, small] = positions[stop, small]
+            keep[line + 1 : stop + 1] = False
+            joined[line] = True
+    return last, keep, joined
+
+
+def _together(present: Bool, elements: I64, line: int) -> int:
+    """Return the line up to which the smaller calls sum up to the larger one, else ``line``."""
+    whole = int(elements[line].max())
+    small = elements[line] < whole
+    total = elements[line, small].copy()
+    for after in range(line + 1, min(line + MAX_JOINED, len(elements))):
+        if present[after, ~small].any() or not present[after, small].all():
+            return line
+        total += elements[after, small]
+        if (total == whole).all():
+            return after
+        if (total > whole).any() or (elements[after, small] == MISSING).any():
+            return line
+    return line
+
+
+OTHER_LENGTH: Final = 0.5
+SAME_LENGTH: Final = 0.8
+NEARLY_ALL: Final = 0.95
+"""Shares of the calls of a member that must find a counterpart by time, else order is used:
+for sequences of other length, of the same length, and where ends need not be close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The calls that any member has, in order, with their tokens and ends.
+
+    ``end_ns`` is on the clock of the first member, ``places`` int64 [n, m] the position of each
+    call in each member's sequence, -1 where it lacks it. ``ends_meet``: most of them end on all
+    ranks at once, unlike all-to-alls and broadcasts. ``by_time``: all of them were lined up
+    by time.
+    """
+
+    tokens: Tokens
+    end_ns: I64
+    places: I64
+    ends_meet: bool = True
+    by_time: bool = True
+
+    @classmethod
+    def of(
+        cls, tokens: Tokens, end_ns: I64, members: int, first: int, *, ends_meet: bool = True
+    ) -> Merged:
+        """Create the sequence of the member ``first`` alone, with room for ``members``."""
+        places = np.full((len(tokens), members), MISSING, np.int64)
+        places[:, first] = np.arange(len(tokens))
+        return cls(tokens, end_ns, places, ends_meet)
+
+    def merged(
+        self, member: int, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None
+    ) -> Merged:
+        """Add a member, whose clock is ``ahead`` of that of the first; None where not known.
+
+        Its calls are lined up by their ends and inserted where no other member has them. Where the
+        ends do not decide, all of its calls are placed among the calls already present.
+        """
+        if self._in_order(tokens, end_ns, ahead):
+            return self._placed(member, np.arange(len(tokens)))
+        least = SAME_LENGTH if len(tokens) == len(self.tokens) and not ahead else OTHER_LENGTH
+        least = least if self.ends_meet else NEARLY_ALL
+        paired = pair(tokens, end_ns, self.tokens, self.end_ns, ahead, least=least)
+        if paired is None or not self._is_better(paired, tokens, end_ns):
+            return self._fitted(member, tokens, end_ns, ahead)
+        found = paired.positions
+        held = found >= 0
+        places = self.places.copy()
+        places[found[held], member] = np.flatnonzero(held)
+        more = np.flatnonzero(~held)
+        if not len(more):
+            return replace(self, places=places)
+        here = end_ns - paired.ahead.of(end_ns)
+        inserted = np.full((len(more), places.shape[1]), MISSING, np.int64)
+        inserted[:, member] = more
+        at = _gaps(found, len(self.tokens))[more]
+        return Merged(
+            np.insert(self.tokens, at, tokens[more]),
+            np.insert(self.end_ns, at, here[more]),
+            np.insert(places, at, inserted, axis=0),
+            self.ends_meet,
+            self.by_time,
+        )
+
+    def _in_order(self, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None) -> bool:
+        """Whether the calls equal those present one by one, in token and end."""
+        if len(tokens) != len(self.tokens) or not np.array_equal(tokens, self.tokens):
+            return False
+        apart = ahead or fit(end_ns, self.end_ns)
+        return bool((np.abs(end_ns - apart.of(end_ns) - self.end_ns) <= SCATTER_NS).all())
+
+    def _is_better(self, paired: Paired, tokens: Tokens, end_ns: I64) -> bool:
+        """Whether pairing by time matches more calls than pairing in order."""
+        if len(tokens) != len(self.tokens):
+            return True
+        apart = np.abs(end_ns - paired.ahead.of(end_ns) - self.end_ns)
+        in_order = (tokens == self.tokens) & (apart <= SCATTER_NS)
+        return int((paired.positions >= 0).sum()) > int(in_order.sum())
+
+    def _fitted(
+        self, member: int, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None
+    ) -> Merged:
+        by_order = replace(self, by_time=False)
+        if len(tokens) > len(self.tokens):
+            return by_order
+        apart = None if ahead is None or not len(end_ns) else int(ahead.of(end_ns[:1])[0])
+        at = place_gap(tokens, end_ns, self.tokens, self.end_ns, ahead_ns=apart)
+        return by_order._placed(member, at)
+
+    def _placed(self, member: int, at: I64) -> Merged:
+        places = self.places.copy()
+        places[at, member] = np.arange(len(at))
+        return replace(self, places=places)
+
+
+def _gaps(positions: I64, count: int) -> I64:
+    """Return the insertion place of each call: before the next one with a position."""
+    after = np.where(positions >= 0, positions, count)
+    return np.asarray(np.minimum.accumulate(after[::-1])[::-1])
+
 
 _CODES = 8191
 MIN_ENDS_TOGETHER = 0.5

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, unique_counts
-from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
+from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
 from ccltui.metrics.collectives.matching.validity import HIGH, LOW, MEDIUM, judge

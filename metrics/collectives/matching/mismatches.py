@@ -30,7 +30,7 @@ FIELDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Mismatch:
     """One collective that differs between ranks.
 
     ``index`` is its place among those of the group, ``seq`` its sequence number (None without).
@@ -77,7 +77,7 @@ def tally(match: GroupMatch) -> Tally:
     )
 
 
-def findings(match: GroupMatch, inputs: Mapping[str, MatchInput]) -> Iterator[Finding]:
+def mismatches_of(match: GroupMatch, inputs: Mapping[str, MatchInput]) -> Iterator[Mismatch]:
     """Yield the instances that differ between ranks, in order of time."""
     inside, scarce = _inside(match), _scarce(match)
     doubtful = (~match.complete & inside) | (match.complete & ~match.agrees)
@@ -106,7 +106,7 @@ def _scarce(match: GroupMatch) -> Bool:
     return np.asarray(2 * row_count(match.rows >= 0) < match.rows.shape[1])
 
 
-def _mismatch(match: GroupMatch, inputs: Mapping[str, MatchInput], row: int) -> Finding:
+def _mismatch(match: GroupMatch, inputs: Mapping[str, MatchInput], row: int) -> Mismatch:
     one = match.instance(row)
     values: dict[str, dict[str, str]] = {}
     odd: set[str] = set()
@@ -135,10 +135,10 @@ def _finding(
     problem: Problem,
     labels: tuple[str, ...],
     values: Mapping[str, Mapping[str, str]],
-) -> Finding:
+) -> Mismatch:
     seq = int(gather(match.instance(row), inputs, "seq").max())
     step = int(match.step[row])
-    return Finding(
+    return Mismatch(
         problem=problem,
         index=row,
         seq=seq if seq >= 0 else None,

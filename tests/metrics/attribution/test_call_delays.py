@@ -24,7 +24,7 @@ def table(*durations: int) -> CallTable:
         dur_ns=np.array([*durations, 1_000]),
         transfer_ns=np.array([min(durations)]),
     )
-    return cast(CallTable, part)
+    return cast("CallTable", part)
 
 
 @pytest.mark.parametrize(

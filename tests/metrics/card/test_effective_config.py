@@ -337,8 +337,8 @@ def test_a_tensor_parallel_run_is_not_called_world() -> None:
             rank_trace(rank, gpu=[allreduce(0, 10, sent)], groups=[world(4)], world_size=4)
             for rank in range(4)
         ]
-        made = cast(Any, fake_job(*ranks, card=card(dp_replicate=1, dp_shard=2, tp=1)))
-        job = cast(Job, replace(made, run_sources=sources))
+        made = cast("Any", fake_job(*ranks, card=card(dp_replicate=1, dp_shard=2, tp=1)))
+        job = cast("Job", replace(made, run_sources=sources))
         return find("traffic_distribution").run(View(job))
 
     before, after = traffic(), traffic(arguments(tp=4))

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.align_by_time import (
+from ccltui.metrics.collectives.matching.align_calls import (
     ClockDifference,
     difference_between,
     fit,
     pair,
 )
-from ccltui.metrics.collectives.matching.merged_sequences import Merged
-from ccltui.metrics.collectives.matching.split_calls import grouped, runs
+from ccltui.metrics.collectives.matching.lineup import Merged, grouped, runs
 from ccltui.parsers.array_types import I64
 
 

@@ -8,13 +8,13 @@ from calls_by_hand import Call, group, member
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
-from ccltui.metrics.collectives.lateness.arrivals import (
+from ccltui.metrics.collectives.arrivals import (
     Arrivals,
     GroupArrivals,
     arrivals,
     blame_floor,
 )
+from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, MatchInput, match_calls
 from ccltui.metrics.model.communicator_groups import CommGroup
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes
-from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
-from ccltui.metrics.collectives.clocks.clock_model import Clock, ClockModel
-from ccltui.metrics.collectives.clocks.offsets import (
+from ccltui.metrics.collectives.clocks.clock_estimate import (
     Observation,
     components,
+    estimate_clocks,
     solve,
     standard_errors,
 )
+from ccltui.metrics.collectives.clocks.clock_model import Clock, ClockModel
 from ccltui.metrics.collectives.matching.match import MatchInput, match_calls
 from ccltui.metrics.model.communicator_groups import CommGroup
 

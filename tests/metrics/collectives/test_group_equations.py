@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccltui.metrics.collectives.clocks import offsets
-from ccltui.metrics.collectives.clocks.offsets import Observation, solve, standard_errors
+from ccltui.metrics.collectives.clocks import clock_estimate
+from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
 from ccltui.parsers.array_types import I64
 
 
@@ -43,9 +43,9 @@ def test_both_equations_have_one_solution(
     count = 1 + max(int(one.max()) for one in groups)
     seen = observed(groups, 7)
     assert 2 * len(seen) <= count
-    monkeypatch.setattr(offsets, "LARGE", count + 1)
+    monkeypatch.setattr(clock_estimate, "LARGE", count + 1)
     by_ranks = solve(seen, count), standard_errors(seen, count)
-    monkeypatch.setattr(offsets, "LARGE", count)
+    monkeypatch.setattr(clock_estimate, "LARGE", count)
     by_groups = solve(seen, count), standard_errors(seen, count)
 
     assert np.abs(by_groups[0] - by_ranks[0]).max() < 1e-3  # ns
@@ -54,7 +54,7 @@ def test_both_equations_have_one_solution(
 
 
 def test_ranks_without_a_group_have_the_value_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets, "LARGE", 1)
+    monkeypatch.setattr(clock_estimate, "LARGE", 1)
     seen = observed([np.array([2])], 1)
 
     assert solve(seen, 4).tolist() == standard_errors(seen, 4).tolist() == [0.0] * 4
@@ -64,7 +64,7 @@ def test_many_ranks_need_no_matrix_of_all(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: object) -> None:
         raise AssertionError("a matrix of all ranks")
 
-    monkeypatch.setattr(offsets, "_normal_equations", refuse)
+    monkeypatch.setattr(clock_estimate, "_normal_equations", refuse)
     count = 16_384
     groups = [np.arange(count), *np.arange(count).reshape(-1, 512)]
     truth = np.random.default_rng(3).normal(size=count) * 1e6

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.nearest_calls import CodedCalls, coded
+from ccltui.metrics.collectives.matching.align_calls import CodedCalls, coded
 from ccltui.parsers.array_types import I64
 
 FAR = 1 << 61

@@ -11,9 +11,9 @@ from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_tr
 from full_jobs import view_of
 from partition_checks import check
 
-from ccltui.metrics.collectives.causes import verdicts
 from ccltui.metrics.findings import idle_causes, sentences
 from ccltui.metrics.findings.answer import answer_of
+from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.culprits import named_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording
@@ -304,7 +304,7 @@ def test_a_culprit_is_named_as_a_person_would(kind: str) -> None:
 
 def test_every_cause_of_idle_and_late_ranks_has_a_sentence() -> None:
     assert set(sentences.IDLE) == set(idle_causes.CAUSES)
-    assert set(verdicts.CAUSES) - {verdicts.UNKNOWN} <= set(sentences.CAUSES)
+    assert set(cause_search.CAUSES) - {cause_search.UNKNOWN} <= set(sentences.CAUSES)
 
 
 def test_every_class_has_a_meaning() -> None:

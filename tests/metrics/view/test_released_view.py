@@ -10,7 +10,7 @@ from bench.scale_jobs import write_job
 from ccltui.commands import measure as measure_module
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure
-from ccltui.metrics.collectives.causes import segments
+from ccltui.metrics.findings.causes import segments
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job

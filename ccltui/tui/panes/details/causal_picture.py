@@ -15,7 +15,7 @@ from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.reports.causal_chain import (
+    from ccltui.metrics.findings.causes.instance_report import (
         CausalChain,
         ChainEvent,
         ChainRank,

@@ -19,7 +19,7 @@ from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.reports.instance_report import Instance, Member
+    from ccltui.metrics.findings.causes.instance_report import Instance, Member
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.communicator import Communicator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
@@ -16,9 +16,6 @@ from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 

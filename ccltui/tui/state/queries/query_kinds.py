@@ -13,11 +13,11 @@ from ccltui.tui.state.view_state import EventTarget, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
-    from ccltui.metrics.collectives.reports.causal_chain import CausalChain
     from ccltui.metrics.compare.step_diff import StepDiff
     from ccltui.metrics.compare.step_waterfall import Waterfall
     from ccltui.metrics.device.pivot_columns import PivotColumns
     from ccltui.metrics.device.repetition import Block
+    from ccltui.metrics.findings.causes.instance_report import CausalChain
     from ccltui.metrics.findings.step_culprits import StepCulprits
     from ccltui.metrics.findings.step_parts import StepParts
     from ccltui.metrics.inspection.event_facts import EventReport
@@ -82,7 +82,7 @@ class ChainQuery(ViewQuery["CausalChain"]):
 
     def answer(self, view: View, findings: Findings) -> CausalChain:
         """Return the chain from the metrics."""
-        from ccltui.metrics.collectives.reports.causal_chain import (  # noqa: PLC0415
+        from ccltui.metrics.findings.causes.instance_report import (  # noqa: PLC0415
             causal_chain,
         )
 

@@ -13,8 +13,8 @@ from ccltui.draw.lanes import Track
 from ccltui.draw.palette import IDLE_INKS, Ink
 from ccltui.draw.stream_rows import Stream
 from ccltui.metrics.arrays.intervals import union
-from ccltui.metrics.collectives.causes.host_work import host_cause
 from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
+from ccltui.metrics.findings.causes.activity import host_cause
 from ccltui.metrics.findings.idle_causes import CAUSES, all_idle_times
 from ccltui.metrics.model.classify import distinct
 

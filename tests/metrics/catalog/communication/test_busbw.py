@@ -8,7 +8,7 @@ import pytest
 from factories import Coll, Event, job, rank_trace, world
 
 from ccltui.metrics.catalog.communication.busbw import busbw
-from ccltui.metrics.collectives.reports.instance_report import describe
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace

@@ -10,9 +10,13 @@ from msgspec.structs import replace
 
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
-from ccltui.metrics.collectives.causes import chain
-from ccltui.metrics.collectives.causes.chain import chain_of
-from ccltui.metrics.collectives.causes.root_rule import (
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
+from ccltui.metrics.findings.causes import chain
+from ccltui.metrics.findings.causes.cause_search import job_causes
+from ccltui.metrics.findings.causes.chain import chain_of
+from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, describe
+from ccltui.metrics.findings.causes.roots import (
+    NOBODY_LATE,
     SEVERAL,
     Behind,
     Root,
@@ -20,9 +24,6 @@ from ccltui.metrics.collectives.causes.root_rule import (
     choose_root,
     roots_of,
 )
-from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
-from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
-from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
 from ccltui.metrics.findings.partition import partition
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -77,7 +78,7 @@ def place(found: View, label: str) -> int:
 def test_a_late_rank_that_its_pair_kept_is_not_the_root() -> None:
     found = view()
 
-    first, root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)
+    first, root = chain_of(job_causes(found), place(found, "dp_replicate 0,2"), 0)
 
     assert (first.label, first.cause, first.lag_ns) == ("0", "previous_collective", 300_000)
     assert (root.label, root.cause, root.lag_ns) == ("1", "compute", 300_000)
@@ -97,7 +98,7 @@ def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
             return labels, replace(link, lag_ns=1_000 * handed_us)
 
         monkeypatch.setattr(chain, "_follow", little)
-        root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)[-1]
+        root = chain_of(job_causes(found), place(found, "dp_replicate 0,2"), 0)[-1]
 
         assert (root.label, root.lag_ns, root.confidence) == ("1", 1_000 * handed_us, sure)
 
@@ -105,7 +106,7 @@ def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
 def test_the_slow_rank_itself_needs_no_chain() -> None:
     found = view()
 
-    (only,) = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)
+    (only,) = chain_of(job_causes(found), place(found, "dp_replicate 1,3"), 0)
 
     assert (only.label, only.cause) == ("1", "compute")
 
@@ -158,7 +159,7 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
 
 def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
     found = view()
-    told = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)[-1]
+    told = chain_of(job_causes(found), place(found, "dp_replicate 1,3"), 0)[-1]
 
     def sure(*behind: tuple[int, int]) -> str:
         (root,) = roots_of(
@@ -243,7 +244,7 @@ def test_nobody_is_named_for_waiting_that_is_not_material() -> None:
 
 
 def test_waiting_for_several_late_ranks_is_not_that_of_the_last() -> None:
-    link = chain_of(view().facts.causes, place(view(), "dp_replicate 1,3"), 0)[-1]
+    link = chain_of(job_causes(view()), place(view(), "dp_replicate 1,3"), 0)[-1]
     other = replace(link, label="7", cause="compute")
 
     (shared, own) = roots_of([Behind((link,), 1000, 100, "7")])

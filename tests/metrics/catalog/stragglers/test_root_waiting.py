@@ -11,7 +11,7 @@ from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, wor
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
-from ccltui.metrics.collectives.reports import root_waiting
+from ccltui.metrics.findings.causes import roots
 from ccltui.metrics.findings.partition import partition
 from ccltui.metrics.view.exposed_waits import exposed_waits
 from ccltui.metrics.view.job_view import View
@@ -225,6 +225,6 @@ def test_a_rank_is_named_with_certainty_where_any_steps_name_it() -> None:
     in_turns = np.array([[9.0, 1.0, 0.0], [2.0, 8.0, 0.0]] * 3)  # 55 % of all waiting
     once = np.array([[90.0, 1.0, 0.0], *[[0.0, 1.0, 0.0]] * 9])  # 90 %, all of it in one of ten
 
-    assert root_waiting._agreement(always) == 1.0
-    assert root_waiting._agreement(in_turns) < root_waiting.MEDIUM_AGREEMENT
-    assert root_waiting._agreement(once) == pytest.approx(1 - 0.9**10, abs=0.1)
+    assert roots._agreement(always) == 1.0
+    assert roots._agreement(in_turns) < roots.MEDIUM_AGREEMENT
+    assert roots._agreement(once) == pytest.approx(1 - 0.9**10, abs=0.1)

@@ -110,7 +110,7 @@ def test_recomputation_of_the_configuration(
 ) -> None:
     (tmp_path / "train_config.toml").write_text(text)
     found = run_sources(Discovery(str(tmp_path), (), ()), NOTHING)
-    of_folder = replace(cast(Any, job(trained(), card=card(**TRAINING))), run_sources=found)
+    of_folder = replace(cast("Any", job(trained(), card=card(**TRAINING))), run_sources=found)
 
     details = find("mfu").run(View(of_folder)).details
 

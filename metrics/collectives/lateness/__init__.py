@@ -1,1 +1,0 @@
-"""Compute arrival, lag, wait and blame of each rank at each collective."""

@@ -1,1 +1,0 @@
-"""Reports on single collectives and late arrivals."""

@@ -1,0 +1,507 @@
+"""What a rank does at any time: the work of its device by kind, and the activity of its host.
+
+Each part is a set of disjoint intervals, which can be measured between any two times. A range of
+the host is classified by its name, by the first rule that matches. Names are those that PyTorch,
+its data loader, its profiler and the CUDA and HIP runtimes write; ranges that only enclose others
+(steps, optimizers, whole functions) are no evidence and match no rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
+from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import COMP, TYPES, any_name, distinct
+from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
+
+
+class _Rule(Struct, frozen=True):
+    """Patterns of names that indicate one cause, by group of events.
+
+    Compiled where they are used: many metrics import this module without.
+    """
+
+    cause: str
+    patterns: Mapping[Group, str]
+
+
+def _rule(cause: str, **patterns: str) -> _Rule:
+    return _Rule(cause, patterns)  # type: ignore[arg-type]
+
+
+SYNCHRONISATION: Final = "synchronisation"
+"""Cause of time in calls that wait for the device."""
+
+_DATA = r"(?i)data_?loader|next_?batch|(?:get|load|fetch|wait)_?(?:next_?)?batch|data_?loading"
+_SAVE = (
+    r"(?i)save_?checkpoint|checkpoint_?sav|write_?checkpoint|\bdcp[._]\w*save|\btorch\.save|"
+    r"async_save|^checkpoint(?:ing)?$"
+)
+_COLLECT = r"(?i)\bgc[._:]?collect|garbage.?collect|^python gc"
+
+RULES: Final = (
+    _rule(
+        "data_loading",
+        annotations=_DATA,
+        cpu_ops=_DATA,
+        other=_DATA,
+        python=r"torch/utils/data/|(?i:dataloader\w*\.py)|datasets/\w+\.py.*(?:iter|next)",
+    ),
+    _rule(
+        "checkpoint",
+        annotations=_SAVE,
+        cpu_ops=_SAVE,
+        other=_SAVE,
+        python=r"torch/distributed/checkpoint/|torch/serialization\.py.*save|(?i:save_checkpoint)",
+    ),
+    _rule(
+        "garbage_collection",
+        annotations=_COLLECT,
+        cpu_ops=_COLLECT,
+        other=_COLLECT,
+        python=r"<built-in (?:function|method) collect|\bgc\.py|(?i:garbage_?collect)",
+    ),
+    _rule(
+        "compilation",
+        annotations=r"(?i)^compile_|compile_inner|inductor.*compil|triton.*compil",
+        cpu_ops=r"CompiledFxGraph.*compil|(?i:triton.*compil)",
+        runtime=r"(?:cu|cuda|hip)(?:Module|Library)(?:Load|GetFunction|GetKernel)|nvrtc|"
+        r"(?:cuda|hip)GraphInstantiate",
+        python=r"torch/_dynamo/convert_frame|torch/_inductor/(?:codecache|async_compile)\.py|"
+        r"triton/compiler/",
+    ),
+    _rule(
+        "allocation",
+        runtime=r"^(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Register|Unregister|Malloc|Free)|"
+        r"MallocHost|FreeHost)|^(?:cu|hip)Mem(?:Alloc|Free|Create|Map|Unmap|SetAccess|Address)",
+        python=r"empty_cache",
+    ),
+    _rule(
+        SYNCHRONISATION,
+        runtime=r"^(?:cuda|hip)(?:Device|Stream|Event)Synchronize|"
+        r"^cu(?:Ctx|Stream|Event)Synchronize|^(?:cuda|hip)Memcpy(?:2D)?$",
+        cpu_ops=r"^aten::(?:item|_local_scalar_dense|is_nonzero)$",
+    ),
+)
+HOST_BLOCKED: Final = "host_blocked"
+"""Inside one operator or runtime call while nothing begins or ends on the host for long."""
+HOST_WORK: Final = "host_work"
+"""Operators and runtime calls in succession."""
+HOST_STALL: Final = "host_stall"
+"""Nothing recorded on the host."""
+
+HOST_WORDS: Final = {
+    "data_loading": "waits for data",
+    "checkpoint": "saves a checkpoint",
+    "garbage_collection": "collects garbage",
+    "compilation": "compiles or loads code",
+    "allocation": "allocates or frees memory",
+    "synchronisation": "waits in a synchronisation",
+    "host_blocked": "is inside one long operation",
+    "host_work": "runs operators",
+    "host_stall": "runs nothing that was recorded",
+}
+_OPERATIONS: Final[tuple[Group, ...]] = ("cpu_ops", "runtime")
+"""What a host does, by cause: «the host …»."""
+
+_Chosen = Iterator[tuple[Events, I64 | slice]]
+
+HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)
+
+STANDSTILL_NS: Final = 200_000
+"""Shortest standstill: a host that dispatches operators begins or ends one every few µs."""
+
+
+class NamedRanges(Struct, frozen=True):
+    """Ranges of one cause with their names (ids into the rank's strings), sorted by start."""
+
+    start_ns: I64
+    end_ns: I64
+    name: I32
+
+    def longest_in(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+        """Return id and ns of the name with most time inside [start, end); None without any."""
+        stop = int(np.searchsorted(self.start_ns, end_ns))
+        inside = np.minimum(self.end_ns[:stop], end_ns) - np.maximum(self.start_ns[:stop], start_ns)
+        found = np.flatnonzero(inside > 0)
+        if not len(found):
+            return None
+        names, place = unique_inverse(self.name[found])
+        total = np.zeros(len(names), np.int64)
+        np.add.at(total, place, inside[found])
+        best = int(total.argmax())
+        return int(names[best]), int(total[best])
+
+
+class HostWork:
+    """Activity of the host of one rank, by cause."""
+
+    def __init__(self, trace: RankTrace) -> None:
+        self.trace = trace
+        groups = {group for rule in RULES for group in rule.patterns}
+        names = {group: distinct(trace.group(group).name) for group in groups}
+        self.named: Mapping[str, NamedRanges] = {
+            rule.cause: _collected(_rows_named(trace, names, rule)) for rule in RULES
+        }
+
+    @cached_property
+    def operations(self) -> NamedRanges:
+        """Operators and runtime calls with names, sorted by start."""
+        return _collected(_operations(self.trace))
+
+    @classmethod
+    def of(cls, facts: RankFacts) -> HostWork:
+        """Return the activity of the host of a rank; all who need it share it."""
+        return facts.remember(cls, lambda: cls(facts.trace))
+
+    @cached_property
+    def activities(self) -> dict[str, Intervals]:
+        """Disjoint time of each rule's cause; time of two causes goes to the earlier rule."""
+        taken, found = Intervals.empty(), {}
+        for cause, ranges in self.named.items():
+            mine = union(ranges.start_ns, ranges.end_ns)
+            found[cause] = mine - taken
+            taken = taken | mine
+        return found
+
+    @cached_property
+    def disjoint(self) -> dict[str, Intervals]:
+        """Disjoint time of each cause, of rules or not."""
+        found, taken = self.activities, Intervals.empty()
+        for mine in found.values():
+            taken = taken | mine
+        work = Intervals.empty()
+        for events, rows in _operations(self.trace):
+            work = work | union(events.start_ns[rows], events.end_ns[rows])
+        work = work - taken
+        still = self.long_gaps
+        return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
+
+    @cached_property
+    def long_gaps(self) -> Intervals:
+        """Intervals of at least ``STANDSTILL_NS`` in which nothing begins or ends on any thread."""
+        operations = list(_operations(self.trace))
+        starts = [events.start_ns[rows] for events, rows in operations]
+        ends = [events.end_ns[rows] for events, rows in operations]
+        return long_gaps(starts + ends, STANDSTILL_NS)
+
+    def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """Return the name with most time of a cause inside [start, end), and that time in ns."""
+        if cause == HOST_BLOCKED:
+            return self._blocked_in(start_ns, end_ns)
+        ranges = self.named.get(cause, self.operations)
+        found = ranges.longest_in(start_ns, end_ns)
+        return None if found is None else (self.trace.text(found[0]), found[1])
+
+    def around(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """Return the innermost Python frame or user range around [start, end), and its ns there.
+
+        For times without operators; None where there is no such range.
+        """
+        for group in ("python", "annotations"):
+            events = self.trace.group(group)
+            stop = int(np.searchsorted(events.start_ns, start_ns, side="right"))
+            holding = np.flatnonzero(events.end_ns[:stop] >= end_ns)
+            if len(holding):
+                return self.trace.text(int(events.name[holding[-1]])), end_ns - start_ns
+        return None
+
+    def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """Return the innermost operation around the longest standstill, and its length in ns."""
+        still = self.long_gaps.clip(start_ns, end_ns)
+        if not len(still):
+            return None
+        longest = int((still.end_ns - still.start_ns).argmax())
+        begin, end = int(still.start_ns[longest]), int(still.end_ns[longest])
+        stop = int(np.searchsorted(self.operations.start_ns, begin, side="right"))
+        around = np.flatnonzero(self.operations.end_ns[:stop] >= end)
+        if not len(around):
+            return None
+        return self.trace.text(int(self.operations.name[around[-1]])), end - begin
+
+
+def host_cause(group: Group, name: str) -> str | None:
+    """Return the cause of the first rule that an event of the host fits, None where none does.
+
+    Args:
+        group: Group of events that the event is from.
+        name: Name of the event.
+    """
+    return next(
+        (one.cause for one in RULES if re.search(one.patterns.get(group, r"(?!)"), name)), None
+    )
+
+
+def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
+    """Yield the events whose names match a rule; ``names`` are the name ids of each group."""
+    for group, text in rule.patterns.items():
+        pattern = re.compile(text)
+        fitting = [i for i in names[group] if pattern.search(trace.text(i))]
+        if fitting:
+            events = trace.group(group)
+            yield events, np.flatnonzero(any_name(trace.strings, events.name, fitting))
+
+
+def _operations(trace: RankTrace) -> _Chosen:
+    for group in _OPERATIONS:
+        events = trace.group(group)
+        named = events.name >= 0
+        yield events, slice(None) if named.all() else np.flatnonzero(named)
+
+
+def _collected(chosen: _Chosen) -> NamedRanges:
+    """Join rows of several groups of events in order of start."""
+    columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
+    if not columns:
+        none = np.empty(0, np.int64)
+        return NamedRanges(none, none, none.astype(np.int32))
+    start, dur, name = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if len(columns) > 1:
+        order = np.argsort(start, kind="stable")
+        start, dur, name = start[order], dur[order], name[order]
+    return NamedRanges(start, start + dur, name)
+
+
+class KernelNames:
+    """Numbers of kernel names, the same on all ranks; ``texts`` are the names by number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def ids(self, trace: RankTrace, names: I32) -> I64:
+        """Return the numbers of a rank's names, which are given as ids into its strings."""
+        table = np.full(len(trace.strings) + 1, MISSING, np.int64)
+        for local in distinct(names):
+            text = trace.text(local)
+            if text not in self._ids:
+                self._ids[text] = len(self.texts)
+                self.texts.append(text)
+            table[local] = self._ids[text]
+        return table[names]
+
+
+Groups = frozenset[int]
+
+RIGHT_AFTER_NS: Final = 20_000
+"""A kernel that had to wait for another begins within some µs of its end."""
+
+NO_TRIGGER: Final = -1
+OWN: Final = -2
+"""Trigger that is a collective of the compared ranks themselves; others are numbers of kinds."""
+
+
+class GroupKinds(Struct, frozen=True):
+    """Kind of group of each call of a rank: ``number`` indexes ``names``, which all ranks share."""
+
+    number: I64
+    names: npt.NDArray[np.str_]
+
+    def __getitem__(self, calls: I64) -> npt.NDArray[np.str_]:
+        return np.asarray(self.names[self.number[calls]])
+
+
+class Layers(Struct, frozen=True):
+    """Disjoint time in collectives of some groups, in those of other groups, and in computation."""
+
+    own_comm: Intervals
+    other_comm: Intervals
+    compute: Intervals
+
+
+_BROADCAST = TYPES.index("Broadcast")
+
+
+class Activity:
+    """One rank's computation, communication, copies and idle time, on its own clock.
+
+    Communication covers copies; what is neither is idle. Where no device was recorded, the
+    operators that no other operator encloses replace kernels.
+
+    Args:
+        facts: The events of the rank.
+        calls: Its collectives and transfers.
+        group_kinds: Kind of group of each call.
+        names: Numbers of kernel names, shared by all ranks.
+    """
+
+    def __init__(
+        self, facts: RankFacts, calls: Calls, group_kinds: GroupKinds, names: KernelNames
+    ) -> None:
+        self.trace = facts.trace
+        self._names = names
+        self.calls = calls
+        self.group_kinds = group_kinds
+        self._facts = facts
+        self._layers: dict[tuple[Groups, int], Layers] = {}
+        self._foreign: dict[Groups, Bool] = {}
+
+    @cached_property
+    def work(self) -> tuple[I64, I64, I64]:
+        """Start and duration (ns) and name of every piece of computation, sorted by start.
+
+        Names are numbers that all ranks of the job share.
+        """
+        if self._facts.has_kernels:
+            events, rows = self.trace.group("gpu"), self._facts.classes == COMP
+        else:
+            events = self.trace.group("cpu_ops")
+            rows = _outermost(self.trace)
+        names = self._names.ids(self.trace, events.name[rows])
+        return events.start_ns[rows], events.dur_ns[rows], names
+
+    @cached_property
+    def names_end(self) -> int:
+        """One more than the highest number of a name in `work`."""
+        return int(self.work[2].max(initial=-1)) + 1
+
+    @cached_property
+    def compute(self) -> Intervals:
+        """Time in computation."""
+        if self._facts.has_kernels:
+            return self._facts.busy[1]
+        start, dur, _ = self.work
+        return union(start, start + dur)
+
+    @cached_property
+    def network(self) -> Intervals:
+        """Time in collectives and transfers."""
+        return union(self.calls.start_ns, self.calls.end_ns)
+
+    @cached_property
+    def copies(self) -> Intervals:
+        """Time in copies and fills that neither computation nor communication covers."""
+        return self._facts.busy[2] - (self.compute | self.network)
+
+    @cached_property
+    def host(self) -> HostWork:
+        """Activity of the host."""
+        return HostWork.of(self._facts)
+
+    @cached_property
+    def idle(self) -> dict[str, Intervals]:
+        """Idle time by activity of the host: HOST_CAUSES, or HOST_STALL where none is recorded."""
+        busy = self.compute | self.network | self._facts.busy[2]
+        host = self.host.disjoint
+        found = {cause: host[cause] - busy for cause in HOST_CAUSES}
+        recorded = busy
+        for intervals in host.values():
+            recorded = recorded | intervals
+        first, last = self.trace.first_ns, self.trace.last_ns
+        known = first is not None and last is not None
+        found[HOST_STALL] = recorded.gaps(first or 0, last or 0) if known else Intervals.empty()
+        return found
+
+    def layers(self, groups: Groups, trigger: int) -> Layers:
+        """Return exposed time in calls of ``groups`` and of other groups, and computation.
+
+        Computation hides calls, and calls of ``groups`` hide those of other groups. Calls of the
+        ``trigger`` are the exception and hide both: the rank had to await them, so what ran at
+        the same time did not delay it.
+        """
+        key = (groups, trigger)
+        if key not in self._layers:
+            foreign = self.foreign(groups)
+            awaited = ~foreign if trigger == OWN else foreign & (self.group_kinds.number == trigger)
+            first = _time_of(self.calls, awaited)
+            compute = self.compute - first
+            taken = first | self.compute
+            own, other = (_time_of(self.calls, rows) for rows in (~foreign, foreign))
+            own_comm = first if trigger == OWN else own - taken
+            other_comm = other - (taken | own_comm)
+            if trigger not in (NO_TRIGGER, OWN):
+                other_comm = other_comm | first
+            self._layers[key] = Layers(own_comm, other_comm, compute)
+        return self._layers[key]
+
+    def triggers(self, times_ns: I64, groups: Groups) -> I32:
+        """Return the number of the kind of group whose call ended right before each time.
+
+        OWN for a call of ``groups``; NO_TRIGGER where none ended within ``RIGHT_AFTER_NS``, or
+        where a piece of computation ended later.
+        """
+        order, ends_ns = self._by_end
+        latest, place = _latest(ends_ns, times_ns)
+        computed, _ = _latest(self._computed_ns, times_ns)
+        right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
+        found = np.full(times_ns.shape, NO_TRIGGER, np.int32)
+        rows = order[place[right]]
+        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds.number[rows], OWN)
+        return found
+
+    def calls_in(self, start_ns: int, end_ns: int) -> slice:
+        """Return the calls that may overlap [start, end).
+
+        All calls before them end earlier, all calls after them start later.
+        """
+        first = np.searchsorted(self._reach, start_ns, side="right")
+        return slice(int(first), int(np.searchsorted(self.calls.start_ns, end_ns)))
+
+    @cached_property
+    def _reach(self) -> I64:
+        """Latest end of the calls up to each, ns."""
+        return np.maximum.accumulate(self.calls.end_ns)
+
+    @cached_property
+    def _by_end(self) -> tuple[I64, I64]:
+        """Calls in the order of their ends, and these ends in ns."""
+        ends_ns = self.calls.end_ns
+        order = np.argsort(ends_ns, kind="stable")
+        return order, ends_ns.take(order)
+
+    @cached_property
+    def _computed_ns(self) -> I64:
+        start, dur, _ = self.work
+        return np.sort(start + dur, kind="stable")
+
+    def foreign(self, groups: Groups) -> Bool:
+        """Mask of the calls at which the ranks of these groups do not wait for each other.
+
+        These are the calls of other groups, and broadcasts: their receivers wait for the root, so
+        that a receiver which is late afterwards inherited it.
+        """
+        if groups not in self._foreign:
+            inside = np.isin(self.calls.group, list(groups))
+            self._foreign[groups] = ~inside | (self.calls.kind == _BROADCAST)
+        return self._foreign[groups]
+
+
+def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
+    """Return the last of ascending ends not after each time, and its place; far past if none."""
+    place = np.searchsorted(ends_ns, times_ns, side="right") - 1
+    if not len(ends_ns):
+        return np.full(times_ns.shape, np.iinfo(np.int64).min // 2), place
+    found = np.where(place >= 0, ends_ns.take(np.maximum(place, 0)), np.iinfo(np.int64).min // 2)
+    return found, place
+
+
+def _time_of(calls: Calls, rows: Bool) -> Intervals:
+    return union(calls.start_ns[rows], calls.end_ns[rows])
+
+
+def _outermost(trace: RankTrace) -> Bool:
+    """Mask of the rows of ``cpu_ops`` that are operators of computation inside no other one."""
+    events = trace.group("cpu_ops")
+    named = [i for i in distinct(events.name) if trace.text(i).startswith("aten::")]
+    rows = any_name(trace.strings, events.name, named)
+    outer = np.zeros(len(rows), np.bool_)
+    for track in distinct_values(events.track[rows]):
+        mine = np.flatnonzero(rows & (events.track == track))
+        reach = np.maximum.accumulate(events.end_ns[mine])
+        outer[mine[0]] = True
+        outer[mine[1:]] = events.start_ns[mine[1:]] >= reach[:-1]
+    return outer

@@ -1,0 +1,528 @@
+"""Compare the time of a late rank with that of its peers since their last sync point.
+
+The time of each rank from one arrival to the next is split exactly into parts, so that
+
+    lateness at the end = lateness at the start + sum of the differences of the parts
+
+independent of the clocks: only times of one rank are ever subtracted. Where ranks did not stop for
+a collective (it was hidden behind computation), they carry their lateness past it; the start is
+then moved back to a collective at which they had none. Excess computation is told apart by name:
+kernels that run longer, and kernels that the late rank ran more often than its peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.intervals import Intervals
+from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_any, row_count, row_min
+from ccltui.metrics.collectives.arrivals import SyncPoints
+from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Activity
+from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.array_types import F64, I32, I64, Bool
+from ccltui.parsers.columns import MISSING
+from ccltui.parsers.system.quick_dataclass import dataclass
+
+COMPUTE: Final = "compute"
+OTHER_COLLECTIVE: Final = "previous_collective"
+COPIES: Final = "copies"
+IDLE: Final = (*HOST_CAUSES, HOST_STALL)
+PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
+"""Parts of the time between two arrivals, without waiting for the compared peers themselves."""
+
+
+class PeerComparison(Struct, frozen=True):
+    """Comparison of the late rank with the median of its punctual peers, for values [t, m].
+
+    ``late`` [t] is the late member, ``punctual`` [t, m] the mask of the peers.
+    """
+
+    late: I64
+    punctual: Bool
+
+    def late_and_peers(self, values: I64 | F64) -> tuple[F64, F64]:
+        """Value of the late rank, and the median of its peers; float64 [t]."""
+        mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
+        return mine, _median(np.asarray(values, np.float64), self.punctual)
+
+    def excess(self, values: I64 | F64) -> F64:
+        """Value of the late rank minus the median of its peers, float64 [t]."""
+        mine, theirs = self.late_and_peers(values)
+        return mine - theirs
+
+
+def split(
+    begin_ns: I64,
+    end_ns: I64,
+    activities: Sequence[Activity],
+    groups: frozenset[int],
+    triggers: I32,
+) -> dict[str, I64]:
+    """Return the time of each of ``PARTS`` in [begin, end), int64 ns [t, m].
+
+    ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
+    """
+    found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
+    for i, one in enumerate(activities):
+        begin, end = begin_ns[:, i], end_ns[:, i]
+        for trigger in distinct_values(triggers[:, i]).tolist():
+            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+            found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
+            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
+        found[COPIES][:, i] = _measure(one.copies, begin, end)
+        for name in IDLE:
+            found[name][:, i] = _measure(one.idle[name], begin, end)
+    return found
+
+
+def own_comm_and_compute(
+    begin_ns: I64,
+    end_ns: I64,
+    activities: Sequence[Activity],
+    groups: frozenset[int],
+    triggers: I32,
+) -> tuple[I64, I64]:
+    """Return exposed time in collectives of ``groups`` and computation, each int64 ns [t, m]."""
+    stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
+    for i, one in enumerate(activities):
+        for trigger in distinct_values(triggers[:, i]).tolist():
+            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+            begin, end = begin_ns[rows, i], end_ns[rows, i]
+            stopped[rows, i] = _measure(layers.own_comm, begin, end)
+            computed[rows, i] = _measure(layers.compute, begin, end)
+    return stopped, computed
+
+
+def hidden_ns(comparison: PeerComparison, computed: I64, every: I64) -> F64:
+    """Return the excess computation that the peers did too, hidden behind a collective.
+
+    Args:
+        comparison: The late rank and its peers.
+        computed: Computation outside awaited collectives, ns [t, m].
+        every: All computation, ns [t, m].
+
+    Returns:
+        Float64 ns [t].
+    """
+    return np.maximum(comparison.excess(computed) - np.maximum(comparison.excess(every), 0), 0)
+
+
+def triggers_of(activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]) -> I32:
+    """Return the triggers of each time, as `Activity.triggers`, int32 [t, m]."""
+    columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
+    return np.stack(columns, axis=1)
+
+
+def compute_time(one: Activity, begin: I64, end: I64) -> I64:
+    """Return all time in computation between begin and end, ns."""
+    return _measure(one.compute, begin, end)
+
+
+def by_member(
+    activities: Sequence[Activity],
+    begin: I64,
+    end: I64,
+    measure: Callable[[Activity, I64, I64], I64],
+) -> I64:
+    """Apply ``measure`` to each rank between times [t, m]; int64 [t, m]."""
+    columns = [measure(one, begin[:, i], end[:, i]) for i, one in enumerate(activities)]
+    return np.stack(columns, axis=1)
+
+
+def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
+    return np.asarray(intervals.before(end) - intervals.before(begin))
+
+
+def _median(values: F64, rows: Bool) -> F64:
+    """Median over the marked members, float64 [t]; NaN where none is marked."""
+    if values.shape[1] == 2:
+        return np.where(rows[:, 0], values[:, 0], np.where(rows[:, 1], values[:, 1], np.nan))
+    ordered = np.sort(np.where(rows, values, np.inf), axis=1)
+    number = row_count(rows)
+    line = np.arange(len(values))
+    low = ordered[line, np.maximum((number - 1) // 2, 0)]
+    high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]
+    return np.where(number > 0, (low + high) / 2, np.nan)
+
+
+MAX_COMPARED: Final = 5000
+"""Number of late arrivals compared by kernel name; of further ones only sums are compared."""
+MAX_PEERS: Final = 4
+AT_EDGES: Final = 4
+"""Number of kernels by which ranks that run the same program differ where their time begins."""
+_MAX_COUNTS: Final = 500_000
+"""Number of counts, and of kernels, that are in memory at once."""
+
+
+def extra_kernel_time(
+    activities: Sequence[Activity],
+    begin_ns: I64,
+    end_ns: I64,
+    late: I64,
+    punctual: Bool,
+    *,
+    most: int = MAX_COMPARED,
+) -> F64:
+    """Return the time in kernels that the late rank ran more often than its peers.
+
+    Of each name: max(count - median count of the peers, 0) times the mean duration on the late
+    rank. At most ``MAX_PEERS`` peers are compared. Where the late rank has more kernels, up to
+    ``AT_EDGES`` more kernels before and after the time of each peer are counted: ranks that run
+    the same kernels a little earlier or later have other ones at the edges.
+
+    Args:
+        activities: Activity of each of the m members.
+        begin_ns: int64 [t, m], each member's on its own clock.
+        end_ns: Likewise.
+        late: Late member of each target, int64 [t].
+        punctual: Mask of the peers of each target, bool [t, m].
+        most: Number of targets that are compared.
+
+    Returns:
+        Float64 ns [t]; NaN without peers and from target ``most`` on.
+    """
+    count = len(late)
+    extra = np.full(count, np.nan)
+    starts = [one.work[0] for one in activities]
+    first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
+    stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
+    size = max((one.names_end for one in activities), default=0)
+    rows = np.flatnonzero(row_any(punctual[:most]))
+    if not size or not len(rows):
+        return extra
+    who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
+    each = max(_MAX_COUNTS // (size * who.shape[1]), 1)
+    for at in range(0, len(rows), each):
+        here = rows[at : at + each]
+        extra[here] = _extra_time(activities, who[at : at + each], first[here], stop[here], size)
+    return extra
+
+
+def _extra_time(activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int) -> F64:
+    """Return the extra time by row of the first of the members ``who`` [t, w] (-1: none).
+
+    ``first`` and ``stop`` are places in the work of each member [t, m]; names are below ``size``.
+    """
+    late, *peers = who.T
+    mine = _totals_by_name(activities, late, first, stop, size, timed=False)
+    theirs = []
+    for one in peers:
+        places = _extended(activities, late, one, first, stop)
+        theirs.append(_totals_by_name(activities, one, *places, size, timed=False))
+    each_ns = _totals_by_name(activities, late, first, stop, size, timed=True) / np.maximum(mine, 1)
+    more = mine - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
+    return np.asarray((np.maximum(more, 0) * each_ns).sum(axis=1))
+
+
+def _extended(
+    activities: Sequence[Activity], late: I64, peer: I64, first: I64, stop: I64
+) -> tuple[I64, I64]:
+    """Return ``first`` and ``stop`` with the time of a peer extended by the kernels it lacks."""
+    row = np.arange(len(late))
+    length = stop - first
+    lacking = np.clip(length[row, late] - length[row, peer], 0, AT_EDGES)[:, np.newaxis]
+    number = np.array([len(one.work[0]) for one in activities], np.int64)
+    return np.maximum(first - lacking, 0), np.minimum(stop + lacking, number)
+
+
+def _first_marked(marks: Bool, most: int) -> I64:
+    """Return the first ``most`` marked columns of each row, int64 [t, most]; -1 after the last."""
+    place = np.where(marks, np.cumsum(marks, axis=1) - 1, most)
+    found = np.full((len(marks), most), MISSING, np.int64)
+    rows, columns = np.nonzero(place < most)
+    found[rows, place[rows, columns]] = columns
+    return found
+
+
+def _totals_by_name(
+    activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int, *, timed: bool
+) -> F64:
+    """Return how often, or for how many ns (``timed``), each name ran on one member; [t, name].
+
+    ``who`` [t] is the member of each row (-1: none), ``first`` and ``stop`` [t, m] are places in
+    the work of the members.
+    """
+    found = np.zeros((len(who), size))
+    for member in distinct_values(who[who >= 0]).tolist():
+        _, dur, name = activities[member].work
+        rows = np.flatnonzero(who == member)
+        begin, length = first[rows, member], stop[rows, member] - first[rows, member]
+        weights = dur if timed else None
+        add = _add_compiled if available() else _add
+        add(found, rows, (begin, length), name, weights)
+    return found
+
+
+def _add_compiled(
+    found: F64, rows: I64, segments: tuple[I64, I64], name: I64, weights: I64 | None
+) -> None:
+    """Do what `_add` does, in one pass over the kernels."""
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    none = np.empty(0, np.int64)
+    _passes.totals_by_name(rows, *segments, name, none if weights is None else weights, found)
+
+
+def _add(found: F64, rows: I64, segments: tuple[I64, I64], name: I64, weights: I64 | None) -> None:
+    """Add the kernels of segments (begin, length) to rows of ``found`` [t, name], with weights."""
+    (begin, length), size = segments, found.shape[1]
+    for part in _portions(length):
+        many = length[part]
+        pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
+        named = name.take(pick) >= 0
+        row, pick = np.repeat(np.arange(len(many)), many)[named], pick[named]
+        cell = row * size + name.take(pick)
+        sums = np.bincount(cell, None if weights is None else weights.take(pick), len(many) * size)
+        found[rows[part]] = sums.reshape(len(many), size)
+
+
+def _portions(length: I64) -> list[slice]:
+    """Split segments into consecutive portions of about ``_MAX_COUNTS`` kernels."""
+    portion = np.cumsum(length) // _MAX_COUNTS
+    edges = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(length)]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _middle(values: F64, present: Bool) -> F64:
+    """Median over the present members (mask [t, w]) of [t, w, name], float64 [t, name]."""
+    ordered = np.sort(np.where(present[:, :, np.newaxis], values, np.inf), axis=1)
+    count = row_count(present)
+    line = np.arange(len(values))
+    return np.asarray((ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2)
+
+
+MAX_BACK: Final = 64
+"""Number of collectives that a start is moved back at most."""
+CARRIED: Final = 0.1
+"""Share of the lateness that may have existed at the start."""
+PUNCTUAL: Final = 0.5
+"""A peer less late than this share of the late rank's lateness is compared with."""
+
+_MAX_CELLS: Final = 1 << 21
+"""Number of targets times ranks that are split at a time: some 200 MB for all parts. Fewer cost
+more calls of numpy a rank."""
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Arrivals to be explained: ``time_ns`` int64 [t, m] on own clocks, ``late`` member [t].
+
+    ``place`` is how many sync points lie before each.
+    """
+
+    time_ns: I64
+    late: I64
+    place: I64
+
+    def __len__(self) -> int:
+        return len(self.late)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Targets]) -> Targets:
+        """Concatenate targets of the same members."""
+        columns = ((one.time_ns, one.late, one.place) for one in parts)
+        return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def take(self, rows: I64) -> Targets:
+        """Select some of them by index."""
+        return Targets(self.time_ns[rows], self.late[rows], self.place[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Time from which each target is compared, and how late its ranks were then.
+
+    ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
+    peers to compare with. ``excess_ns`` is how much later than their median the late rank
+    arrived, ``carried_ns`` the part of it that existed at the start. ``triggers`` [t, m] is the
+    kind of group whose collective ended right before each rank arrived.
+    """
+
+    since: I64
+    punctual: Bool
+    excess_ns: F64
+    carried_ns: F64
+    triggers: I32
+
+    def take(self, rows: I64) -> Start:
+        """Select some of them by index."""
+        return Start(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Excess of the late rank of each target over the median of its punctual peers.
+
+    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is the computation of the late
+    rank, ``peer_compute_ns`` that of the peers; ``extra_kernels_ns`` the time in kernels that the
+    peers ran less often, NaN where names were not compared. ``elements_ratio`` is the number of
+    elements of its all-to-alls over that of the peers, NaN without any. ``by_clocks`` marks those
+    whose start is a time that is common by clock offsets only.
+    """
+
+    start: Start
+    parts_ns: F64
+    compute_ns: F64
+    peer_compute_ns: F64
+    extra_kernels_ns: F64
+    elements_ratio: F64
+    by_clocks: Bool
+
+    @classmethod
+    def joined(cls, parts: Sequence[Segments]) -> Segments:
+        """Return the segments of several sets of targets as one."""
+        names = [field.name for field in fields(cls)][1:]
+        start = Start(
+            *(
+                np.concatenate([getattr(one.start, field.name) for one in parts])
+                for field in fields(Start)
+            )
+        )
+        columns = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
+        return cls(start, *columns)
+
+    def take(self, rows: I64) -> Segments:
+        """Select some targets by index."""
+        others = (getattr(self, field.name)[rows] for field in fields(self)[1:])
+        return Segments(self.start.take(rows), *others)
+
+    def summed(self, rows: Bool) -> Segments:
+        """Return the sum of some targets (mask) as a single target."""
+        start = Start(
+            self.start.since[rows][:1],
+            np.asarray(self.start.punctual[rows].any(axis=0, keepdims=True)),
+            self.start.excess_ns[rows].sum(keepdims=True),
+            self.start.carried_ns[rows].sum(keepdims=True),
+            self.start.triggers[rows][:1],
+        )
+        weight = self.peer_compute_ns[rows]
+        known = ~np.isnan(self.elements_ratio[rows])
+        ratio = np.nan
+        if known.any():
+            heavy = np.maximum(weight[known], 1)
+            ratio = float(np.average(self.elements_ratio[rows][known], weights=heavy))
+        return Segments(
+            start,
+            self.parts_ns[rows].sum(axis=0, keepdims=True),
+            self.compute_ns[rows].sum(keepdims=True),
+            weight.sum(keepdims=True),
+            np.nansum(self.extra_kernels_ns[rows], keepdims=True),
+            np.atleast_1d(ratio),
+            np.atleast_1d(self.by_clocks[rows].all()),
+        )
+
+
+def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
+    """Split the time before each target and compare it; ``activities`` are by ``points.labels``.
+
+    Targets are taken some at a time: a part of the time of every rank at each is 8 B.
+    """
+    count, most = len(targets), max(_MAX_CELLS // max(len(activities), 1), 1)
+    found: list[Segments] = []
+    compared = 0
+    for begin in range(0, max(count, 1), most):
+        some = targets.take(np.arange(begin, min(begin + most, count)))
+        found.append(_explained(points, some, activities, MAX_COMPARED - compared))
+        compared += int((found[-1].start.since >= 0).sum())
+    return found[0] if len(found) == 1 else Segments.joined(found)
+
+
+def _explained(
+    points: SyncPoints, targets: Targets, activities: Sequence[Activity], most_compared: int
+) -> Segments:
+    start = find_start(points, targets, activities)
+    count = len(targets)
+    parts = np.zeros((count, len(PARTS)))
+    mine, theirs = np.zeros((2, count))
+    extra, ratio = np.full((2, count), np.nan)
+    known = np.flatnonzero(start.since >= 0)
+    if len(known):
+        begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
+        comparison = PeerComparison(targets.late[known], start.punctual[known])
+        measured = split(begin, end, activities, points.groups, start.triggers[known])
+        for index, name in enumerate(PARTS):
+            parts[known, index] = comparison.excess(measured[name])
+        every = by_member(activities, begin, end, compute_time)
+        parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
+        mine[known], theirs[known] = comparison.late_and_peers(every)
+        extra[known] = extra_kernel_time(
+            activities,
+            begin,
+            end,
+            comparison.late,
+            comparison.punctual,
+            most=max(most_compared, 0),
+        )
+        exchanged, usual = comparison.late_and_peers(by_member(activities, begin, end, _exchanged))
+        ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
+    by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
+    return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
+
+
+def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
+    """Return the latest sync point since which nearly all of the lateness of a target arose.
+
+    If more than the share ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that
+    with the least.
+    """
+    count, size = targets.time_ns.shape
+    since = np.full(count, -1, np.int64)
+    punctual = np.zeros((count, size), np.bool_)
+    excess, carried = np.zeros(count), np.full(count, np.inf)
+    triggers = triggers_of(activities, targets.time_ns, points.groups)
+    left = np.arange(count)
+    for back in range(1, MAX_BACK + 1):
+        left = left[targets.place[left] >= back]
+        if not len(left):
+            break
+        place = targets.place[left] - back
+        peers, found, carried_ns = _lateness(
+            points, targets.take(left), activities, place, triggers[left]
+        )
+        # False for NaN: not all ranks reached the point
+        better = np.maximum(carried_ns, 0) < carried[left]
+        rows = left[better]
+        since[rows], punctual[rows] = place[better], peers[better]
+        excess[rows], carried[rows] = found[better], carried_ns[better]
+        left = left[~(carried_ns <= CARRIED * np.abs(found))]
+    carried[since < 0] = 0.0
+    return Start(since, punctual, excess, carried, triggers)
+
+
+def _lateness(
+    points: SyncPoints,
+    targets: Targets,
+    activities: Sequence[Activity],
+    place: I64,
+    triggers: I32,
+) -> tuple[Bool, F64, F64]:
+    """Return punctual peers, excess and the carried part of it, counted from sync points."""
+    begin = points.arrival_ns[place]
+    late = points.late_ns[place] + (targets.time_ns - begin)
+    late = late - row_min(late)[:, np.newaxis]
+    latest = late[np.arange(len(targets)), targets.late]
+    peers = late < PUNCTUAL * latest[:, np.newaxis]
+    comparison = PeerComparison(targets.late, peers)
+    times = targets.time_ns
+    stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
+    carried_ns = comparison.excess(points.late_ns[place] + stopped)
+    carried_ns += hidden_ns(comparison, computed, by_member(activities, begin, times, compute_time))
+    reached = row_all(begin < targets.time_ns)
+    return peers, comparison.excess(late), np.where(reached, carried_ns, np.nan)
+
+
+def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
+    """Return the elements of the all-to-alls that begin in [begin, end)."""
+    rows = np.flatnonzero(one.calls.kind == _ALL_TO_ALL)
+    elements = np.maximum(one.calls.in_elems[rows], one.calls.out_elems[rows])
+    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(elements, 0))))
+    starts = one.calls.start_ns[rows]
+    return np.asarray(total[np.searchsorted(starts, end)] - total[np.searchsorted(starts, begin)])

@@ -1,0 +1,116 @@
+"""Verdicts of several requests judged together equal those of each request alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccltui.demo import Spec, Straggler, write_job
+from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
+from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
+from ccltui.metrics.findings.causes import chain, segments
+from ccltui.metrics.findings.causes.cause_search import Causes, VerdictRequest, Verdicts, job_causes
+from ccltui.metrics.findings.causes.chain import Search, run_searches
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
+
+
+@pytest.fixture(scope="module")
+def causes(tmp_path_factory: pytest.TempPathFactory) -> Causes:
+    directory = tmp_path_factory.mktemp("job")
+    late = Straggler(1, "compute", 2_000_000, None)
+    write_job(directory, Spec.quiet(tp=2, dp_shard=2, steps=3, stragglers=(late,)))
+    return job_causes(View(open_job(directory)))
+
+
+def everything(causes: Causes) -> list[VerdictRequest]:
+    """Requests for single instances, and one for all instances of each group."""
+    found = []
+    for number, group in enumerate(causes.arrivals.groups):
+        rows = np.flatnonzero(group.eligible)
+        found += [causes.request(number, rows[at : at + 1]) for at in range(0, len(rows), 9)]
+        found.append(causes.request(number, rows))
+    return found
+
+
+def columns(found: Verdicts) -> list[list[object]]:
+    """Every column of the verdicts, NaN as text."""
+    main = (found.cause, found.share, found.confidence, found.has_stage_peer)
+    ns = (found.segments.extra_kernels_ns, found.segments.parts_ns, found.targets.time_ns)
+    return [np.asarray(one).astype(str).tolist() for one in (*main, *ns)]
+
+
+def one_request(request: VerdictRequest) -> Search[Verdicts]:
+    return (yield request)
+
+
+@pytest.mark.parametrize("together", [1, 3, 5000])
+def test_joint_verdicts_equal_those_of_single_requests(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(chain, "_MAX_TOGETHER", together)
+    requests = everything(causes)
+    assert len({one.labels for one in requests}) > 2
+
+    found = run_searches(causes, [one_request(one) for one in requests])
+
+    for request, verdicts in zip(requests, found, strict=True):
+        alone = causes.judge(request)
+        assert columns(verdicts) == columns(alone)
+
+
+def test_no_more_are_judged_at_once_than_are_compared_by_name(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    judge = Causes.judge
+
+    def counted(self: Causes, request: VerdictRequest) -> Verdicts:
+        sizes.append(len(request.targets))
+        return judge(self, request)
+
+    monkeypatch.setattr(Causes, "judge", counted)
+    monkeypatch.setattr(chain, "_MAX_TOGETHER", 3)
+    group = causes.arrivals.groups[0]
+    rows = np.flatnonzero(group.eligible)[:6]
+    requests = [causes.request(0, some) for some in (rows[:2], rows[2:3], rows, rows[:1])]
+
+    run_searches(causes, [one_request(one) for one in requests])
+
+    assert sizes == [3, 6, 1]
+
+
+def test_searches_of_any_length_return_in_their_order(causes: Causes) -> None:
+    request = causes.request(0, np.flatnonzero(causes.arrivals.groups[0].eligible)[:1])
+
+    def search(steps: int) -> Search[int]:
+        for _ in range(steps):
+            verdicts = yield request
+            assert len(verdicts) == 1
+        return steps
+
+    assert run_searches(causes, [search(steps) for steps in (2, 0, 3, 1)]) == [2, 0, 3, 1]
+    assert run_searches(causes, list[Search[int]]()) == []
+
+
+def test_the_worst_are_judged_by_name_however_many_are_late(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+    monkeypatch.setattr(segments, "MAX_COMPARED", 2)
+    monkeypatch.setattr(chain, "_MAX_TOGETHER", 2)
+
+    def causes_of_worst(*before: Metric) -> list[str]:
+        view = View(open_job(tmp_path))
+        for metric in before:
+            metric.run(view)
+        return [row["cause"] for row in straggler_cause.run(view).details["worst"]]
+
+    alone = causes_of_worst()
+    assert "more_kernels" in alone
+    assert "compute" not in alone
+    assert causes_of_worst(blame_chain) == alone
