@@ -20,10 +20,9 @@ import numpy.typing as npt
 from bench.measure import Command, compile_modules, run
 from ccltui.metrics.collectives.arrivals import arrivals
 from ccltui.metrics.collectives.blame import choose, tally
-from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
 from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.model.call_rows import CallRows
-from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.calls import CallRows, Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import I64

@@ -14,7 +14,7 @@ import numpy as np
 
 from ccltui.export import perfetto_packets as packets
 from ccltui.export.slice_nesting import layers, places
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ccltui.metrics import registry
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.view.matched_calls import matched_calls

@@ -9,8 +9,7 @@ from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
 from ccltui.metrics.model.peaks import DevicePeak, find_device
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.provenance import require_traces
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import require_traces, side_answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric_definition import MetricDefinition

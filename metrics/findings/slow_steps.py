@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import mean, median, milliseconds
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
 from ccltui.metrics.findings.causes.evidence import duration
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, describe
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
     HIGH_ROOT_SHARE,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.evidence import duration
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
 from ccltui.metrics.findings.causes.roots import BLAMELESS_CAUSES, StepRoot, reliable_step_roots
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.unavailable import Refusal

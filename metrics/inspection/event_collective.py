@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.inspection.event_facts import BYTES, NS, EventRef, Fact, Link, time_text
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
 
-_CONFIDENCES = ("low", "medium", "high")
 _NOT_STATED = "the file does not state it"
 
 
@@ -140,7 +140,7 @@ def _matched(
     late = group.late_ns[row].tolist()
     facts = [
         Fact("peers", int((group.match.rows[row] >= 0).sum()) - 1),
-        Fact("confidence of the match", _CONFIDENCES[int(group.confidence[row])]),
+        Fact("confidence of the match", CONFIDENCES[int(group.confidence[row])]),
         Fact("arrived after the first", late[member], NS)
         if late[member] >= 0
         else Fact("arrived after the first", None, NS, "not every member was matched"),

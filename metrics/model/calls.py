@@ -17,15 +17,44 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
 from ccltui.metrics.model.call_families import Family, choose_family, untimed_family
-from ccltui.metrics.model.call_rows import CallRows
 from ccltui.metrics.model.call_types import stated
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
-from ccltui.parsers.columns import MISSING, CollectiveArgs, Group, RankTrace
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
 from ccltui.parsers.store.column_store import release
 from ccltui.parsers.system.quick_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CallRows:
+    """Rows of the events ``group`` of a trace; `of` gives them as numbers."""
+
+    group: Group
+    numbers: I64
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def of(self, group: Group) -> I64:
+        """Return the numbers, int64; ValueError where they number another group."""
+        if group != self.group:
+            raise ValueError(f"these are rows of {self.group}, not of {group}")
+        return self.numbers
+
+    def events_of(self, trace: RankTrace) -> Events:
+        """Return the group of events that the numbers index."""
+        return trace.group(self.group)
+
+    def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> CallRows:
+        """Return some of the rows (mask or indices)."""
+        return CallRows(self.group, self.numbers[rows])
+
+    def with_none(self, count: int) -> CallRows:
+        """Return these rows, and -1 for as many further calls."""
+        return CallRows(self.group, np.append(self.numbers, np.full(count, MISSING)))
+
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 

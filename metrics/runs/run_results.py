@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.provenance import require_traces
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
+from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.clocks.rematch import match_and_clock
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.model.communicator_groups import format_ranks
@@ -18,16 +20,44 @@ from ccltui.metrics.view.data_quality import (
     missing_ranks,
     some_of,
 )
-from ccltui.metrics.view.printed_reports import lacking_of_texts
+from ccltui.parsers.discovery.discover import Discovery
+from ccltui.parsers.errors import TraceError
 from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
+from ccltui.parsers.nsys import NSYS_TEXT
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
+
+
+def lacking_of_texts(discovery: Discovery) -> str | None:
+    """Return what the texts of nsys stats lack to be traces.
+
+    None where there is no such text, or a profiler left something else.
+    """
+    texts = discovery.files_of(NSYS_TEXT)
+    profiled = [f for f in discovery.files if f.format.profiler is not None]
+    if not texts or any(file.format.reports != "text" for file in profiled):
+        return None
+    first = texts[0]
+    more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+    return f"{first.path}{more}: {_lacking(first.real_path, first.size_bytes)}"
+
+
+@lru_cache(maxsize=16)
+def _lacking(path: str, _size_bytes: int) -> str:
+    """Return what one text lacks; it is read once for all metrics that refuse."""
+    from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
+    from ccltui.parsers.nsys.text_trace import lacks_trace  # noqa: PLC0415  (numpy, sqlite)
+
+    try:
+        return lacks_trace(read_stats_text(Path(path)))
+    except TraceError as error:
+        return f"text of nsys stats that cannot be read: {error.message}"
 
 
 def answer(
@@ -220,3 +250,39 @@ def _clock_basis(view: View) -> str:
         view.clocks.comparable(labels) if len(labels) > 1 else view.clocks.clocks[labels[0]].known
     )
     return "corrected" if known else "partly uncorrected"
+
+
+def side_answer(
+    metric: MetricDefinition,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    files: Sequence[str],
+    basis: Mapping[str, str],
+    reasons: Sequence[Reason] = (),
+    warnings: Sequence[str] = (),
+) -> Result:
+    """Return the result of a metric computed from side files.
+
+    Args:
+        metric: the metric.
+        view: the job beside which the files were found.
+        details: value of each key of the metric; that of its headline is the value.
+        files: paths of the side files.
+        basis: how the numbers were obtained.
+        reasons: why the result is partial; reasons of the traces are not added.
+        warnings: the warnings of the result.
+    """
+    return Result(
+        metric=metric.name,
+        unit=metric.unit,
+        definition=metric.definition,
+        status="partial" if reasons else "ok",
+        value=details[metric.headline],
+        details=details,
+        reasons=tuple(reasons),
+        warnings=tuple(warnings),
+        source="side_file",
+        basis=basis,
+        inputs={**inputs_of(view), "side_files": list(files)},
+    )

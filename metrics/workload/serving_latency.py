@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.distribution import Distribution, distribution
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import require_traces
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.side import SERVING_RESULTS
 

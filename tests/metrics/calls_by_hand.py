@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccltui.metrics.collectives.matching.match import MatchInput
-from ccltui.metrics.model.call_rows import CallRows
-from ccltui.metrics.model.calls import DTYPES, Calls
+from ccltui.metrics.model.calls import DTYPES, CallRows, Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.columns import MISSING

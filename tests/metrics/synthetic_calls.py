@@ -9,8 +9,7 @@ import numpy.typing as npt
 from calls_by_hand import EPOCH_NS
 
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
-from ccltui.metrics.model.call_rows import CallRows
-from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.calls import CallRows, Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 

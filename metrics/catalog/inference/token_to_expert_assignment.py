@@ -12,8 +12,7 @@ from ccltui.metrics.arrays.load_balance import KEYS, balance
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer, require_traces, source_of
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import answer, require_traces, side_answer, source_of
 from ccltui.metrics.workload.expert_exchange import Exchange, exchange_of, matrix
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError, contained

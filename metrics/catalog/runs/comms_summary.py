@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import require_traces
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.runs import TRAINING_LOG, WATCHDOG_LOG
 from ccltui.parsers.side.unread_files import LOG

@@ -10,8 +10,7 @@ from msgspec import structs
 from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import require_traces
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import require_traces, side_answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.hangs.hang import Hang

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.cause_search import Link
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
 from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
     MAX_FOLLOWED,
@@ -29,8 +29,12 @@ from ccltui.metrics.view.collective_selection import (
     source_of_times,
 )
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
-from ccltui.metrics.view.match_coverage import coverage_of
-from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.match_quality import (
+    coverage_of,
+    match_reasons,
+    match_warnings,
+    require_possible,
+)
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.collectives.matching.match import LOW, GroupMatch, gather
+from ccltui.metrics.collectives.matching.match import CONFIDENCES, LOW, METHODS, GroupMatch, gather
 from ccltui.metrics.collectives.matching.mismatches import Mismatch, mismatches_of, tally
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, METHODS
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse

@@ -11,6 +11,7 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.cause_search import (
     CAUSES,
     MEANINGS,
@@ -18,7 +19,7 @@ from ccltui.metrics.findings.causes.cause_search import (
     job_causes,
 )
 from ccltui.metrics.findings.causes.chain import chains_of
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, Instance, describe
+from ccltui.metrics.findings.causes.instance_report import Instance, describe
 from ccltui.metrics.findings.causes.roots import (
     NOBODY_LATE,
     LateArrivals,
@@ -38,8 +39,12 @@ from ccltui.metrics.view.collective_selection import (
     source_of_times,
 )
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
-from ccltui.metrics.view.match_coverage import coverage_of
-from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.match_quality import (
+    coverage_of,
+    match_reasons,
+    match_warnings,
+    require_possible,
+)
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from ccltui.metrics.collectives.blame import (
     summed,
     tally,
 )
+from ccltui.metrics.collectives.matching.match import METHODS
 from ccltui.metrics.findings.causes.roots import material_ranks, root_waiting
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
@@ -36,20 +37,17 @@ from ccltui.metrics.view.exposed_waits import (
     material_ns,
     rank_time_ns,
 )
-from ccltui.metrics.view.match_coverage import coverage_of
-from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.match_quality import (
+    coverage_of,
+    match_reasons,
+    match_warnings,
+    require_possible,
+)
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I64
-
-_EVIDENCE: Final = {
-    1: "communicator and sequence number",
-    2: "group and sequence number",
-    3: "step and ordinal",
-    4: "order",
-}
 
 
 @metric(
@@ -124,7 +122,7 @@ def straggler_lag(view: View) -> Result:
     basis = {
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
-        "matching": _EVIDENCE[match["level"]],
+        "matching": METHODS[match["level"]],
         "stragglers": "waiting above 1.5 / ranks of all, and material, at the end of the chains of "
         "blame_chain",
         "due_wait_us": "waiting, while nothing computes, beyond the next latest rank",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.view.side_results import side_answer
+from ccltui.metrics.view.provenance import answer, side_answer
 from ccltui.metrics.workload.token_rate import token_rate
 
 if TYPE_CHECKING:

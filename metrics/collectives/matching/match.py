@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -26,14 +27,33 @@ from ccltui.metrics.arrays.reductions import distinct_values, row_all, unique_co
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
-from ccltui.metrics.collectives.matching.validity import HIGH, LOW, MEDIUM, judge
+from ccltui.metrics.collectives.matching.validity import CONFIDENCES, HIGH, LOW, MEDIUM, judge
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import I8, I64, Bool
 from ccltui.parsers.columns import MISSING
 
-__all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
+__all__ = [
+    "CONFIDENCES",
+    "HIGH",
+    "IMPLIED",
+    "LOW",
+    "MEDIUM",
+    "METHODS",
+    "GroupMatch",
+    "MatchInput",
+    "Matches",
+    "match_calls",
+]
+
+METHODS: Final = {
+    1: "communicator id and sequence number",
+    2: "group and sequence number",
+    3: "step and ordinal",
+    4: "order",
+}
+"""Key of each level of evidence."""
 
 IMPLIED = -1
 """Group index of the single group assumed for a job without any process group.

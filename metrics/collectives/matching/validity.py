@@ -11,6 +11,7 @@ also the basis of the clock estimate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,8 @@ def missed_ns(start_ns: I64, end_ns: I64) -> I64:
 
 
 LOW, MEDIUM, HIGH = 0, 1, 2
+CONFIDENCES: Final = ("low", "medium", "high")
+"""Names of the three levels of confidence, by level."""
 MIN_OVERLAP_SHARE = 0.95
 """Share of the instances of a type that must pass the overlap test for a match by order."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +20,7 @@ from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.arrivals import NO_RANK, GroupArrivals
-from ccltui.metrics.collectives.matching.match import LOW, gather
+from ccltui.metrics.collectives.matching.match import CONFIDENCES, LOW, METHODS, gather
 from ccltui.metrics.findings.causes.activity import HOST_STALL, HOST_WORDS
 from ccltui.metrics.findings.causes.cause_search import (
     HOST_LATE,
@@ -98,15 +98,6 @@ def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:
     at = np.clip(np.searchsorted(edges, lags, side="right") - 1, 0, BINS - 1)
     place = int(np.flatnonzero(rows == row)[0])
     return LagHistory(edges, np.bincount(at, minlength=BINS), int(at[place]), lags, place)
-
-
-CONFIDENCES: Final = ("low", "medium", "high")
-METHODS: Final = {
-    1: "communicator id and sequence number",
-    2: "group and sequence number",
-    3: "step and ordinal",
-    4: "order",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.blame import TIMES_EVEN_SHARE
-from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
+from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
 from ccltui.metrics.findings.causes.cause_search import (
     MIN_ROOT_SHARE,
     UNKNOWN,
@@ -37,7 +37,6 @@ from ccltui.metrics.findings.causes.cause_search import (
 )
 from ccltui.metrics.findings.causes.chain import NOT_RECORDED, PIPELINE, chains_of
 from ccltui.metrics.findings.causes.evidence import duration
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of, require_ranks
 from ccltui.metrics.view.exposed_waits import (
     ExposedWaits,

@@ -13,7 +13,7 @@ from runs_by_hand import view_of
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.cluster.outliers import peers_of
 from ccltui.metrics.cluster.plausibility import hosts_of, implausible
-from ccltui.metrics.compare.compare_benchmarks import compare_benchmarks
+from ccltui.metrics.compare.sides import compare_benchmarks
 from ccltui.metrics.model.peaks import find_device
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -7,7 +7,7 @@ import pytest
 from calls_by_hand import EPOCH_NS
 from synthetic_calls import Family, draw
 
-from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
 from ccltui.metrics.collectives.implied.implied_groups import implied_groups
 from ccltui.metrics.collectives.matching.match import LOW, match_calls
 

@@ -7,7 +7,7 @@ import pytest
 from calls_by_hand import Call, member
 
 from ccltui.metrics.collectives.arrivals import arrivals
-from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
 from ccltui.metrics.collectives.implied.implied_groups import Implied, implied_groups
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, MatchInput
 from ccltui.parsers.array_types import I64

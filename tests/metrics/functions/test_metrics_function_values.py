@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.functions.returned_value import read_returned
+from ccltui.metrics.functions.function_metric import read_returned
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccltui.metrics.model.call_rows import CallRows
+from ccltui.metrics.model.calls import CallRows
 
 
 def test_rows_are_given_for_their_own_group_only() -> None:

@@ -13,7 +13,7 @@ from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.metrics.workload.traced_tokens import TracedTokens, traced_tokens
+from ccltui.metrics.workload.token_rate import TracedTokens, traced_tokens
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 
 VOCABULARY = (32000, 64)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
-from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
+from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
 from ccltui.metrics.findings.causes import chain
 from ccltui.metrics.findings.causes.cause_search import job_causes
 from ccltui.metrics.findings.causes.chain import chain_of
-from ccltui.metrics.findings.causes.instance_report import CONFIDENCES, describe
+from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.causes.roots import (
     NOBODY_LATE,
     SEVERAL,

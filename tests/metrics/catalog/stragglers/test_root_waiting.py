@@ -15,7 +15,7 @@ from ccltui.metrics.findings.causes import roots
 from ccltui.metrics.findings.partition import partition
 from ccltui.metrics.view.exposed_waits import exposed_waits
 from ccltui.metrics.view.job_view import View
-from ccltui.metrics.view.match_coverage import coverage_of
+from ccltui.metrics.view.match_quality import coverage_of
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 
 COUNT, PERIOD_US = 8, 10_000
