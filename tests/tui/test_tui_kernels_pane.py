@@ -10,17 +10,16 @@ from explorers import Settle, Start, pane, pane_text, shows, typed
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.app import Explorer
-from ccltui.tui.moves import kernel_rows
+from ccltui.tui.panes.kernels import KERNELS as PANE
+from ccltui.tui.panes.kernels import KINDS
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed
-from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, By, Column
 from ccltui.tui.state.own.pane_names import EVENTS, KERNELS, TIMELINE
 from ccltui.tui.state.pane import pane_named
 
 
 def names(app: Explorer) -> list[str]:
     """Names of the listed rows."""
-    found = kernel_rows.columns(app.scene)
-    return [] if found is None else [found.name[row] for row in kernel_rows.order(app.scene)]
+    return [row.name for row in PANE.rows(app.scene)]
 
 
 async def test_the_table_is_that_of_the_metric(start: Start, settle: Settle) -> None:
@@ -30,7 +29,7 @@ async def test_the_table_is_that_of_the_metric(start: Start, settle: Settle) -> 
         await typed(pilot, "*")
 
         assert pane(app) == KERNELS
-        found = kernel_rows.columns(app.scene)
+        found = PANE.table(app.scene)
         assert found is not None
         job = app.scene.session.job
         assert job is not None
@@ -49,17 +48,17 @@ async def test_rows_are_sorted_reversed_and_filtered(start: Start, settle: Settl
         await settle(pilot)
         await typed(pilot, "*", "o")
         by_calls = names(app)
-        found = kernel_rows.columns(app.scene)
+        found = PANE.table(app.scene)
         assert found is not None
         calls = dict(zip(found.name, found.calls.tolist(), strict=True))
 
-        assert KERNELS_STATE.of(app.scene.state).sort is Column.CALLS
+        assert PANE.sorting(app.scene).column == "calls"
         assert [calls[name] for name in by_calls] == sorted(calls.values(), reverse=True)
 
         await typed(pilot, "O")
 
-        assert names(app) == by_calls[::-1]
-        assert shows(app, "least first")
+        assert [calls[name] for name in names(app)] == sorted(calls.values())
+        assert shows(app, "by calls, reversed")
 
         await typed(pilot, "h", "h")
 
@@ -78,7 +77,7 @@ async def test_rows_are_sorted_reversed_and_filtered(start: Start, settle: Settl
         await typed(pilot, "/", *"no such", "enter")
 
         assert names(app) == []
-        assert "No row is listed: / changes the filter." in pane_text(app)
+        assert "No row matches /no such/: / changes the filter." in pane_text(app)
 
 
 async def test_every_kind_of_rows_in_turn(start: Start, settle: Settle) -> None:
@@ -87,14 +86,14 @@ async def test_every_kind_of_rows_in_turn(start: Start, settle: Settle) -> None:
         await settle(pilot)
         await typed(pilot, "*")
         totals = {}
-        for by in By:
-            found = kernel_rows.columns(app.scene)
+        for by in KINDS:
+            found = PANE.table(app.scene)
             assert found is not None
-            assert KERNELS_STATE.of(app.scene.state).by is by
+            assert PANE.kind(app.scene) == by
             totals[by] = sum(found.total_ns.tolist())
             await typed(pilot, "C")
 
-        assert KERNELS_STATE.of(app.scene.state).by is By.NAME
+        assert PANE.kind(app.scene) == "name"
         assert len(set(totals.values())) == 1  # the same work, divided in other ways
 
 
@@ -103,32 +102,29 @@ async def test_enter_shows_the_longest_instance(start: Start, settle: Settle) ->
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await typed(pilot, "*", "j")
-        found, row = kernel_rows.columns(app.scene), kernel_rows.chosen(app.scene)
-        assert found is not None
+        row = PANE.chosen(app.scene)
         assert row is not None
+        rank, event = row.table.longest_rank[row.at], row.get("longest_row")
         await typed(pilot, "enter")
 
         state = app.scene.state
         assert state.pane == TIMELINE
-        assert state.selection.rank == found.longest_rank[row]
+        assert state.selection.rank == rank
         await typed(pilot, "4")
 
         assert app.scene.state.pane == EVENTS
         own = EVENTS_STATE.of(app.scene.state)
-        assert (own.listing.listed, own.event) == (Listed.DEVICE, int(found.longest_row[row]))
-        assert pane_named(EVENTS).kernel_row(app.scene) == (
-            found.longest_rank[row],
-            int(found.longest_row[row]),
-        )
+        assert (own.listing.listed, own.event) == (Listed.DEVICE, event)
+        assert pane_named(EVENTS).kernel_row(app.scene) == (rank, event)
 
 
-@pytest.mark.parametrize("by", list(By))
-async def test_rows_are_exported_with_their_names(start: Start, settle: Settle, by: By) -> None:
+@pytest.mark.parametrize("by", KINDS)
+async def test_rows_are_exported_with_their_names(start: Start, settle: Settle, by: str) -> None:
     app = start()
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await typed(pilot, "*", *"C" * list(By).index(by))
+        await typed(pilot, "*", *"C" * KINDS.index(by))
         records = list(pane_named(KERNELS).records(app.scene))
 
-        assert [record[by.value] for record in records] == names(app)
+        assert [record[by] for record in records] == names(app)
         assert all(record["calls"] for record in records)

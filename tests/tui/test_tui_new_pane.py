@@ -16,7 +16,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.tui.chrome.help_page import help_lines
 from ccltui.tui.state.answers import Query, ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.pane import Pane, Record, pane_named, register, unregister
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -42,7 +42,7 @@ class LabelsPane(Pane):
     title = "Labels"
     short_title = "Lab"
     about = "The labels of the ranks that are loaded."
-    own = OwnState("labels", RowState())
+    own = OwnState("labels", ListState())
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         return (LabelsQuery(scene.findings.generation),) if scene.findings.lanes else ()

@@ -16,9 +16,9 @@ from ccltui.tui.actions.export import rows_of
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
+from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.state.against.compared import Compared, parsed
 from ccltui.tui.state.against.second_path import compared
-from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, Column
 
 SHAPE: dict[str, Any] = {"tp": 2, "pp": 1, "gpus_per_node": 2, "steps": 6, "layers": 2}
 
@@ -70,7 +70,7 @@ async def test_every_pane_has_the_numbers_of_the_second_path(
         other = next(row for row in kernels["kernels"] if row["name"] == record["name"])
         assert record["B_ms"] == pytest.approx(other["total_ms"] / (5 * 4))
         assert "of a rank in a step" in "\n".join(screen_rows(app))
-        while KERNELS_STATE.of(app.scene.state).sort is not Column.DELTA:
+        while KERNELS.sorting(app.scene).column != "B - A":
             await pilot.press("o")
         sizes = [abs(float(row["B - A_ms"] or 0)) for row in rows_of(app.scene)]
         assert sizes == sorted(sizes, reverse=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ccltui.tui.moves import row_moves as rows
-from ccltui.tui.moves import time_moves, view_moves
+from ccltui.tui.moves import row_moves, time_moves, view_moves
 from ccltui.tui.moves.missing_data import no_collectives, no_time
 from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene
@@ -23,15 +22,10 @@ def chart_is_empty(scene: Scene) -> str | None:
     return no_time(scene) if pane_in_view(scene).axis is Axis.TIME else no_collectives(scene)
 
 
-def no_rows(scene: Scene) -> str | None:
-    """Return the reason when there is no row to move to."""
-    return None if rows.count(scene) else pane_in_view(scene).why_no_rows(scene)
-
-
 def no_rows_to_filter(scene: Scene) -> str | None:
     """Return the reason when there is no row that a filter could keep."""
     pane = pane_in_view(scene)
-    return None if pane.row_pattern(scene) else no_rows(scene)
+    return None if pane.row_pattern(scene) else row_moves.why_none(scene)
 
 
 def no_worst(scene: Scene) -> str | None:

@@ -1,13 +1,14 @@
-"""Move between rows of the pane in view, or of the drawer when it has the keys."""
+"""Move between rows of the pane in view, or of the drawer when it has the keys; sort, fold them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from ccltui.tui.moves import drawer
-from ccltui.tui.state.pane import drawer_has_keys, pane_in_view
+from ccltui.tui.moves import compare_ranks, drawer
+from ccltui.tui.state.pane import drawer_has_keys, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.view_state import Shown, ViewState
 
 PAGE = 9  # tenths of a page
 
@@ -59,3 +60,38 @@ def first_row(scene: Scene) -> ViewState:
 def last_row(scene: Scene) -> ViewState:
     """Move to the last row."""
     return to_row(scene, count(scene) - 1)
+
+
+def why_none(scene: Scene) -> str | None:
+    """Return the reason when there is no row."""
+    return None if count(scene) else pane_in_view(scene).why_no_rows(scene)
+
+
+def sort(step: int) -> Callable[[Scene], ViewState]:
+    """Return a change to the order by the next column, or the previous for -1."""
+
+    def move(scene: Scene) -> ViewState:
+        pane = pane_in_view(scene)
+        found = pane.sorting(scene).following(pane.sort_columns(scene), step)
+        return pane.with_sorting(scene, found)
+
+    return move
+
+
+def reverse(scene: Scene) -> ViewState:
+    """Turn the order round; of a comparison in the drawer, largest changes first or in order."""
+    if drawer_shows(scene, Shown.VERSUS):
+        return compare_ranks.sort_rows(scene)
+    pane = pane_in_view(scene)
+    found = pane.sorting(scene)
+    return pane.with_sorting(scene, replace(found, reverse=not found.reverse))
+
+
+def next_kind(scene: Scene) -> ViewState:
+    """List the next kind of rows."""
+    return pane_in_view(scene).with_next_kind(scene)
+
+
+def fold(scene: Scene) -> ViewState:
+    """Fold or unfold the selected row."""
+    return pane_in_view(scene).with_fold(scene)

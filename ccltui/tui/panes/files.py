@@ -10,7 +10,7 @@ from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
-from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.own.pane_names import FILES as NAME
 from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane
@@ -28,7 +28,7 @@ _BETWEEN = 34
 
 
 _COLUMNS: Final = ("file", "kind", "rank", "size", "state")
-FILES_STATE: Final = OwnState(NAME, RowState())
+FILES_STATE: Final = OwnState(NAME, ListState())
 
 
 class FilesPane(Pane):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,23 @@ class Pane(ABC):
 
     def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
         """Sort the rows."""
+        return scene.state
+
+    # Kinds of rows, and rows below others
+
+    has_folds: bool = False
+    """Whether rows are folded below others."""
+
+    def kinds(self, scene: Scene) -> Sequence[str]:
+        """Return the kinds of rows that the pane lists in turn, none where they are the same."""
+        return ()
+
+    def with_next_kind(self, scene: Scene) -> ViewState:
+        """List the next kind of rows."""
+        return scene.state
+
+    def with_fold(self, scene: Scene) -> ViewState:
+        """Fold or unfold the selected row, or that which it is below."""
         return scene.state
 
     # Searching

@@ -10,7 +10,6 @@ from ccltui.metrics.findings.step_culprits import StepCulprits
 from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
-from ccltui.tui.moves.lists import row_sorting
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
@@ -44,7 +43,7 @@ def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
 
     assert slowest.startswith("▶2 ")  # 15 ms of lateness are planted in it
     assert slowest.split()[3] == "r5"  # who keeps the others waiting, not the slowest victim
-    in_order = text(found.with_state(row_sorting.sort(1)(found)))
+    in_order = text(found.with_state(row_moves.sort(1)(found)))
     assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from ccltui.draw import numbers
 from ccltui.tui.moves.cursor import show_communicator, to_time
+from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.state.figures.rank_board import board_rows
-from ccltui.tui.state.own.kernel_listing import KERNELS_STATE, KernelsState
-from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, STEPS, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
 from ccltui.tui.state.own.step_listing import STEPS_STATE
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.queries.query_kinds import NamesQuery
@@ -155,5 +155,5 @@ def _kernels(scene: Scene) -> list[Place]:
 
 def _to_kernel(scene: Scene, row: int) -> ViewState:
     """Show a kernel in Kernels: rows by total are in the order of the table."""
-    state = replace(scene.state, pane=KERNELS, drawer=None)
-    return KERNELS_STATE.put(state, KernelsState(row=row))
+    state = replace(scene.state, pane=KERNELS.name, drawer=None)
+    return KERNELS.own.put(state, replace(KERNELS.own.default, row=row))

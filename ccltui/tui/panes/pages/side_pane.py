@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene
@@ -33,7 +33,7 @@ class SidePane(Pane, Generic[R]):
     """Explanation of the numbers, shown as the first line about the cursor."""
 
     def __init__(self) -> None:
-        self.own = OwnState(self.name, RowState())
+        self.own = OwnState(self.name, ListState())
 
     def query(self, scene: Scene) -> FileQuery[Sequence[R]]:
         """Return the query for the open directory."""

@@ -42,9 +42,19 @@ class OwnState(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class RowState:
-    """State of a pane that is a list: the selected row, the filter, "" for none, and the order."""
+class ListState:
+    """State of a pane that is a list.
+
+    Attributes:
+        row: place of the cursor.
+        pattern: filter of the rows, "" for none.
+        sorting: order of the rows.
+        kind: what rows are, where a list has several kinds; "" for the first.
+        toggled: names of the rows that are folded or unfolded other than at first.
+    """
 
     row: int = 0
     pattern: str = ""
     sorting: Sorting = AS_FOUND
+    kind: str = ""
+    toggled: frozenset[str] = frozenset()
