@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled loops over operations, pieces of work and values.
 
-``replay_order.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
+``step_replay.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
 Python, with full documentation and results that are equal to the bit. Indices in arguments are not
 checked against array bounds.
 """
@@ -43,7 +43,7 @@ cdef class Queues:
 
 
 cdef class Order:
-    """See ``replay_order.py``: concatenated arrays of all ranks, those of rank r from ``offset[r]`` on."""
+    """See ``step_replay.py``: concatenated arrays of all ranks, those of rank r from ``offset[r]`` on."""
 
     cdef const int8_t[::1] kind
     cdef const int32_t[::1] which
@@ -393,7 +393,7 @@ def host_times(
     int64_t tolerance,
     found,
 ):
-    """Add the idle times of the lines of one rank to ``found``; see ``host_times.py``.
+    """Add the idle times of the lines of one rank to ``found``; see ``line_operations.py``.
 
     ``first`` are the edges of its lines among the operations; ``lines`` are first kernel, number of
     kernels and origin of each, ``kernels`` start, reach and idle sums, ``operations`` kind, position

@@ -1,9 +1,9 @@
 """What is typical of several ranks that do the same work, some of which may be slow.
 
-The median of all would be the fastest of the slow ones, or the slowest of the others, where half of
-the ranks are slow, and with two ranks it would lie between both. All that differ from the lower
-median (of an even number of values the smaller of the two in the middle) are therefore set aside
-first. The median of what remains is neither short nor long by chance.
+The lower median is of an even number of values the smaller of the two in the middle: of two ranks a
+mean of both would accuse both. The median of all would be the fastest of the slow ones, or the
+slowest of the others, where half of the ranks are slow. All that differ from the lower median are
+therefore set aside first. The median of what remains is neither short nor long by chance.
 """
 
 from __future__ import annotations
@@ -18,6 +18,21 @@ SLOW: Final = 0.05
 """Share by which those that are set aside differ from the lower median."""
 LARGE: Final = 100
 """Values of a group from which sorting each group costs less than sorting all together."""
+
+
+def lower_median(values: F64) -> float:
+    """Return the lower median of the values that are not NaN, NaN without any."""
+    ordered = np.sort(values[~np.isnan(values)])
+    return float(ordered[(len(ordered) - 1) // 2]) if len(ordered) else float("nan")
+
+
+def lower_medians(values: F64, group: I64, count: int) -> F64:
+    """Return the lower median of each group 0 to ``count`` - 1, NaN for empty ones."""
+    order, first, sizes = _sorted(values, group, count)
+    found = np.full(count, np.nan)
+    held = np.flatnonzero(sizes)
+    found[held] = values[order[first[held] + (sizes[held] - 1) // 2]]
+    return found
 
 
 def typical_of_rows(values: F64) -> F64:
@@ -42,11 +57,8 @@ def typical_of_rows(values: F64) -> F64:
 
 def slow_ones(values: F64, group: I64, count: int) -> Bool:
     """Return a mask of the values that differ from their group 0 to ``count`` - 1, by value."""
-    order, first, sizes = _sorted(values, group, count)
-    if not len(values):
-        return np.zeros(0, np.bool_)
-    lower = values[order][np.minimum(first + (sizes - 1) // 2, len(values) - 1)]
-    return np.asarray(np.abs(values - lower[group]) > SLOW * lower[group])
+    lower = lower_medians(values, group, count)[group]
+    return np.asarray(np.abs(values - lower) > SLOW * lower)
 
 
 def typical_of_groups(values: F64, group: I64, count: int, slow: Bool) -> F64:

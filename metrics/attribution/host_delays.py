@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.lines.step_replay import Run
-from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.host_delays import HostDelays, Idle
 from ccltui.metrics.attribution.lines.job_lines import JobLines
-from ccltui.metrics.attribution.lower_median import lower_medians
+from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.metrics.attribution.unit_targets import Targets
-from ccltui.parsers.array_types import F64
+from ccltui.parsers.array_types import F64, I64
 
 RUNGS: Final = ("stage", "worker", "step", "microbatch", "communication", "host")
 """Names of the differences, in order."""
@@ -36,6 +37,10 @@ wrong."""
 MAX_UNCOUNTED: Final = 0.05
 """Passes of pipeline stages that may be too many or too few, as a share of their transfers: one of
 sixteen of an interleaved stage that is taken for its neighbour changes no verdict."""
+MAX_UNLINKED: Final = 0.1
+"""Share of the time in collectives that may be in calls without a match."""
+MAX_UNKNOWN_TRANSFERS: Final = 0.01
+"""Share of the calls that may be transfers of which no side is known."""
 MAX_DELAYED_ERROR: Final = 0.01
 """Share of a step by which the replay with host delays may miss it, mean over steps; up to
 `MAX_ERROR` the verdict is at most medium, beyond it there is none."""
@@ -231,3 +236,82 @@ class Ladder:
         if self.mean_error > MAX_ERROR:
             return f"replayed as recorded, the steps are {self.mean_error:.1%} off their length"
         return None
+
+
+ROUNDS: Final = 3
+"""Replays of which each begins its steps where the one before ended them: a begin that moves by
+some of what a step saves moves the next one by less."""
+SETTLED: Final = 0.001
+"""Share of a step by which begins may still move."""
+
+
+@dataclass(frozen=True)
+class RecordedReplay:
+    """Replays of one job with host delays, and with some of its times changed; float64 ns.
+
+    Every rank begins a step where it ended the one before: a rank that is no longer slower than
+    others begins earlier too. Begins follow from the ends of the same replay, which is repeated for
+    that.
+    """
+
+    ladder: Ladder
+
+    @cached_property
+    def _recorded(self) -> F64:
+        ladder = self.ladder
+        compute = ladder.job.operations.compute_ns
+        run = self._run(compute, ladder.recorded_transfer, ladder.recorded_idle)
+        return ladder.job.replay.line_ends(run)
+
+    def _run(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
+        every = np.ones(self.ladder.job.table.num_lines, np.bool_)
+        calls = idle.delay_ns, idle.gap_ns
+        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, every, calls)
+
+    def ends(
+        self, compute_ns: F64, transfer_ns: F64 | None = None, idle: Idle | None = None
+    ) -> F64:
+        """Return the steps with other times of segments, transfers and hosts; None: as recorded.
+
+        None takes less than its hosts need to launch it.
+        """
+        ladder = self.ladder
+        idle = ladder.recorded_idle if idle is None else idle
+        transfer = ladder.recorded_transfer if transfer_ns is None else transfer_ns
+        return np.maximum(self._device_ends(compute_ns, transfer, idle), ladder.host_need_ns)
+
+    def _device_ends(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> F64:
+        run = self._run(compute_ns, transfer_ns, idle)
+        found = self.ladder.job.replay.line_ends(run)
+        if not len(self._following):
+            return self._steps(found)
+        begin = idle.begin_ns
+        for _ in range(ROUNDS - 1):
+            moved = self._after_last(found) - self._after_last(self._recorded)
+            later = idle.begin_ns.copy()
+            later[self._following] += moved[self._following - 1]
+            apart = float(np.abs(later - begin).max())
+            if apart <= SETTLED * float(self.ladder.rungs[6].mean()):
+                break
+            begin = later
+            found = self.ladder.job.replay.line_ends(run._replace(begin_ns=begin))
+        return self._steps(found)
+
+    @cached_property
+    def _following(self) -> I64:
+        """Lines behind one of the same rank in the step before, on a common clock."""
+        table = self.ladder.job.table
+        if not self.ladder.job.has_clock:
+            return np.empty(0, np.int64)
+        step = table.step_ids[table.step]
+        follows = (table.rank[1:] == table.rank[:-1]) & (step[1:] == step[:-1] + 1)
+        return np.flatnonzero(follows) + 1
+
+    def _after_last(self, line_ends: F64) -> F64:
+        """End of each line after the last end of its step, never positive."""
+        return np.asarray(line_ends - self._steps(line_ends)[self.ladder.job.table.step])
+
+    def _steps(self, line_ends: F64) -> F64:
+        found = np.zeros(self.ladder.job.num_steps)
+        np.maximum.at(found, self.ladder.job.table.step, line_ends)
+        return found

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import joint_inverse
+from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BETWEEN
-from ccltui.metrics.attribution.lower_median import lower_medians
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:

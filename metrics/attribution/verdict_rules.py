@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.host_needs import hosts_bind
-from ccltui.metrics.attribution.ladder import MAX_DELAYED_ERROR, Ladder
-from ccltui.metrics.attribution.named_findings import Namer
-from ccltui.metrics.attribution.next_records import (
+from ccltui.metrics.attribution.ladder import (
+    MAX_DELAYED_ERROR,
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
-    next_records,
-    unknown_transfers,
+    Ladder,
 )
-from ccltui.metrics.attribution.ranks_apart import longer_alone, ranks_alone, why_apart
+from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.named_findings import Namer
 from ccltui.metrics.attribution.signatures import Signatures
+from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.units import in_ms
+
+if TYPE_CHECKING:
+    from ccltui.metrics.attribution.ladder import Ladder
+    from ccltui.metrics.attribution.lines.job_lines import JobLines
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
 """Rungs that compete for the verdict; steps and micro-batches vary together."""
@@ -234,7 +238,7 @@ class Rules:
                 f"{job.replay.unlinked:.0%} of the time in collectives is in calls that are "
                 "matched to none with confidence"
             )
-        unknown = unknown_transfers(job)
+        unknown = job.unknown_transfers
         if unknown > MAX_UNKNOWN_TRANSFERS:
             return (
                 f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
@@ -387,3 +391,87 @@ class Rules:
 def _share_of_loss(share: float) -> str:
     # Replays of a difference that is not there scatter about zero.
     return f"{share:.1%} of the loss" if share >= 0.0005 else "none of the loss"
+
+
+def next_records(
+    job: JobLines, context: Context, finding: Finding | None, *, tells_passes: bool
+) -> list[str]:
+    """Return what to record so that more is known; ``tells_passes``: of forward and backward."""
+    asked = []
+    if job.num_steps < 3:
+        asked.append("more steps: three or more tell what is always slow from what comes and goes")
+    if not job.marked:
+        asked.append("step markers (profiler.step())")
+    if context.missing:
+        asked.append(f"the trace of rank {ranges_text(context.missing)}")
+    apart = context.names_only and len(job.together) > 1
+    if apart or job.replay.unlinked > MAX_UNLINKED or job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
+        asked.append("groups, peers and sizes of collectives, which PyTorch 2.3 or later writes")
+    if finding is None and not tells_passes and not context.has_launches:
+        asked.append("launch records (CPU activity): they tell forward from backward passes")
+    if finding is not None and finding.verdict == "host" and finding.hosts_cause is None:
+        asked.append("CPU activity, or Python stacks, of the ranks whose devices idle")
+    return asked
+
+
+def ranks_alone(ladder: Ladder) -> I64:
+    """Return the ranks whose calls no other rank makes, of a job in which other ranks are alike.
+
+    Stages of a pipeline differ anyway and are compared by what they cost: none of them is alone.
+    """
+    here = np.unique(ladder.job.table.rank)
+    if ladder.targets.has_stages:
+        return here[:0]
+    place = ladder.targets.place[here]
+    alone = np.bincount(place)[place] == 1
+    return here[alone] if not alone.all() else here[:0]
+
+
+def longer_alone(ladder: Ladder, least_share: float) -> str | None:
+    """Return why a rank without a like may be slow, None where none computes longer than others.
+
+    Every replay leaves such a rank its own time, so that it costs nothing however slow it is.
+
+    Args:
+        ladder: the replays.
+        least_share: share of the step from which on more compute counts.
+    """
+    alone, job = ranks_alone(ladder), ladder.job
+    if not len(alone):
+        return None
+    total_ns = np.bincount(job.worker, weights=job.unit_ns, minlength=len(job.labels))
+    compute_ns = total_ns / job.num_steps
+    others = np.setdiff1d(np.unique(job.table.rank), alone)
+    longest = int(alone[compute_ns[alone].argmax()])
+    longer_ns = float(compute_ns[longest] - compute_ns[others].max())
+    if longer_ns < least_share * float(ladder.rungs[6].mean()):
+        return None
+    return (
+        f"rank {job.labels[longest]} computes {milliseconds(longer_ns):.3g} ms longer than any "
+        f"other in {job.period}, and its calls are recorded as other ones than theirs: whether it "
+        "is slow or has more to do cannot be told"
+    )
+
+
+def alone_reasons(ladder: Ladder) -> list[Reason]:
+    """Return a reason for each rank that is compared with no other."""
+    labels = [ladder.job.labels[rank] for rank in ranks_alone(ladder).tolist()]
+    return [
+        Reason(
+            "unmatched_collectives",
+            f"rank {label} is compared with no other: its calls differ from those of all others",
+            rank=label,
+        )
+        for label in labels
+    ]
+
+
+def why_apart(job: JobLines, *, names_only: bool) -> str | None:
+    """Return why ranks that never wait for each other may do so, None where they do or do not."""
+    parts = len(job.together)
+    if not names_only or parts < 2:
+        return None
+    return (
+        f"no file names a communicator, and those that are told apart leave {parts} sets of ranks "
+        "that never wait for each other: some are not told"
+    )

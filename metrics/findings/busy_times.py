@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.attribution.lower_median import lower_median
+from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.finding import Level
 from ccltui.metrics.findings.idle_causes import causes_of

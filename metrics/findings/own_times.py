@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.attribution.job_verdict import ladder_of
-from ccltui.metrics.attribution.lower_median import lower_median
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.busy_times import busy_share, has_stages
 from ccltui.metrics.findings.finding import Kind, Level

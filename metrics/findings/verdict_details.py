@@ -10,10 +10,9 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
 from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
-from ccltui.metrics.attribution.lines.replay_order import DeadlockError
-from ccltui.metrics.attribution.ranks_apart import alone_reasons
-from ccltui.metrics.attribution.saved.what_if_bounds import bounds_of_hosts, why_host_bound
-from ccltui.metrics.attribution.savings import HIDDEN_WAITS
+from ccltui.metrics.attribution.lines.step_replay import DeadlockError
+from ccltui.metrics.attribution.savings import HIDDEN_WAITS, bounds_of_hosts, why_host_bound
+from ccltui.metrics.attribution.verdict_rules import alone_reasons
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks

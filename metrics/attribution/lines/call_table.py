@@ -41,7 +41,7 @@ class CallTable:
     size and span, ``bytes`` (-1: unknown) and ``uneven``, the largest share of its data on one
     member over the mean share, 1 where that is not known. Exchanges whose sizes differ are alike
     within a factor of about 2. ``doubtful`` is the share of the time in collectives that is matched
-    with low confidence, ``unlinked`` that in none.
+    with low confidence.
     """
 
     step_ids: I64
@@ -68,7 +68,6 @@ class CallTable:
     bytes: I64
     uneven: F64
     doubtful: float
-    unlinked: float
 
     @property
     def num_lines(self) -> int:
@@ -146,7 +145,6 @@ def call_table(
         bytes=members.bytes(),
         uneven=members.uneven(),
         doubtful=float(dur[members.is_low].sum()) / total,
-        unlinked=float(dur[~part].sum()) / total,
     )
 
 

@@ -33,6 +33,7 @@ from ccltui.metrics.attribution.lines.step_lines import (
     step_lines,
 )
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.array_types import F64, I64
 
@@ -52,6 +53,7 @@ lines of a program."""
 UNMARKED: Final = "not marked"
 """How the basis begins where steps are none of the profiler's."""
 
+_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 _ENDS: Final = ("origin_ns", "end_ns")
 
 
@@ -73,14 +75,12 @@ class JobLines:
     positions: Positions
     units: UnitTable
     operations: Operations
-    sizes: I64
     origin_ns: I64
     end_ns: I64
     own_origin_ns: I64
     own_end_ns: I64
     has_clock: bool
     marked: bool
-    tolerance_ns: int
     partly: tuple[int, ...] = ()
 
     @cached_property
@@ -173,6 +173,20 @@ class JobLines:
             wrong += int(np.abs(passes - expected)[staged].sum())
             whole += int(expected[staged].sum())
         return wrong / max(whole, 1)
+
+    @cached_property
+    def unknown_transfers(self) -> float:
+        """Share of the calls that are sends or receives without a known other side.
+
+        A kernel of sends and receives that three ranks or more share is an all-to-all.
+        """
+        table = self.table
+        sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
+        members = np.append(sizes, 0)[table.instance]
+        unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
+        if self.stages.ring:
+            unknown &= table.instance < 0
+        return float(unknown.mean()) if len(unknown) else 0.0
 
     @cached_property
     def program_of_line(self) -> I64:
@@ -395,13 +409,12 @@ def _assembled(
     table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
     sizes = np.concatenate([one.stop - one.first for one in lines])
     found = positions(table, sizes, stages.stage)
-    tolerance = _tolerance_ns(view)
     units, operations = line_operations(
         lines,
         table,
         found,
         stages.count,
-        tolerance_ns=tolerance,
+        tolerance_ns=_tolerance_ns(view),
         rounding_ns=_rounding_ns(view),
         label_of=labels,
         lead_of=None if view.facts.is_large else lambda: _leads(inputs, facts, table),
@@ -429,14 +442,12 @@ def _assembled(
         positions=found,
         units=units,
         operations=operations,
-        sizes=sizes,
         origin_ns=origin,
         end_ns=end,
         own_origin_ns=np.concatenate([one.origin_ns for one in lines]),
         own_end_ns=np.concatenate([one.end_ns for one in lines]),
         has_clock=has_clock,
         marked=marked,
-        tolerance_ns=tolerance,
     )
 
 

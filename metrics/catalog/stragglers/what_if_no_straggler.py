@@ -9,13 +9,12 @@ import numpy as np
 
 from ccltui.metrics.arrays.typical import SLOW
 from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
+from ccltui.metrics.attribution.ladder import MAX_UNLINKED
 from ccltui.metrics.attribution.lines.left_out import steps_left_out
-from ccltui.metrics.attribution.lines.replay_order import DeadlockError
-from ccltui.metrics.attribution.next_records import MAX_UNLINKED
-from ccltui.metrics.attribution.ranks_apart import why_apart
-from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
-from ccltui.metrics.attribution.saved.what_if_bounds import (
+from ccltui.metrics.attribution.lines.step_replay import DeadlockError
+from ccltui.metrics.attribution.savings import (
     ROUNDING,
+    EvenRanks,
     bounds_of_hosts,
     is_longer,
     per_step_rows,
@@ -27,6 +26,7 @@ from ccltui.metrics.attribution.saved.what_if_bounds import (
 )
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
+from ccltui.metrics.attribution.verdict_rules import why_apart
 from ccltui.metrics.collectives.lag_tables import match_table
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ccltui.metrics.attribution.lines.call_table import CallTable
-from ccltui.metrics.attribution.lines.host_times import own_delays
+from ccltui.metrics.attribution.lines.line_operations import own_delays
 from ccltui.parsers.array_types import I64
 
 UNKNOWN = -1

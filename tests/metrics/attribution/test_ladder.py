@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from planted_jobs import Planted, Run, planted_job
 
+from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.lines import host_times, replay_order, step_replay
-from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
+from ccltui.metrics.attribution.lines import line_operations, step_replay
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -53,7 +53,7 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
     delayed, level = slow.delayed, slow.host.ends([0])
 
-    for module in (step_replay, replay_order, host_times):
+    for module in (step_replay, line_operations):
         monkeypatch.setattr(module, "available", lambda: False)
     python = ladder(plan)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from planted_jobs import Planted, planted_job
 
+from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.lines.pass_units import (
     BACKWARD_PASS,
@@ -16,7 +17,6 @@ from ccltui.metrics.attribution.lines.pass_units import (
     labelled_units,
 )
 from ccltui.metrics.attribution.lines.shared_positions import SilentStage, silent_starts
-from ccltui.metrics.attribution.lower_median import lower_median, lower_medians
 from ccltui.metrics.view.job_view import View
 
 

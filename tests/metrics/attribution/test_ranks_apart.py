@@ -6,7 +6,7 @@ import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
 
 from ccltui.metrics.attribution.job_verdict import ladder_of
-from ccltui.metrics.attribution.ranks_apart import alone_reasons, longer_alone, ranks_alone
+from ccltui.metrics.attribution.verdict_rules import alone_reasons, longer_alone, ranks_alone
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View

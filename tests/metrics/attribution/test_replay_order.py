@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.attribution.lines.replay_order import (
+from ccltui.metrics.attribution.lines.step_replay import (
     BEGIN,
     END,
     MARK,

@@ -13,8 +13,7 @@ from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, random_spec, writ
 from ccltui.demo.planted.job_spec import Fault, Level
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.saved.even_ranks import EvenRanks
-from ccltui.metrics.attribution.savings import Savings
+from ccltui.metrics.attribution.savings import EvenRanks, Savings
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View

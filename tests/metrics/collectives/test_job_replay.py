@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.attribution.saved.what_if_bounds import (
+from ccltui.metrics.attribution.savings import (
     per_step_rows,
     saved_time,
     why_not_physical,
 )
-from ccltui.metrics.attribution.saved.what_if_bounds import (
+from ccltui.metrics.attribution.savings import (
     refused as refused_texts,
 )
 from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler

@@ -1,1 +1,0 @@
-"""What a job saves without stragglers, and when that has bounds alone."""
