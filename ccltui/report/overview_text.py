@@ -69,7 +69,7 @@ def part_name(part: Mapping[str, Any]) -> str:
     if kind == "communication":
         return "transfer" if name == "unknown" else f"transfer of {name}"
     if kind == "bubble":
-        return kind
+        return "bubble"
     if kind == "waiting":
         return "waiting for late ranks"
     return f"idle: {_IDLE.get(name, name)}" if kind == "idle" else name

@@ -47,6 +47,9 @@ from ccltui.parsers.columns import MISSING
 
 MIN_FLOOR_NS = 10_000
 """Least lag floor, however small the residuals of the clocks are."""
+MIN_DRAWN_NS = 100_000
+"""Least lag that a chart draws as late unless asked: below it ranks that nobody would call late
+colour every cell."""
 RESIDUALS_TO_BLAME = 3
 """Lag floor in residuals (p95) of the clocks."""
 
@@ -194,6 +197,11 @@ def blame_floor(clocks: ClockModel) -> int:
     measures name different ranks.
     """
     return max(MIN_FLOOR_NS, RESIDUALS_TO_BLAME * (clocks.residual_p95_ns or 0))
+
+
+def drawn_floor(floor_ns: int) -> int:
+    """Return the lag in ns from which a chart draws a rank as late; none that is not blamed."""
+    return max(MIN_DRAWN_NS, floor_ns)
 
 
 def clock_free(dur_ns: I64, floor_ns: int) -> Lateness:

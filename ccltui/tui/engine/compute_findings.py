@@ -13,7 +13,7 @@ import numpy as np
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.collectives.arrivals import GroupArrivals
+from ccltui.metrics.collectives.arrivals import GroupArrivals, drawn_floor
 from ccltui.metrics.findings.causes.cause_search import job_causes
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
@@ -146,6 +146,8 @@ def _communicator(view: View, number: int, begins: Bool) -> Communicator:
         begins=begins,
         number=number,
         row=np.arange(len(match.rows)),
+        floor_ns=view.arrivals.floor_ns,
+        drawn_ns=drawn_floor(view.arrivals.floor_ns),
         clock=clock_of(view, group.labels),
         group=match.group,
     )

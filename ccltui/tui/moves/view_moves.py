@@ -178,10 +178,10 @@ def over_floor(direction: int) -> Move:
 
 def next_over_floor(scene: Scene, direction: int) -> int | None:
     """Return the target of :func:`over_floor`, None when there is no further one."""
-    communicator, state = scene.communicator, scene.state
-    if communicator is None:
+    communicator, floor_ns = scene.communicator, scene.floor_ns
+    if communicator is None or floor_ns is None:
         return None
-    return communicator.next_over(state.floor_ns, state.selection.k, forward=direction > 0)
+    return communicator.next_over(floor_ns, scene.state.selection.k, forward=direction > 0)
 
 
 def floor(*, higher: bool) -> Move:
@@ -189,7 +189,10 @@ def floor(*, higher: bool) -> Move:
 
     def move(scene: Scene) -> ViewState:
         low, high = _FLOOR_LIMITS_NS
-        wanted = scene.state.floor_ns * 2 if higher else scene.state.floor_ns // 2
+        now = scene.floor_ns
+        if now is None:
+            return scene.state
+        wanted = now * 2 if higher else now // 2
         return replace(scene.state, floor_ns=max(min(wanted, high), low))
 
     return move

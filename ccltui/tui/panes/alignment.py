@@ -54,7 +54,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     rows = Rows.of(len(members), height - 1).rows + 1
     order = [communicator.labels.index(label) for label in members]
     selection = scene.state.selection
-    view = scene.state.columns
+    view, floor_ns = scene.state.columns, scene.floor_ns or communicator.drawn_ns
     planes = align(
         communicator.heat,
         _names(scene, members, rows=height - 1),
@@ -62,7 +62,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         height=height,
         width=width,
         gutter=gutter(scene),
-        floor_ns=scene.state.floor_ns,
+        floor_ns=floor_ns,
         selected=(
             members.index(selection.rank) if selection.rank in members else -1,
             -1 if selection.k is None else selection.k,
@@ -70,9 +70,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         order=order,
         colour=scene.colour,
         pinned=[index for index, label in enumerate(members) if label in scene.state.pins],
-        top_ns=communicator.top_ns(scene.state.floor_ns)
-        if ALIGNMENT_STATE.of(scene.state).linear
-        else None,
+        top_ns=communicator.top_ns(floor_ns) if ALIGNMENT_STATE.of(scene.state).linear else None,
     )
     hits = hits_in_view(scene, Among.COLLECTIVES)
     if hits is not None:

@@ -65,12 +65,11 @@ class AlignmentPane(ChartPane):
         if scene.disproved:
             text = f" ! pairs disproved by the clocks: {scene.disproved}"
             return above, [(text, Ink.WARNING)]
-        floor = numbers.short_duration(scene.state.floor_ns)
         order, own = f"ranks by {scene.state.order.value}", ALIGNMENT_STATE.of(scene.state)
         if own.ranks_in_view:
             order += f", {own.ranks_in_view} of {len(scene.members)}"
         clock = "" if scene.communicator is None else scene.communicator.clock
-        parts = [_match_text(scene), clock, f"floor {floor}", order]
+        parts = [_match_text(scene), clock, _floor_text(scene), order]
         sure = as_many([part for part in parts if part], width - 2)
         return above, [(f" {sure}", Ink.DIM)]
 
@@ -114,7 +113,9 @@ ALIGNMENT: Final = AlignmentPane()
 
 
 def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
-    floor = scene.state.floor_ns
+    floor = scene.floor_ns
+    if floor is None:
+        return []
     cell = " " if narrow else "  "
     if scene.colour:
         ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
@@ -126,13 +127,13 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
             Ink.TAB,
         ),
         *ramp,
-        (f" {_top_of_scale(scene)} ", Ink.TAB),
+        (f" {_top_of_scale(scene, floor)} ", Ink.TAB),
     ]
 
 
-def _top_of_scale(scene: Scene) -> str:
+def _top_of_scale(scene: Scene, floor: int) -> str:
     """Return the lag from which on a cell has the last colour."""
-    floor, communicator = scene.state.floor_ns, scene.communicator
+    communicator = scene.communicator
     if not ALIGNMENT_STATE.of(scene.state).linear or communicator is None:
         return numbers.short_duration(floor * 100)
     return f"{numbers.duration(communicator.top_ns(floor))}, even"
@@ -146,6 +147,14 @@ def _communicator_text(scene: Scene) -> str:
     count = len(scene.findings.communicators or ())
     place = f"{scene.communicator_index + 1}/{count} " if count > 1 else ""
     return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
+
+
+def _floor_text(scene: Scene) -> str:
+    """Return the lag from which ranks are drawn as late, and the one from which they are blamed."""
+    if scene.floor_ns is None or scene.communicator is None:
+        return ""
+    drawn, blamed = map(numbers.short_duration, (scene.floor_ns, scene.communicator.floor_ns))
+    return f"floor {drawn}" if drawn == blamed else f"floor {drawn}, blamed from {blamed}"
 
 
 def _match_text(scene: Scene) -> str:

@@ -28,7 +28,8 @@ class Communicator:
     the rank that is blamed, ``NOBODY`` for a tie. ``begins`` [n] marks the collectives with which
     the recording begins: the cause of a late rank is not recorded for them. ``row`` [n] is the
     place in the arrivals of matched group ``number``; ``clock`` describes how far starts
-    can be compared.
+    can be compared. ``floor_ns`` is the lag up to which no rank is blamed,
+    ``drawn_ns`` the one from which a chart draws a rank as late.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Communicator:
     begins: Bool
     number: int
     row: npt.NDArray[np.intp]
+    floor_ns: int
+    drawn_ns: int
     clock: str = ""
     group: int = -1  # index among the groups of the job, -1 where none is named
 

@@ -70,6 +70,12 @@ class Scene:
         return communicators[self.communicator_index]
 
     @property
+    def floor_ns(self) -> int | None:
+        """The lag from which a rank is drawn as late; None where there is no communicator."""
+        communicator, chosen = self.communicator, self.state.floor_ns
+        return chosen if communicator is None or chosen is not None else communicator.drawn_ns
+
+    @property
     def disproved(self) -> str:
         """Reason why matched collectives are not the same ones, "" unless the clocks show it."""
         result = self.findings.results.get("straggler_lag")

@@ -49,7 +49,6 @@ class Shown(Enum):
     CHAIN = "chain"
 
 
-DEFAULT_FLOOR_NS: Final = 100_000
 _MOST_VIEWS: Final = 100
 
 
@@ -113,7 +112,7 @@ class ViewState:
     columns: ColumnView = field(default_factory=ColumnView)
     roomy: bool = False  # whether there is space for more than the names of ranks in their labels
     rows: int = 1  # screen rows of the selected pane below its heading
-    floor_ns: int = DEFAULT_FLOOR_NS
+    floor_ns: int | None = None  # lag from which a rank is drawn as late; None: not changed
     order: Order = Order.RANK
     layout: Layout = Layout.STACK
     maximised: bool = False

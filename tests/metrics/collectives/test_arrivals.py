@@ -13,6 +13,7 @@ from ccltui.metrics.collectives.arrivals import (
     GroupArrivals,
     arrivals,
     blame_floor,
+    drawn_floor,
 )
 from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, MatchInput, match_calls
@@ -234,3 +235,8 @@ def send_receives(short: tuple[int, ...]) -> Arrivals:
 def test_exchanges_in_which_all_wait_for_one_rank_are_no_transfers() -> None:
     assert set(only(send_receives((2,))).confidence.tolist()) == {MEDIUM}
     assert set(only(send_receives((1, 2))).confidence.tolist()) == {LOW}  # two sides of a transfer
+
+
+@pytest.mark.parametrize(("blamed_ns", "drawn_ns"), [(10_000, 100_000), (180_000, 180_000)])
+def test_no_lag_is_drawn_as_late_that_blames_nobody(blamed_ns: int, drawn_ns: int) -> None:
+    assert drawn_floor(blamed_ns) == drawn_ns

@@ -91,7 +91,7 @@ def test_over_the_floor_goes_by_time_and_heeds_the_floor() -> None:
     assert after(found, view_moves.over_floor(1)).state.selection.k == 40
 
     raised = after(start, *[view_moves.floor(higher=True)] * 4, view_moves.over_floor(1))
-    assert raised.state.floor_ns == 1_600_000
+    assert raised.floor_ns == 1_600_000
     assert raised.state.selection.k == 40
     assert after(raised, view_moves.over_floor(-1)).state.selection.k == 40
 
