@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.verdicts.answers import MEMORY, Answer, read_finding
+from bench.verdicts.answers import MEMORY, OF_HOSTS, Answer, read_finding
 from bench.verdicts.marks import BORDER, marked
 from ccltui.demo.planted import JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Level
@@ -28,6 +28,10 @@ from ccltui.parsers.job import open_job
 
 MOST_APART: Final = 0.03
 """Most that a stated share may differ from the planted one."""
+BEHIND: Final = 2.0
+"""What hosts cost over the time for which devices idle for them: the rest is spent in transfers
+behind those that idle, which is another part of the same time. A finding that states less is
+wrong."""
 TOLERANCE: Final = 0.1
 """Relative error of the stated saving that counts as right, and slack of stated bounds."""
 FIRST_STEP: Final = 10
@@ -117,6 +121,8 @@ def _costs_ms(kind: str, fault: FaultTruth, truth: PlantedTruth) -> tuple[float,
 def _apart(found: Mapping[str, Any], fault: FaultTruth, truth: PlantedTruth) -> float:
     """Return by how much the stated share is above or below the planted one."""
     least, most = (one / truth.step_ms for one in _costs_ms(found["class"], fault, truth))
+    if found["class"] in OF_HOSTS and not fault.ranks:
+        least /= BEHIND
     share = float(found["share"] or 0.0)
     return share - min(max(share, least), most)
 

@@ -58,6 +58,17 @@ NAMED: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of the verdict that are findings of their own; that of hosts refines waiting and idle."""
+OF_HOSTS: Final[frozenset[Kind]] = frozenset(
+    {
+        "data_loading",
+        "host_allocation",
+        "host_synchronisation",
+        "checkpoint",
+        "garbage_collection",
+        "host_bound",
+    }
+)
+"""Classes of idle time that hosts cause."""
 COMPUTING: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage")
 MANY_MISSING: Final = 0.2
 """Share of ranks without a file from which waits alone name nobody surely: the late rank may be one
@@ -67,6 +78,11 @@ DOUBTED: Final = 0.5
 LEAST_UNSURE: Final = 0.02
 """Of less waiting nobody is named unless surely: by chance somebody always comes last."""
 _MOST_UNKNOWN: Final = 3
+MAIN_CAUSE: Final = 0.6
+"""Share of all idle time for hosts from which on one cause of it is taken for that of what hosts
+cost in all: the replay gives back all of it together."""
+BEHIND: Final = 1.1
+"""Hosts that cost this many times what devices idle for them keep other ranks waiting too."""
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
@@ -239,7 +255,11 @@ class Culprits:
         verdict = self.verdict
         ranks = tuple(map(str, (verdict.get("culprit") or {}).get("ranks") or ()))
         confidence: Level = verdict.get("confidence") or "low"
-        if verdict.get("verdict") != "host" or len(ranks) != 1 or confidence == "low":
+        if verdict.get("verdict") != "host" or confidence == "low":
+            return list(found)
+        if not ranks:
+            return self._late_for_all_hosts(found, period_ms)
+        if len(ranks) != 1:
             return list(found)
         if has_stages(self._view.ranks):
             confidence = "medium"  # devices of other stages wait meanwhile, whatever their hosts do
@@ -283,6 +303,41 @@ class Culprits:
             do=do or (idle.do if idle else ""),
         )
         return [merged, *(one for one in found if one not in waits)]
+
+    def _late_for_all_hosts(self, found: Sequence[Finding], period_ms: float) -> list[Finding]:
+        """Return findings with what hosts cost that hold up all ranks, at their main cause.
+
+        Devices idle for their own hosts, and wait in transfers behind others that do.
+        """
+        saves = self.verdict.get("saves_ms")
+        idle = [one for one in found if one.kind in OF_HOSTS and one.cost_ms]
+        main = max(idle, key=lambda one: one.cost_ms or 0.0, default=None)
+        if main is None or main.cost_ms is None or saves is None or not period_ms:
+            return list(found)
+        if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
+            return list(found)
+        cost = _cost(main.cost_ms, saves, period_ms)
+        lost = min(saves, period_ms)
+        text, more, why = main.text, main.more, ""
+        note = f"with what waits behind it {percent(lost / period_ms)} of the time is lost"
+        if cost > main.cost_ms:
+            text = sentence(f"{text.removesuffix('.')}; {note}")
+        elif lost > BEHIND * main.cost_ms:
+            more = sentence(note)
+        if lost > cost:
+            why = f"with what waits behind it a replay saves {time_text(lost)}"
+        told = replace(
+            main,
+            text=text,
+            more=more,
+            share=cost / period_ms if cost > main.cost_ms else main.share,
+            cost_ms=cost,
+            saves_ms=None if why else lost,
+            saves_why=why,
+            sure=replace(main.sure, how_much="medium"),
+            evidence=(Evidence("verdict", "saves_ms", saves, "ms"), *main.evidence),
+        )
+        return [told, *(one for one in found if one is not main)]
 
     def _absent(
         self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
@@ -430,11 +485,7 @@ class Culprits:
         bare = Finding(kind=kind, text="", where=where)
         waits = self._absorbed(found, bare)
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
-        most = max(filter(None, (saves, *(bounds or ()))), default=0.0)
-        # A slow rank loses its own excess too, which is no waiting.
-        cost = max(sum(one.cost_ms or 0.0 for one in waits), min(most, period_ms))
-        if not cost and saves is None:
-            cost = min(verdict["loss_ms"], period_ms)
+        cost = min(self._lost_ms(verdict, waits), period_ms)
         if not cost:
             return None  # fixing it saves nothing
         confidence: Level = verdict.get("confidence") or "low"
@@ -470,6 +521,23 @@ class Culprits:
             or ({"rank": where.ranks[0], "step": None} if where.ranks else None),
             do=_DO[str(kind)].format(who=who_text(culprit) or "the ranks concerned"),
         )
+
+    @staticmethod
+    def _lost_ms(verdict: Mapping[str, Any], waits: Sequence[Finding]) -> float:
+        """Return what a named cause costs: the waiting for it, or what a replay saves if more.
+
+        A slow rank loses its own excess, which is no waiting. Where nobody is to blame the replay
+        decides: ranks wait for each other without any fault too.
+        """
+        saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
+        if saves and not bounds and not (verdict.get("culprit") or {}).get("ranks"):
+            return float(saves)
+        shares = verdict.get("shares") or {}
+        if verdict.get("verdict") == "random" and shares.get("step") is not None:
+            return float(verdict["loss_ms"] * (shares["step"] + shares["microbatch"]))
+        most = max(filter(None, (saves, *(bounds or ()))), default=0.0)
+        waited = sum(one.cost_ms or 0.0 for one in waits)
+        return max(waited, most) or (float(verdict["loss_ms"]) if saves is None else 0.0)
 
     def _own_evidence(self, labels: Sequence[str]) -> Iterator[Evidence]:
         """Yield the share of computing of the first rank that its own times name."""
