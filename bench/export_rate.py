@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ccltui.export import perfetto_packets as packets
-from ccltui.export.perfetto_trace import perfetto_trace
-from ccltui.export.slice_nesting import places
+from ccltui.export.perfetto_trace import perfetto_trace, places
 from ccltui.export.table_files import write_tables
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.matched_calls import matched_calls

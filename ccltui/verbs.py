@@ -19,9 +19,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
     "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
     "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
-    "diff": Verb(
-        "comparison.diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"
-    ),
+    "diff": Verb("diff_command", "A [B] [options]", "compare two jobs, runs, ranks or steps"),
     "doctor": Verb(
         "doctor_command", "DIR [options]", "check the files of DIR; --environment: this machine"
     ),
@@ -39,9 +37,9 @@ VERBS: Final[Mapping[str, Verb]] = {
         "metrics_report", "DIR… [options]", "print all metrics of many directories"
     ),
     "report": Verb("report_command", "DIR [options]", "write a page about the job: HTML, Markdown"),
-    "schema": Verb("programs.schema_command", "[NAME]", "print the JSON Schema of an output"),
+    "schema": Verb("schema_command", "[NAME]", "print the JSON Schema of an output"),
     "serve-mcp": Verb(
-        "programs.serve_mcp_command",
+        "serve_mcp_command",
         "--root DIR [options]",
         "answer an agent about traces, over stdio",
     ),

@@ -17,6 +17,7 @@ from ccltui.commands import (
     card_command,
     ccl_metrics_command,
     demo_command,
+    diff_command,
     doctor_command,
     explain_command,
     export_command,
@@ -24,10 +25,10 @@ from ccltui.commands import (
     inspect_command,
     metrics_report,
     report_command,
+    schema_command,
+    serve_mcp_command,
     stats_command,
 )
-from ccltui.commands.comparison import diff_command
-from ccltui.commands.programs import schema_command, serve_mcp_command
 from ccltui.metrics import registry
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.findings.words import sentence

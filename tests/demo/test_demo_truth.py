@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, build
-from ccltui.demo.interval_sweep import together, total
 from ccltui.demo.job_schedule import Activity, Schedule
+from ccltui.demo.known_answers import together, total
 from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
 

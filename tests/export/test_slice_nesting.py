@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.export.slice_nesting import layers, places
+from ccltui.export.perfetto_trace import layers, places
 from ccltui.parsers.array_types import I64
 
 SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=24)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from ccltui.commands.programs.schema_command import schema_files
+from ccltui.commands.schema_command import schema_files
 
 
 def schema(name: str) -> dict[str, Any]:

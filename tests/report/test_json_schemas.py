@@ -17,7 +17,7 @@ from runs_by_hand import document as run_document  # noqa: E402
 
 from ccltui import cli  # noqa: E402
 from ccltui.commands import ccl_metrics_command  # noqa: E402
-from ccltui.commands.programs.schema_command import schema_files  # noqa: E402
+from ccltui.commands.schema_command import schema_files  # noqa: E402
 from ccltui.demo import Spec, write_job  # noqa: E402
 
 NAMES = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.comparison import diff_jobs
+from ccltui.commands import diff_jobs
 from ccltui.commands.print_metrics import gate_status, print_gates, write_gate_reports
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import judge_details

@@ -1,1 +1,0 @@
-"""``ccltui diff``: two jobs, captures, runs, ranks, steps or windows."""

@@ -1,1 +1,0 @@
-"""Verbs for programs that use ccltui: the server for agents, the schemas of JSON outputs."""
