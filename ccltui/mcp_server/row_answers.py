@@ -13,6 +13,7 @@ from ccltui.mcp_server.answer_pages import clipped, paged
 from ccltui.mcp_server.job_answers import Arguments, result_head, selection_of
 from ccltui.mcp_server.opened_jobs import OpenedJobs
 from ccltui.metrics import registry
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.inspection.event_facts import EventRef
 from ccltui.metrics.inspection.event_report import inspect_event
@@ -185,7 +186,7 @@ def _collective_row(group: GroupCalls, row: int) -> tuple[Any, ...]:
         known(group.lag_ns),
         group.last_of(row),
         known(group.message_bytes),
-        ("low", "medium", "high")[int(group.confidence[row])],
+        CONFIDENCES[int(group.confidence[row])],
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.finding import Recording
 from ccltui.metrics.findings.words import percent, ranks_text, sentence, time_text
@@ -244,7 +245,7 @@ def _slow_steps(results: Results) -> list[Claim]:
     return [
         Claim(
             "step",
-            f"{sentence(str(row['sentence']))} Confidence: {row['confidence']}.",
+            f"{sentence(str(row['sentence']))} (How sure: {sure_text(row['sure'])}.)",
             "step_variability",
             f"slow_steps.{number}.over_ms",
             row["over_ms"],

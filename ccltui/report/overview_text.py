@@ -104,7 +104,7 @@ def matched(results: Results) -> str:
         return ""
     left = [f"{match[kind]} {kind}" for kind in ("mismatched", "incomplete") if match.get(kind)]
     apart = f"; {', '.join(left)}" if left else ""
-    return f"Collectives matched: {', '.join(sure)} confidence{apart}."
+    return f"Collectives matched between ranks (how sure who took part: {', '.join(sure)}){apart}."
 
 
 def clocks(results: Results) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.typical import lower_median
+from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.finding import Level
 from ccltui.metrics.findings.idle_causes import causes_of
 from ccltui.metrics.model.classify import TYPES
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ccltui.metrics.findings.finding import Finding, Recording, Sure
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Finding, Recording
 from ccltui.metrics.findings.words import count, short_name
 
 

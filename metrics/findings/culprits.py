@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
 from ccltui.metrics.findings.busy_times import busiest, has_stages, is_supported
-from ccltui.metrics.findings.finding import (
-    LEVELS,
-    Evidence,
-    Finding,
-    Kind,
-    Level,
-    Sure,
-    Where,
-    highest,
-    lowest,
-)
+from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
 from ccltui.metrics.findings.link_times import details_of_link, slow_link
 from ccltui.metrics.findings.own_times import Slower, details_of_slower, slower_ranks
 from ccltui.metrics.findings.partition import OTHERS, partition
@@ -293,7 +284,7 @@ class Culprits:
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
             saves_why="" if saves is not None else "the replay gives bounds alone",
             sure=Sure(
-                what=confidence, who=confidence, how_much=_how_much(saves, bounds, confidence)
+                what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
             evidence=(
                 *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
@@ -510,7 +501,7 @@ class Culprits:
             sure=Sure(
                 what=confidence,
                 who=confidence if where.ranks else "unknown",
-                how_much=_how_much(saves, bounds, confidence),
+                how_much=level_of_saving(saves, bounds, confidence),
             ),
             evidence=(
                 *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
@@ -562,12 +553,6 @@ def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
     for it as well. Less is what the late rank itself idles or computes longer.
     """
     return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
-
-
-def _how_much(saves: float | None, bounds: object, confidence: Level) -> Level:
-    if saves is None:
-        return "unknown" if bounds is None else "low"
-    return confidence if bounds is None else lowest("medium", confidence)
 
 
 def _saving_text(saves: float | None, bounds: Sequence[float] | None, *, by_steps: bool) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
 from ccltui.metrics.findings.culprits import NAMED, OF_HOSTS, Culprits, details_of
-from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, split_time, total_of
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.portions import Portions, portions_of

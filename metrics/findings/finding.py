@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
+from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.labels import label_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.portions import Portions
-
-Level = Literal["high", "medium", "low", "unknown"]
-
-LEVELS: Final[Sequence[Level]] = ("unknown", "low", "medium", "high")
-"""Confidence in ascending order."""
 
 Kind = Literal[
     # one rank, group or stage, proved by replays or arrivals
@@ -58,17 +54,6 @@ Kind = Literal[
     "hang",
     "nothing",
 ]
-
-
-class Sure(Struct, frozen=True):
-    """How sure a finding is of what happens, who causes it, and what mending it saves.
-
-    Doubt about one of the three does not lower another. ``unknown`` where nothing is stated.
-    """
-
-    what: Level = "high"
-    who: Level = "unknown"
-    how_much: Level = "unknown"
 
 
 class Where(Struct, frozen=True):
@@ -184,7 +169,7 @@ class Finding(Struct, frozen=True):
             "saves_ms": self.saves_ms,
             "saves_bounds_ms": None if bounds is None else list(bounds),
             "saves_why": self.saves_why or None,
-            "sure": structs.asdict(self.sure),
+            "sure": self.sure.to_dict(),
             "evidence": [structs.asdict(one) for one in self.evidence],
             "place": self.place,
             "do": self.do,
@@ -216,13 +201,3 @@ class Answer(Struct, frozen=True):
     def headline(self) -> str:
         """What is said first."""
         return self.findings[0].text
-
-
-def lowest(*levels: Level) -> Level:
-    """Return the lowest of levels."""
-    return min(levels, key=LEVELS.index)
-
-
-def highest(*levels: Level) -> Level:
-    """Return the highest of levels."""
-    return max(levels, key=LEVELS.index)

@@ -12,10 +12,11 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.nesting import NONE, Nesting
 from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.causes.activity import SYNCHRONISATION, HostWork
 from ccltui.metrics.findings.culprits import Culprits
 from ccltui.metrics.findings.device_findings import Scale, scale_of
-from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Sure, Where
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.portions import HOST_KINDS, Portions, in_portions
 from ccltui.metrics.findings.sentences import CAUSES
 from ccltui.metrics.findings.words import percent, ranks_text, sentence, short_name, time_text

@@ -16,9 +16,9 @@ from msgspec import Struct
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.busy_times import busy_excess
-from ccltui.metrics.findings.finding import Level
 from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
-from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Level, Sure, Where
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.other_recordings import RECORD
 from ccltui.metrics.findings.words import count, sentence, time_text
 from ccltui.metrics.hangs.find_hang import hang_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.findings.finding import Answer, Finding, Sure, Where
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Answer, Finding, Where
 from ccltui.metrics.findings.host_findings import operator_totals
 from ccltui.metrics.findings.words import count, sentence, short_name, time_text
 from ccltui.metrics.model.kernel_names import bare_name

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.busy_times import busy_share, has_stages
-from ccltui.metrics.findings.finding import Kind, Level
+from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.unavailable import Refusal

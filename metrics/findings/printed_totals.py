@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.findings.finding import Answer, Finding, Sure, Where
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Answer, Finding, Where
 from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.parsers.array_types import I64

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
+from ccltui.metrics.confidence import Level, Sure, lowest
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
 from ccltui.metrics.findings.causes.evidence import duration
 from ccltui.metrics.findings.causes.instance_report import describe
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import I64
 
 MIN_STEPS: Final = 3
+_HOW_MUCH: Level = "medium"
+"""That a slow step takes the median time once its cause is fixed is an estimate."""
 OUTLIER: Final = 3.5
 """Deviations from the median that make a step an outlier (Iglewicz and Hoaglin 1993)."""
 _MAD_TO_STD: Final = 1.4826
@@ -66,7 +70,7 @@ class SlowStep(Struct, frozen=True):
         cause: why that rank was late; without a rank the part that grew most.
         wait_ns: exposed waiting at collectives behind the rank beyond that of the median step; 0
             where it is not told by collectives.
-        confidence: "low", "medium" or "high".
+        sure: how sure its cause is, who made it slow, and that it takes the median time otherwise.
         why: sentence on the cause, without the step.
         rank: the rank on which it is seen.
         place: matched group and instance of the worst wait, None where no collective tells it.
@@ -78,7 +82,7 @@ class SlowStep(Struct, frozen=True):
     label: str | None
     cause: str
     wait_ns: int
-    confidence: str
+    sure: Sure
     why: str
     rank: str
     place: tuple[int, int] | None = None
@@ -145,7 +149,7 @@ def _slow_step(
             label=named.label,
             cause=named.cause,
             wait_ns=named.wait_ns,
-            confidence=CONFIDENCES[named.confidence],
+            sure=replace(named.sure, how_much=_HOW_MUCH),
             why=_why_named(view, named, place),
             rank=named.label,
             place=place,
@@ -160,9 +164,11 @@ def _slow_step(
         cause, why = _grown_on(view, label, own, step, parts.steps[base])
         grown = duration(_own_growth(changes)[column])
         why = f"rank {label} alone spends {grown} longer outside of communication: {why}"
-        return SlowStep(step, time, over_ns, label, cause, 0, confidence, why, label)
+        sure = Sure(what=confidence, who=confidence, how_much=_HOW_MUCH)
+        return SlowStep(step, time, over_ns, label, cause, 0, sure, why, label)
     cause, why, confidence, rank = _grown(view, parts, row, base, over_ns)
-    return SlowStep(step, time, over_ns, None, cause, 0, confidence, why, rank)
+    sure = Sure(what=confidence, how_much=_HOW_MUCH)
+    return SlowStep(step, time, over_ns, None, cause, 0, sure, why, rank)
 
 
 def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
@@ -190,7 +196,7 @@ def _own_growth(changes: dict[str, I64]) -> I64:
     return np.asarray(sum(change for name, change in changes.items() if name != "exposed"))
 
 
-def _alone(changes: dict[str, I64], over_ns: int) -> tuple[int, str] | None:
+def _alone(changes: dict[str, I64], over_ns: int) -> tuple[int, Level] | None:
     """Return the rank (column) whose own time grew while that of no other did, and how sure.
 
     Others wait for it, wherever that is: also in sends and receives, which no arrivals tell of.
@@ -219,7 +225,7 @@ def _grown_on(
 
 def _grown(
     view: View, parts: StepParts, row: int, base: int, over_ns: int
-) -> tuple[str, str, str, str]:
+) -> tuple[str, str, Level, str]:
     """Part that grew most against another step, in words, how sure, and the rank to look at."""
     own, other = parts.mean_ns(row), parts.mean_ns(base)
     changes = dict(zip(PARTS, (a - b for a, b in zip(own, other, strict=True)), strict=True))
@@ -276,7 +282,8 @@ def slow_step_rows(view: View) -> list[dict[str, Any]]:
             "rank": one.label,
             "cause": one.cause,
             "wait_ms": milliseconds(one.wait_ns) if one.place is not None else None,
-            "confidence": one.confidence,
+            "confidence": lowest(one.sure.what, *([one.sure.who] if one.label else [])),
+            "sure": one.sure.to_dict(),
             "sentence": one.sentence,
             "evidence": {
                 "rank": one.rank,

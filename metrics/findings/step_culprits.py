@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ccltui.metrics.collectives.matching.match import CONFIDENCES
+from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.causes.evidence import duration
 from ccltui.metrics.findings.causes.roots import BLAMELESS_CAUSES, StepRoot, reliable_step_roots
 from ccltui.metrics.findings.slow_steps import slow_steps
@@ -26,7 +26,7 @@ class StepCulprit(Struct, frozen=True):
         cause: why it was late, None without a rank.
         wait_ns: exposed waiting of all other ranks together behind it at collectives; 0 where no
             collective tells it.
-        confidence: "low", "medium" or "high".
+        sure: how sure the cause and the rank are.
         why: the reason where no rank is named.
     """
 
@@ -34,7 +34,7 @@ class StepCulprit(Struct, frozen=True):
     label: str | None = None
     cause: str | None = None
     wait_ns: int = 0
-    confidence: str = "low"
+    sure: Sure = Sure(what="unknown")
     why: str = ""
 
 
@@ -62,9 +62,7 @@ def step_culprits(view: View) -> StepCulprits:
         why = str(refusal)
     for one in slow_steps(view):
         if one.label is not None:
-            found[one.step] = StepCulprit(
-                one.step, one.label, one.cause, one.wait_ns, one.confidence
-            )
+            found[one.step] = StepCulprit(one.step, one.label, one.cause, one.wait_ns, one.sure)
     return StepCulprits(found, why)
 
 
@@ -77,4 +75,4 @@ def _culprit(one: StepRoot) -> StepCulprit:
     if named.cause in BLAMELESS_CAUSES:
         why = f"rank {named.label} comes last, and nothing that is recorded tells why"
         return StepCulprit(one.step, why=f"{why} ({duration(wait)} of waiting)")
-    return StepCulprit(one.step, named.label, named.cause, wait, CONFIDENCES[named.confidence], "")
+    return StepCulprit(one.step, named.label, named.cause, wait, named.sure)

@@ -13,6 +13,7 @@ from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.attribution.lines.step_replay import DeadlockError
 from ccltui.metrics.attribution.savings import HIDDEN_WAITS, bounds_of_hosts, why_host_bound
 from ccltui.metrics.attribution.verdict_rules import alone_reasons
+from ccltui.metrics.confidence import Level, Sure, level_of_saving
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
@@ -64,7 +65,19 @@ def _verdict_details(view: View) -> VerdictDetails:
     reasons += alone_reasons(ladder) + steps_left_out(job) + guessed_steps(view)
     reasons += _not_told(found.finding)
     reasons += _held_by_hosts(ladder, found.finding, details) + _withheld(view, ladder, details)
+    details["sure"] = _sure(details).to_dict()
     return VerdictDetails(details, _basis(ladder), tuple(reasons))
+
+
+def _sure(details: dict[str, Any]) -> Sure:
+    """Return how sure the class, the culprit and the time saved are."""
+    confidence: Level = details["confidence"] or "low"
+    ranks = (details["culprit"] or {}).get("ranks")
+    return Sure(
+        what=confidence,
+        who=confidence if ranks else "unknown",
+        how_much=level_of_saving(details["saves_ms"], details["saves_bounds_ms"], confidence),
+    )
 
 
 def _not_told(finding: Finding) -> list[Reason]:

@@ -10,6 +10,7 @@ import pytest
 from recovery import quick
 
 from ccltui.demo import Spec, Straggler, write_job
+from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.findings.step_culprits import step_culprits
@@ -42,7 +43,7 @@ def test_a_pause_of_one_rank_in_one_step(tmp_path: Path, seed: int) -> None:
     assert found.label == str(rank)
     assert found.cause == cause
     assert 0.3 * EXTRA_NS <= found.over_ns <= 1.1 * EXTRA_NS  # pipelines hide a part
-    assert found.confidence in ("medium", "high")
+    assert found.sure.who in ("medium", "high")
     assert f"rank {rank} keeps the others waiting" in found.sentence
     assert step_culprits(view).of(found.step).label == str(rank)
 
@@ -103,7 +104,7 @@ def test_the_finding_is_shown_and_leads_to_its_proof(tmp_path: Path) -> None:
     (claim,) = (one for one in claims if one.metric == "step_variability")
     assert claim.value == row["over_ms"]
     assert f"Step {row['step']} takes" in claim.text
-    assert claim.text.endswith(f"Confidence: {row['confidence']}.")
+    assert claim.text.endswith(f"(How sure: {sure_text(row['sure'])}.)")
 
 
 def test_one_rank_alone_has_slow_steps_without_a_culprit(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Sure, Where
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Where
 from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
 from ccltui.report.explanations.explanation_writers import as_json, as_markdown

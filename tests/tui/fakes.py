@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.metrics.findings.finding import Finding, Sure, Where
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Finding, Where
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal

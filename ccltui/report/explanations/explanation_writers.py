@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.words import count, time_text
 from ccltui.report.explanation import BUDGET, Claim, Explanation
 from ccltui.report.markdown_text import escaped
@@ -48,22 +49,17 @@ def _with_source(claim: Claim) -> str:
 
 def _finding_text(finding: Mapping[str, Any]) -> str:
     """Return the sentences of a finding with what mending saves, and how sure each part is."""
-    sure, saves = finding["sure"], finding.get("saves_ms")
+    saves = finding.get("saves_ms")
     parts = [finding["text"], finding["more"]]
     if saves is not None and "saves" not in finding["more"]:
         parts.append(f"Fixing it saves {time_text(saves)}.")
-    known = [f"{_SURE[part]} {sure[part]}" for part in _SURE if sure[part] != "unknown"]
-    return f"{' '.join(filter(None, parts))} (How sure: {', '.join(known)}.)"
+    return f"{' '.join(filter(None, parts))} (How sure: {sure_text(finding['sure'])}.)"
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:
     ranks = count(row["ranks"], "rank")
     steps = "" if row["steps"] is None else f", {count(row['steps'], 'step')}"
     return f"{row['name']} ({ranks}{steps}): {row['finding']}"
-
-
-_SURE: Final = {"what": "what", "who": "who", "how_much": "how much"}
-"""Parts of the confidence of a finding, in words."""
 
 
 def as_json(explanation: Explanation, budget: int = BUDGET) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import fit_middle
+from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text
 from ccltui.tui.state.name_search import Among
@@ -161,4 +162,4 @@ def _match_text(scene: Scene) -> str:
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):
         return ""
-    return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+    return f"matched: who {CONFIDENCES[communicator.confidence[k]]}"

@@ -56,6 +56,7 @@ MAX_SHOWN: Final = 10
         "root_rank",
         "root_cause",
         "root_confidence",
+        "root_sure",
         "root_share",
         "root_share_of_time",
         "root_why",
@@ -119,6 +120,7 @@ def blame_chain(view: View) -> Result:
             "that is less than a fifth of the waiting, or not material",
             "root_share": "of the waiting that does not follow from the order of a pipeline",
             "root_confidence": "of the whole statement: rank, cause and share",
+            "root_sure": "what: the cause; who: the rank; how_much: what fixing it saves",
             "followed": "the group in which the late rank waited most beyond its peers",
             "weight": "waiting, while nothing computes, at the collective where the chain begins; "
             "of a rank late by itself, only what lies beyond the next latest rank",

@@ -69,6 +69,7 @@ _UNKNOWN = CAUSES.index(UNKNOWN)
         "main_rank",
         "main_cause",
         "main_confidence",
+        "main_sure",
         "main_share",
         "main_share_of_time",
         "main_why",
@@ -143,6 +144,7 @@ def straggler_cause(view: View) -> Result:
             "named": "the cause that explains at least half of the lateness",
             "main": "the rank behind most waiting, at the end of the blame chains",
             "main_confidence": "of the whole statement: rank, cause and share",
+            "main_sure": "what: the cause; who: the rank; how_much: what fixing it saves",
             "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
             "work: the order of stages may bring it; blame_chain follows it",
         },

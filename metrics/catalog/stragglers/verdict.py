@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     keys=(
         "verdict",
         "confidence",
+        "sure",
         "culprit",
         "loss_ms",
         "loss_pct",

@@ -35,6 +35,7 @@ from ccltui.metrics.collectives.matching.group_member import (
     Member,
     pick,
 )
+from ccltui.metrics.confidence import Level
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -137,7 +138,7 @@ def missed_ns(start_ns: I64, end_ns: I64) -> I64:
 
 
 LOW, MEDIUM, HIGH = 0, 1, 2
-CONFIDENCES: Final = ("low", "medium", "high")
+CONFIDENCES: Final[tuple[Level, ...]] = ("low", "medium", "high")
 """Names of the three levels of confidence, by level."""
 MIN_OVERLAP_SHARE = 0.95
 """Share of the instances of a type that must pass the overlap test for a match by order."""

@@ -21,6 +21,7 @@ from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.arrivals import NO_RANK, GroupArrivals
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, LOW, METHODS, gather
+from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.causes.activity import HOST_STALL, HOST_WORDS
 from ccltui.metrics.findings.causes.cause_search import (
     HOST_LATE,
@@ -147,16 +148,26 @@ class Instance(Struct, frozen=True):
     absent: tuple[str, ...]
     agrees: bool
     method: str
-    confidence: str
+    confidence: Level
     overlaps: bool | None
     uncertainty_ns: int | None  # of every start: the error bar of the clocks
     cause: str | None = None
     share: float = 0.0
-    cause_confidence: str = "low"
+    cause_confidence: Level = "low"
     why: str | None = None
     evidence: Evidence | None = None
     chain: tuple[Link, ...] = ()
     chain_sentences: tuple[str, ...] = ()
+
+    @property
+    def sure(self) -> Sure:
+        """How sure the cause is, and the rank that arrived last: the match tells who took part."""
+        named = self.last is not None
+        known = named and self.cause not in (None, UNKNOWN)
+        return Sure(
+            what=self.cause_confidence if known else "unknown",
+            who=self.confidence if named else "unknown",
+        )
 
     @property
     def root(self) -> Link | None:
@@ -188,6 +199,7 @@ class Instance(Struct, frozen=True):
             "cause": self.cause,
             "explained": self.share,
             "confidence": self.cause_confidence,
+            "sure": self.sure.to_dict(),
             "why": self.why,
             "chain": list(self.chain_sentences),
             "arrivals_us": {m.label: microseconds(m.late_ns) for m in self.members},
@@ -373,10 +385,15 @@ class ChainRank:
     cause: str
     meaning: str
     share: float
-    confidence: str
+    confidence: Level
     events: tuple[ChainEvent, ...] = ()
     host_was_late: bool | None = None
     is_recorded: bool = True
+
+    @property
+    def sure(self) -> Sure:
+        """How sure the cause is; it is stated of each rank, whoever comes before it."""
+        return Sure(what="unknown" if self.cause == UNKNOWN else self.confidence)
 
 
 @dataclass(frozen=True, slots=True)

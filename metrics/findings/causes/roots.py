@@ -26,6 +26,7 @@ from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.blame import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
+from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.causes.cause_search import (
     MIN_ROOT_SHARE,
     UNKNOWN,
@@ -159,12 +160,27 @@ class Root(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """The rank behind most waiting: its waiting with all causes, and the cause of most of it."""
+    """The rank behind most waiting: its waiting with all causes, and the cause of most of it.
+
+    ``who`` and ``why`` are the confidence of the rank and of the cause: LOW, MEDIUM or HIGH.
+    """
 
     label: str
     cause: str
     wait_ns: int
-    confidence: int
+    who: int
+    why: int
+
+    @property
+    def confidence(self) -> int:
+        """Confidence of the whole statement: LOW, MEDIUM or HIGH."""
+        return min(self.who, self.why)
+
+    @property
+    def sure(self) -> Sure:
+        """How sure rank and cause are; what fixing it saves is not stated here."""
+        why: Level = "unknown" if self.cause == UNKNOWN else CONFIDENCES[self.why]
+        return Sure(what=why, who=CONFIDENCES[self.who])
 
 
 @dataclass(frozen=True)
@@ -271,28 +287,29 @@ def choose_root(every: Sequence[Root], *, least_ns: float = 0.0, limit: int = HI
         return Roots(roots.every, None, _immaterial(ranked, first_ns, least_ns))
     label = ranked[0]
     main = by_rank[label][0]
-    sure = _confidence(first_ns / whole, second_ns / whole, main.wait_ns / first_ns)
+    who = _who(first_ns / whole, second_ns / whole)
     known = majority_confidence(
         [r.wait_ns for r in every if r.label == label], _levels(every, label)
     )
-    return Roots(roots.every, Named(label, main.cause, first_ns, min(sure, known, limit)), None)
+    known = min(known, limit)
+    why = min(_why(main.wait_ns / first_ns), known)
+    return Roots(roots.every, Named(label, main.cause, first_ns, min(who, known), why), None)
 
 
 def _levels(every: Sequence[Root], label: str) -> list[int]:
     return [root.confidence for root in every if root.label == label]
 
 
-def _confidence(share: float, second: float, cause_share: float) -> int:
-    """Return how sure it is who, why and how much: by share, lead, and share of the main cause."""
-    if share >= HIGH_ROOT_SHARE and second <= HIGH_SECOND_SHARE and cause_share >= HIGH_ROOT_SHARE:
+def _who(share: float, second: float) -> int:
+    """Return how sure the rank is, by its share of the waiting and its lead over the next."""
+    if share >= HIGH_ROOT_SHARE and second <= HIGH_SECOND_SHARE:
         return HIGH
-    if (
-        share >= MEDIUM_ROOT_SHARE
-        and share - second >= MEDIUM_MARGIN
-        and cause_share >= MEDIUM_ROOT_SHARE
-    ):
-        return MEDIUM
-    return LOW
+    return MEDIUM if share >= MEDIUM_ROOT_SHARE and share - second >= MEDIUM_MARGIN else LOW
+
+
+def _why(share: float) -> int:
+    """Return how sure the cause is, by the share of the waiting behind the rank that it has."""
+    return HIGH if share >= HIGH_ROOT_SHARE else MEDIUM if share >= MEDIUM_ROOT_SHARE else LOW
 
 
 def _immaterial(ranked: Sequence[str], first_ns: int, least_ns: float) -> str:
@@ -390,7 +407,8 @@ def _root_waiting(view: View) -> RootWaiting:
     roots = choose_root(every, least_ns=least, limit=confidence_limit(view))
     if roots.named is not None and roots.named.cause != NOT_RECORDED:
         limit = _limit_by_steps(view, roots.named.label, behind, worst)
-        named = replace(roots.named, confidence=min(roots.named.confidence, limit))
+        who, why = min(roots.named.who, limit), min(roots.named.why, limit)
+        named = replace(roots.named, who=who, why=why)
         roots = dataclasses.replace(roots, named=named)
     return RootWaiting(behind, tuple(worst), roots, whole, time, least)
 
@@ -496,6 +514,7 @@ def root_statement(found: RootWaiting, prefix: str = "root") -> dict[str, Any]:
         f"{prefix}_rank": None if named is None else named.label,
         f"{prefix}_cause": None if named is None else named.cause,
         f"{prefix}_confidence": None if named is None else CONFIDENCES[named.confidence],
+        f"{prefix}_sure": None if named is None else named.sure.to_dict(),
         f"{prefix}_share": None if named is None else ratio(named.wait_ns, found.roots.counted_ns),
         f"{prefix}_share_of_time": None if named is None else found.of_time(named.wait_ns),
         f"{prefix}_why": why if named is None else _absence(found, named),

@@ -84,7 +84,7 @@ def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     above, below = (line[0][0] for line in PANE.status(found, 160))
 
     assert "r5 keeps the others waiting" in above
-    assert "confidence" in above
+    assert "sure: what" in above
     assert below.startswith(" against step ")
     assert "compute +" in below
     idle = [glyph for glyph, _ in PANE.legend(found, narrow=False)]

@@ -10,6 +10,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, wrap
+from ccltui.metrics.findings.words import percent
 from ccltui.tui.moves import causal_zoom, drawer
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.scene import Scene, rank_name
@@ -160,7 +161,8 @@ def _origin(chain: CausalChain) -> int:
 
 def _heading(rank: ChainRank, place: int) -> str:
     name, late = rank_name(rank.label), numbers.duration(rank.lag_ns)
-    share = f" ({rank.share:.0%}, {rank.confidence} confidence)" if rank.cause != "unknown" else ""
+    known = rank.cause != "unknown"
+    share = f" ({percent(rank.share)} of it; how sure: {rank.sure.text})" if known else ""
     cause = "cause unknown" if rank.cause == "unknown" else rank.meaning
     where = f"{rank.group} {rank.kind}"
     if not place:

@@ -97,7 +97,7 @@ def _put_title(
         f"{communicator.name} {kind} #{numbers.count(k)}",
         "" if size < 0 else numbers.binary_size(size) + dtype,
         "" if step < 0 else f"it {step}",
-        "" if instance is None else f"match {instance.confidence}, by {instance.method}",
+        "" if instance is None else f"matched by {instance.method}",
     ]
     text = "── " + "  ".join(part for part in parts if part) + " "
     ink = Ink.STRONG if drawer_has_keys(scene) else Ink.RULER
@@ -207,5 +207,5 @@ def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     elif instance.why is None:
         text = "why late: not known"
     else:
-        text = f"why late: {instance.why}; confidence {instance.cause_confidence}"
+        text = f"why late: {instance.why}; how sure: {instance.sure.text}"
     return wrap(text, width, most=_WHY_LINES, indent="  ")

@@ -14,6 +14,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, wrap
+from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.words import count, percent, time_text
 from ccltui.tui.panes.overview_parts.grid import Draw, Region, middle_of, put_regions
 from ccltui.tui.panes.overview_parts.overview_page import MARK
@@ -38,7 +39,6 @@ _WHOLE: Final = 3
 _STRIP: Final = 16
 """Ranks from which on a strip shows them all: so many rows would fill the screen."""
 _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
-_LEVELS: Final = {"high": "high", "medium": "medium", "low": "low", "unknown": "not known"}
 _BAR: Final = 10
 _INDENT: Final = 5
 _LONGEST_NAME: Final = 14
@@ -121,13 +121,7 @@ def _headline(scene: Scene, width: int, *, most_do: int) -> Region:
     if not rows:
         return _without_answer(scene, width)
     first = rows[0]
-    sure = first["sure"]
-    badge = " · ".join(
-        f"{name} {_LEVELS[sure[key]]}"
-        for key, name in (("what", "what"), ("who", "who"), ("how_much", "how much"))
-        if key == "what" or sure[key] != "unknown"
-    )
-    region = Region("Diagnosis", f"sure: {badge}")
+    region = Region("Diagnosis", f"sure: {sure_text(first['sure'], ' · ')}")
     text = wrap(str(first["text"]), width - 2, most=2)
     for at, line in enumerate(text):
         region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
