@@ -74,6 +74,8 @@ MAIN_CAUSE: Final = 0.6
 cost in all: the replay gives back all of it together."""
 BEHIND: Final = 1.1
 """Hosts that cost this many times what devices idle for them keep other ranks waiting too."""
+_ALIKE: Final = 0.05
+"""Part of a cost by which what is saved differs without a word: less is no difference in print."""
 FAR_MORE: Final = 2.0
 """Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
@@ -184,7 +186,10 @@ class Culprits:
             period_ms: device span of a step, or of the window.
             steps: number of steps, None where no step is measured.
         """
-        told = self._refined(found, period_ms, by_steps=steps is not None)
+        told = [
+            with_saving_text(one, period_ms, by_steps=steps is not None)
+            for one in self._refined(found, period_ms, by_steps=steps is not None)
+        ]
         return [self._no_surer_than_waits(one) for one in told] if self._many_missing else told
 
     @staticmethod
@@ -492,7 +497,6 @@ class Culprits:
         return replace(
             bare,
             text=sentence(text),
-            more=sentence(_saving_text(saves, bounds, by_steps=by_steps)),
             share=cost / period_ms,
             cost_ms=cost,
             saves_ms=saves,
@@ -555,11 +559,23 @@ def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
     return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
-def _saving_text(saves: float | None, bounds: Sequence[float] | None, *, by_steps: bool) -> str:
+def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Finding:
+    """Return the finding with what fixing it saves, and why that is not what it costs."""
+    saves, bounds, cost = one.saves_ms, one.saves_bounds_ms, one.cost_ms or 0.0
     period = "a step" if by_steps else "of the window"
-    if saves is None and bounds:
-        return f"fixing it saves between {time_text(bounds[0])} and {time_text(bounds[1])} {period}"
-    return "" if saves is None else f"fixing it saves {time_text(saves)} {period}"
+    if saves is None and bounds is None:
+        return one
+    if saves is None and bounds is not None:
+        low, high = map(time_text, bounds)
+        between = f"between {low} and {high}" if bounds[0] > 0 else f"at most {high}"
+        text = f"fixing it saves {between} {period}"
+    else:
+        saved = saves or 0.0
+        text = f"fixing it saves {time_text(saved)} {period}"
+        if abs(saved - cost) > _ALIKE * cost and period_ms:
+            less, more = "then ranks wait for others instead", "its own work gets shorter too"
+            text += f" ({percent(saved / period_ms)}): {less if saved < cost else more}"
+    return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))
 
 
 def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import sure_text
-from ccltui.metrics.findings.words import count, time_text
+from ccltui.metrics.findings.words import count
 from ccltui.report.explanation import BUDGET, Claim, Explanation
 from ccltui.report.markdown_text import escaped
 from ccltui.report.printable_json import printable_json
@@ -48,12 +48,9 @@ def _with_source(claim: Claim) -> str:
 
 
 def _finding_text(finding: Mapping[str, Any]) -> str:
-    """Return the sentences of a finding with what mending saves, and how sure each part is."""
-    saves = finding.get("saves_ms")
-    parts = [finding["text"], finding["more"]]
-    if saves is not None and "saves" not in finding["more"]:
-        parts.append(f"Fixing it saves {time_text(saves)}.")
-    return f"{' '.join(filter(None, parts))} (How sure: {sure_text(finding['sure'])}.)"
+    """Return the sentences of a finding, and how sure each part of it is."""
+    text = " ".join(filter(None, (finding["text"], finding["more"])))
+    return f"{text} (How sure: {sure_text(finding['sure'])}.)"
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:

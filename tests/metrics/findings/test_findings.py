@@ -15,7 +15,7 @@ from ccltui.metrics.findings import idle_causes, sentences
 from ccltui.metrics.findings.answer import answer_of
 from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.choice import choice_of
-from ccltui.metrics.findings.culprits import named_text
+from ccltui.metrics.findings.culprits import named_text, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording
 from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence, time_text
 from ccltui.metrics.registry import find
@@ -118,6 +118,26 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
         f"without the time in which data moves, the pipeline's bubble is {percent(measured)}"
         in (bubble.more)
     )
+
+
+@pytest.mark.parametrize(
+    ("saves", "bounds", "text"),
+    [
+        (9.8, None, "Fixing it saves 9.8 ms a step."),
+        (3.0, None, "Fixing it saves 3 ms a step (3.0 %): then ranks wait for others instead."),
+        (15.0, None, "Fixing it saves 15 ms a step (15 %): its own work gets shorter too."),
+        (None, (2.0, 4.0), "Fixing it saves between 2 ms and 4 ms a step."),
+        (None, (0.0, 4.0), "Fixing it saves at most 4 ms a step."),
+    ],
+)
+def test_what_is_saved_is_said_beside_what_is_lost(
+    saves: float | None, bounds: tuple[float, float] | None, text: str
+) -> None:
+    lost = Finding(
+        "waiting_for_rank", "", "It is late.", cost_ms=10, saves_ms=saves, saves_bounds_ms=bounds
+    )
+
+    assert with_saving_text(lost, 100, by_steps=True).more == f"It is late. {text}"
 
 
 def test_a_device_that_computes_all_the_time_is_bound_by_it() -> None:
