@@ -109,17 +109,34 @@ def details_of(view: View, name: str) -> Mapping[str, Any]:
 class Culprits:
     """What the metrics of one view state about who makes it slow; each is read at first use."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, window_ms: float | None = None) -> None:
+        """Store the view, and the length of what costs are stated for where it is no step."""
         self._view = view
+        self._window_ms = window_ms
         self._is_job = len(view.job.ranks) > 1
 
     def _details(self, name: str) -> Mapping[str, Any]:
         return details_of(self._view, name) if self._is_job else {}
 
-    @property
+    @cached_property
     def verdict(self) -> Mapping[str, Any]:
-        """Details of the metric ``verdict``, empty where it is unavailable."""
-        return self._details("verdict")
+        """Details of the metric ``verdict``, empty where it is unavailable.
+
+        Its times are those of a step, or of the window where findings are about it: the replay
+        then takes from one recurring call to the next for a step.
+        """
+        found = self._details("verdict")
+        if self._window_ms is None or not found:
+            return found
+        steps = self._window_ms / found["ladder_ms"][-1]
+        bounds = found["saves_bounds_ms"]
+        return {
+            **found,
+            "loss_ms": found["loss_ms"] * steps,
+            "saves_ms": _times(found["saves_ms"], steps),
+            "saves_bounds_ms": None if bounds is None else [one * steps for one in bounds],
+            "also": [{**one, "saves_ms": _times(one["saves_ms"], steps)} for one in found["also"]],
+        }
 
     @property
     def chain(self) -> Mapping[str, Any]:
@@ -224,11 +241,14 @@ class Culprits:
         row = (details.get("without_rank") or {}).get(label)
         if not row or row.get("saved_ms") is None:
             return one
-        saves, bounds = row["saved_ms"], details.get("saved_bounds_ms")
+        steps = 1.0 if self._window_ms is None else self._window_ms / details["step_time_ms"]
+        saves = row["saved_ms"] * steps
+        bounds = [one * steps for one in details.get("saved_bounds_ms") or ()] or None
         is_sure = one.sure.who in ("high", "medium")
         if saves > one.cost_ms and not is_sure:
             return replace(one, saves_why="a replay saves more than the ranks wait for this one")
-        evidence = Evidence("what_if_no_straggler", f"without_rank.{label}.saved_ms", saves, "ms")
+        key = f"without_rank.{label}.saved_ms"
+        evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
         cost = _cost(one.cost_ms, saves, period_ms)
         return replace(
             one,
@@ -292,7 +312,7 @@ class Culprits:
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
             evidence=(
-                *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
+                *self._replayed(),
                 *(item for one in waits for item in one.evidence[:1]),
             ),
             place=next((one.place for one in own if one.place), {"rank": ranks[0], "step": None}),
@@ -331,7 +351,7 @@ class Culprits:
             saves_ms=None if why else lost,
             saves_why=why,
             sure=replace(main.sure, how_much="medium"),
-            evidence=(Evidence("verdict", "saves_ms", saves, "ms"), *main.evidence),
+            evidence=(*self._replayed(), *main.evidence),
         )
         return [told, *(one for one in found if one is not main)]
 
@@ -341,6 +361,7 @@ class Culprits:
         """Yield a finding on the only rank without a file, where the others may wait for it."""
         if any(one.kind == "waiting_for_rank" and one.where.ranks for one in found):
             return
+        stated = self._details("verdict").get("also") or ()
         for place, one in enumerate(self.verdict.get("also") or ()):
             culprit = one["culprit"] or {}
             ranks = tuple(map(str, culprit.get("ranks") or ()))
@@ -360,7 +381,9 @@ class Culprits:
                     saves_why="what it does is not recorded",
                     sure=Sure(what="low", who="low"),
                     evidence=(
-                        Evidence("verdict", f"also.{place}.saves_ms", one["saves_ms"], "ms"),
+                        Evidence(
+                            "verdict", f"also.{place}.saves_ms", stated[place]["saves_ms"], "ms"
+                        ),
                     ),
                     do="Record that rank too, or find its trace.",
                 )
@@ -508,7 +531,7 @@ class Culprits:
                 how_much=level_of_saving(saves, bounds, confidence),
             ),
             evidence=(
-                *([Evidence("verdict", "saves_ms", saves, "ms")] if saves is not None else []),
+                *(self._replayed() if saves is not None else ()),
                 *(() if verdict is self.verdict else self._own_evidence(where.ranks)),
                 *(item for one in waits for item in one.evidence[:1]),
             ),
@@ -534,6 +557,12 @@ class Culprits:
         waited = sum(one.cost_ms or 0.0 for one in waits)
         return max(waited, most) or (float(verdict["loss_ms"]) if saves is None else 0.0)
 
+    def _replayed(self) -> Iterator[Evidence]:
+        """Yield what the verdict saves, as that metric states it: by step."""
+        saves = self._details("verdict").get("saves_ms")
+        if saves is not None:
+            yield Evidence("verdict", "saves_ms", saves, "ms")
+
     def _own_evidence(self, labels: Sequence[str]) -> Iterator[Evidence]:
         """Yield the share of computing of the first rank that its own times name."""
         if not labels:
@@ -548,6 +577,10 @@ class Culprits:
         """Yield what would tell more, one sentence each."""
         for text in tuple(self.verdict.get("next") or ())[:_MOST_UNKNOWN]:
             yield sentence(f"to know more, record {text}")
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:

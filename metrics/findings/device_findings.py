@@ -115,7 +115,7 @@ def device_answer(view: View) -> Answer:
     except Refusal as refusal:
         lost, portions = [], None
         unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
-    culprits = Culprits(view)
+    culprits = Culprits(view, None if scale.steps else scale.period_ms)
     found = [
         *_waiting(view, scale, lost, culprits),
         *_communication(view, scale, lost),

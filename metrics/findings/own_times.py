@@ -43,6 +43,9 @@ COVERED: Final = 0.8
 ALWAYS: Final = 0.7
 """A rank that takes longer over all steps by this share of what it does in its slow ones is slow
 always: of two ranks in turn each has about half."""
+CALM: Final = 0.25
+"""Share of the excess that no other rank reaches, in no step where some are slow, for it to be sure
+who is: times that vary by chance have some between, and so have ranks in turn without steps."""
 FEW: Final = 0.25
 """At most this share of the ranks is named where they are no host and no stage."""
 BINS: Final = 10
@@ -208,8 +211,16 @@ def _named(case: _Case) -> Slower | None:
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
     takes_turns = len(slow) > 1 and bool((case.hits[slow].sum(axis=0) <= 1).all())
     # A stage may have slack that its work takes up, and several ranks may be a stage.
-    one = len(labels) == 1 or takes_turns or (kind == "slow_node" and not has_stages(ranks))
-    clear = enough and one and share >= SEEN_WAITING * longer and not case.view.job.missing_ranks
+    staged = has_stages(ranks)
+    one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))
+    one |= takes_turns or (kind == "slow_node" and not staged)
+    clear = (
+        enough
+        and one
+        and _others_are_calm(case)
+        and share >= SEEN_WAITING * longer
+        and not case.view.job.missing_ranks
+    )
     clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
     if not is_always:
         clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
@@ -224,6 +235,25 @@ def _named(case: _Case) -> Slower | None:
         steps=steps,
         takes_turns=takes_turns,
     )
+
+
+def _others_are_calm(case: _Case) -> bool:
+    """Whether no other rank comes near the slow ones: over all steps, or in any single one."""
+    excess = case.speeds.by_step - 1
+    least = min(float(excess[rank][case.hits[rank]].mean()) for rank in case.slow.tolist())
+    rest = excess[case.others]
+    largest = float(_mean(rest).max()) if case.is_always else float(np.nanmax(rest))
+    return largest < CALM * least
+
+
+def _is_a_stage(view: View, label: str) -> bool:
+    """Whether a rank may be a whole pipeline stage, whose time its work may take."""
+    try:
+        job = ladder_of(view).job
+    except Refusal:
+        return True
+    mine = job.stages.stage[list(job.labels).index(label)] if label in job.labels else -1
+    return mine < 0 or int((job.stages.stage == mine).sum()) < 2
 
 
 def _host(ranks: Sequence[RankView], labels: Sequence[str]) -> str | None:

@@ -195,9 +195,6 @@ def _forked(
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        tempfile.tempdir = str(
-            folder
-        )  # what a target keeps is gone with the child, however it ends
         _child(total, inputs, seconds, folder, options)
         code = 0
     except BaseException:

@@ -237,6 +237,9 @@ def _evidence_between(
 ROUNDS: Final = 2
 REWEIGHTINGS: Final = 8
 """Number of refinements of drift and offset, and of reweightings inside each."""
+LEAST_WEIGHT: Final = 1e-12
+"""Least weight of an observation over the largest: rounded times agree exactly here and not at all
+there, and equations whose weights are further apart are singular in doubles."""
 MAX_CALLS: Final = 64
 SHARPEST_NS: Final = 500.0
 """Least scatter of ends."""
@@ -293,10 +296,11 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
     for _ in range(REWEIGHTINGS):
         rest = np.ptp(seen - values[members], axis=1)
         usual = max(float(median_along(rest)), 1.0)
-        share = 1 / (1 + (rest / usual) ** 2)
+        weight = np.array([one.weight for one in observations]) / (1 + (rest / usual) ** 2)
+        weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
         weighed = [
-            replace(one, weight=one.weight * part)
-            for one, part in zip(observations, share.tolist(), strict=True)
+            replace(one, weight=part)
+            for one, part in zip(observations, weight.tolist(), strict=True)
         ]
         values = solve(weighed, count)
     return values

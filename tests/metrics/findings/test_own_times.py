@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.demo.planted import Fault, JobSpec, write_planted
+from ccltui.demo.planted import Fault, JobSpec, random_spec, write_planted
 from ccltui.metrics.findings.busy_times import busiest, is_supported
 from ccltui.metrics.findings.link_times import slow_link
 from ccltui.metrics.findings.own_times import slower_ranks
@@ -142,3 +142,26 @@ def test_a_slow_node_is_named_where_no_file_names_a_communicator(tmp_path: Path)
     assert first["class"] == "slow_node"
     assert first["where"]["host"] == "node-01"
     assert first["sure"]["who"] in ("medium", "high")
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        960122,  # passes vary by chance, and one takes 2.9 times as long
+        960238,  # nothing but jitter in passes of one kernel
+        960259,  # the same chance on 32 ranks
+        960079,  # each stage of a pipeline is one rank
+    ],
+)
+def test_what_may_be_chance_or_a_stage_is_never_surely_a_rank(tmp_path: Path, seed: int) -> None:
+    found = slower_ranks(view_of(tmp_path, random_spec(seed, varied=True)))
+
+    assert found is not None
+    assert found.sure == "low"
+
+
+def test_rounded_times_that_agree_exactly_do_not_end_the_answer(tmp_path: Path) -> None:
+    # drifts of 0 in some queues, and of half a millisecond a second in others
+    spec = random_spec(960263, varied=True)
+
+    assert find("findings").run(view_of(tmp_path, spec)).status != "unavailable"
