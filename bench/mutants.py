@@ -51,11 +51,10 @@ MODULES = {
     ),
     "metrics/collectives/arrivals.py": "tests/metrics/collectives/test_arrivals.py",
     "metrics/collectives/matching/match.py": "tests/metrics/collectives/test_match.py",
-    "parsers/kineto/json_text/decimal_times.py": "tests/parsers/kineto/test_decimal_times.py",
+    "parsers/text/json_text.py": f"{_READER},tests/parsers/kineto/test_decimal_times.py",
     "parsers/kineto/event_list.py": _READER,
-    "parsers/kineto/trace_document.py": _READER,
     "parsers/kineto/kineto_reader.py": _READER,
-    "parsers/kineto/tables/collective_rows.py": _READER,
+    "parsers/kineto/collective_rows.py": _READER,
 }
 """Modules with the tests that are theirs."""
 

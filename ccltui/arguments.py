@@ -126,7 +126,7 @@ class _PrintVersion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        from ccltui.parsers.plug_ins.installed import by_distribution, contents  # noqa: PLC0415
+        from ccltui.parsers.plug_ins import by_distribution, contents  # noqa: PLC0415
 
         lines = [f"{parser.prog} {__version__}"]
         lines += [f"plug-in {name}: {contents(of)}" for name, of in by_distribution().items()]
@@ -150,7 +150,7 @@ def report_format(text: str) -> str:
     """Parse an output format: a built-in one, or that of a plug-in. Raises GrammarError."""
     if text in FORMATS:
         return text
-    from ccltui.parsers.plug_ins.installed import WRITERS, installed  # noqa: PLC0415  (rare)
+    from ccltui.parsers.plug_ins import WRITERS, installed  # noqa: PLC0415  (rare)
 
     others = [one.name for one in installed(WRITERS)]
     if text not in others:

@@ -12,7 +12,7 @@ from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import refusal_reasons
 from ccltui.metrics.view.provenance import inputs_of, require_traces
 from ccltui.parsers.errors import DamagedColumnsError, internal_error
-from ccltui.parsers.plug_ins.installed import reason_of
+from ccltui.parsers.plug_ins import reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path

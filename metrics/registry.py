@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ccltui.metrics.catalog import BUILT_IN, SEED
 from ccltui.metrics.metric import Metric
-from ccltui.parsers.plug_ins import installed as plug_ins
-from ccltui.parsers.plug_ins.installed import Skipped
+from ccltui.parsers import plug_ins
+from ccltui.parsers.plug_ins import Skipped
 
 if TYPE_CHECKING:
     from ccltui.metrics.functions.function_process import FunctionLimits

@@ -2,23 +2,92 @@
 
 Times are int64 nanoseconds since the Unix epoch (or since the file's own zero
 where the file states no base), exact to the text of the file. Arrays may be
-read-only views of memory-mapped files: do not write to them.
+read-only views of memory-mapped files: do not write to them. `ColumnFile` describes
+where the columns of a rank are in such a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool
-from ccltui.parsers.column_file import ColumnFile
+from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool, SortOrder
 from ccltui.parsers.system.quick_dataclass import dataclass
+
+
+class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
+    """Place of one column in a file.
+
+    Attributes:
+        name: "group/column".
+        dtype: Type of the numbers.
+        length: Number of rows.
+        begin: First byte of the column.
+        end: The byte after its last.
+        checksum: CRC-32 of these bytes.
+        is_same: Every row has one value, which alone is in the file.
+        packed: Number of pieces it was packed in, 0 for a plain column; their index is at the end.
+        first: Value of the first row, of columns of starts alone: known before the column is read.
+    """
+
+    name: str
+    dtype: str
+    length: int
+    begin: int
+    end: int
+    checksum: int
+    is_same: bool = False
+    packed: int = 0
+    first: int = 0
+
+
+class OpenFile:
+    """A file that is kept open because it has no name, or will lose it."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Own an open descriptor, which is closed with this object."""
+        self.descriptor = descriptor
+
+    @classmethod
+    def opened(cls, path: Path) -> OpenFile:
+        """Open the file of a name. Raises OSError."""
+        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFile:
+    """A file that holds the columns of a rank.
+
+    Attributes:
+        path: Name of the file.
+        columns: Position of each column.
+        total_bytes: Size of all columns with their padding.
+        kept: The open file, where it cannot be opened by name any more.
+        begin: First byte of this rank in a file of several, None where the file holds one rank.
+        read_again: Returns the `RankTrace` as its trace holds it, for columns that are damaged;
+            None where that is not possible.
+    """
+
+    path: Path
+    columns: tuple[StoredColumn, ...]
+    total_bytes: int
+    kept: OpenFile | None = None
+    begin: int | None = None
+    read_again: Callable[[], Any] | None = None
+
 
 MISSING = -1
 """Value of every integer column where the file does not state one."""
@@ -401,3 +470,77 @@ class RankTrace:
         """End of the latest event that was kept."""
         ends = [int(events.end_ns.max()) for events in self.events.values() if len(events)]
         return max(ends) if ends else None
+
+
+FIRST_OF_SEVERAL: Final = " (the first of several; their numbers differ)"
+"""Added to a message whose numbers are those of one of the notes that it stands for."""
+
+_NUMBER: Final = re.compile(r"\d[\d,.]*")
+
+
+class NoteGroup(Struct, frozen=True):
+    """A note on the first of several ranks, and all ranks with a note of that kind.
+
+    Notes are of one kind where code and message agree, apart from numbers in the message;
+    ``is_uniform``: these agree too.
+    """
+
+    note: Note
+    traces: tuple[RankTrace, ...]
+    count: int
+    is_uniform: bool
+
+    @property
+    def message(self) -> str:
+        """The message of the first, which may state numbers that differ in the others."""
+        return self.note.message + ("" if self.is_uniform else FIRST_OF_SEVERAL)
+
+
+def kind_of(note: Note) -> tuple[str, str]:
+    """Return the code and the message without its numbers, which notes of one kind share."""
+    return note.code, _NUMBER.sub("#", note.message)
+
+
+def note_groups(traces: Iterable[RankTrace]) -> list[NoteGroup]:
+    """Return the notes on ranks in the order in which their kinds first occur."""
+    found: dict[tuple[str, str], list[tuple[RankTrace, Note]]] = {}
+    for trace in traces:
+        for note in trace.notes:
+            found.setdefault(kind_of(note), []).append((trace, note))
+    return [
+        NoteGroup(
+            note=group[0][1],
+            traces=tuple({id(trace): trace for trace, _ in group}.values()),
+            count=sum(note.count for _, note in group),
+            is_uniform=len({note.message for _, note in group}) == 1,
+        )
+        for group in found.values()
+    ]
+
+
+def by_start(start_ns: I64, dur_ns: I64) -> SortOrder | None:
+    """Rows by (start, longer first, place), None where they are sorted already.
+
+    Files have their rows nearly in order, which a stable sort makes quick. Only rows that start
+    together are sorted by their duration: sorting all of them by it would dominate the cost.
+    """
+    kind: type[np.signedinteger] = np.int32 if len(start_ns) < 1 << 31 else np.int64
+    order: SortOrder | None = None
+    ordered = start_ns
+    if (start_ns[1:] < start_ns[:-1]).any():
+        order = np.argsort(start_ns, kind="stable").astype(kind)
+        ordered = start_ns[order]
+    ties = ordered[1:] == ordered[:-1]
+    if not ties.any():
+        return order
+    tied = np.zeros(len(start_ns), np.bool_)
+    tied[1:] |= ties
+    tied[:-1] |= ties
+    rows = np.flatnonzero(tied) if order is None else order[tied]
+    settled = rows[np.lexsort((-dur_ns[rows], start_ns[rows]))]
+    if order is None:
+        if (settled == rows).all():
+            return None
+        order = np.arange(len(start_ns), dtype=kind)
+    order[tied] = settled
+    return order

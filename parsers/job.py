@@ -1,42 +1,318 @@
-"""A job: the ranks of one capture, its card and the files of its run; how to open one."""
+"""A job: the ranks of one capture, its card and the files of its run; how to open one.
+
+Ranks are ordered and labelled here, and ranks and base times that files lack are filled in.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
+import numpy as np
 
-from ccltui.parsers.columns import Note, RankTrace
-from ccltui.parsers.discovery.card_search import card_file
-from ccltui.parsers.discovery.discover import Capture, Discovery, discover
+from ccltui.parsers.card import WORKLOAD_CARD
+from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
-from ccltui.parsers.errors import NotFoundError, TraceError, contained
-from ccltui.parsers.format import Source
-from ccltui.parsers.found_files import NO_RANK
-from ccltui.parsers.ingest.damaged_traces import damaged_traces
+from ccltui.parsers.errors import CardError, NotFoundError, TraceError, contained
+from ccltui.parsers.format import UNKNOWN, Source
+from ccltui.parsers.found_files import NO_RANK, Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
-from ccltui.parsers.job_ranks import (
-    identified,
-    labelled,
-    ordered_ranks,
-    place_of,
-    with_new_rank,
-    without_side_files,
-)
 from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, without_columns
 from ccltui.parsers.missing_ranks import MissingRanks
-from ccltui.parsers.names import listed, printable
+from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.quick_dataclass import dataclass
+from ccltui.parsers.text.file_heads import read_head
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.ingest.worker_pool import WorkerPool
+
+
+def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Return the ranks of a job in order, with what one file can take from the others."""
+    return labelled(_guessed(_rebased(traces)))
+
+
+def with_new_rank(ranks: tuple[RankTrace, ...], trace: RankTrace) -> tuple[RankTrace, ...] | None:
+    """Return ordered ranks with one of a new number, or None where that changes other ranks.
+
+    `ordered_ranks` looks at every rank: a job of a thousand ranks that grows by one rank at a time
+    would do so half a million times.
+    """
+    if trace.rank is None or not ranks or trace.truncated or trace.read_share < 1:
+        return None
+    last = ranks[-1]  # ranks without a number come last, and guesses are made for all or none
+    if (
+        last.rank is None
+        or last.rank_source in (_GUESS, _PROCESSES)
+        or last.base_ns != trace.base_ns
+    ):
+        return None
+    at = bisect_left(ranks, trace.rank, key=_rank_number)
+    if at < len(ranks) and ranks[at].rank == trace.rank:
+        return None
+    label = str(trace.rank)
+    named = trace if trace.label == label else dataclasses.replace(trace, label=label)
+    return (*ranks[:at], named, *ranks[at:])
+
+
+def _rank_number(trace: RankTrace) -> int:
+    return -1 if trace.rank is None else trace.rank
+
+
+def identified(trace: RankTrace, capture: Capture) -> RankTrace:
+    """Return the trace with the rank that discovery found, where the file itself states none.
+
+    That comes from the rank map or the file name, which cannot distinguish the ranks of one file.
+    """
+    if trace.rank is not None or trace.source.parts > 1:
+        return trace
+    for found in capture.files:
+        if found.path == trace.source.path and found.rank is not None:
+            source = found.rank_source
+            return dataclasses.replace(trace, rank=found.rank, rank_source=source)
+    return trace
+
+
+def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Number the devices of a file of nsys where it is the only file and names no rank.
+
+    A guess, so that collectives can be matched; it is withdrawn when another file is loaded.
+    """
+    if any(is_merged(trace) for trace in traces):
+        return traces  # `MergedRanks` decides about those
+    if any(trace.source.format == _ROCPROF for trace in traces):
+        return _in_order_of_processes(traces)
+    alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
+    unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
+    guessed = []
+    for trace in traces:
+        rank = trace.source.part if alone and unknown else None
+        if trace.rank is None or trace.rank_source == _GUESS:
+            source: RankSource = "none" if rank is None else _GUESS
+            guessed.append(dataclasses.replace(trace, rank=rank, rank_source=source))
+        else:
+            guessed.append(trace)
+    return tuple(guessed)
+
+
+def _in_order_of_processes(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Number the processes of rocprofv3, which states no rank in any file, where none has one.
+
+    Process numbers ascend as a launcher starts the ranks of a host: a guess, as devices are.
+    """
+    if any(t.rank is not None and t.rank_source != _PROCESSES for t in traces):
+        return traces
+    order = sorted(traces, key=lambda t: (natural_key(t.source.path), t.source.part))
+    return tuple(
+        dataclasses.replace(trace, rank=rank, rank_source=_PROCESSES)
+        for rank, trace in enumerate(order)
+    )
+
+
+_GUESS: Final = "order of devices"
+_PROCESSES: Final = "order of processes"
+_ROCPROF: Final = "rocprof"
+
+
+def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Give a truncated file that lost its base time that of the others, with a note.
+
+    Some releases write ``baseTimeNanoseconds`` behind the events, and all ranks of a job
+    write the same one.
+    """
+    bases = {trace.base_ns for trace in traces if trace.base_ns}
+    if len(bases) != 1:
+        return traces
+    base_ns = bases.pop()
+    return tuple(_with_base(t, base_ns) if _lost_its_base(t) else t for t in traces)
+
+
+def _lost_its_base(trace: RankTrace) -> bool:
+    is_cut = trace.truncated or trace.read_share < 1
+    if not is_cut or trace.base_ns:
+        return False  # first_ns looks at all groups of events, and this runs for every new rank
+    first = trace.first_ns
+    return first is not None and first < _EPOCH_TIMES_NS
+
+
+_EPOCH_TIMES_NS = 10**18
+"""Times above this (2001) are since the epoch: such a file never had a base."""
+
+
+def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
+    events = later(trace.events, base_ns)
+    message = "the base time was cut off: that of the other ranks is taken"
+    notes = (*trace.notes, Note(code="assumed_base", message=message))
+    added_ns = trace.added_ns + base_ns
+    return dataclasses.replace(
+        trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns
+    )
+
+
+def labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Return the traces sorted by (rank, path, part), each with a unique label.
+
+    Those without a rank come last, labelled by their file.
+    """
+    ordered = sorted(
+        traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path, t.source.part)
+    )
+    claims = Counter(t.rank for t in ordered)
+    labelled = []
+    for trace in ordered:
+        if trace.rank is None:
+            label = place_of(trace.source)
+        elif claims[trace.rank] > 1:
+            label = f"{trace.rank} ({place_of(trace.source)})"
+        else:
+            label = str(trace.rank)
+        labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
+    return tuple(labelled)
+
+
+def place_of(source: SourceFile) -> str:
+    """Return the path of a file, with the part of it where there are several."""
+    return f"{source.path} {source.part_name}" if source.part_name else source.path
+
+
+def without_side_files(
+    traces: Sequence[RankTrace],
+) -> tuple[tuple[RankTrace, ...], tuple[RankTrace, ...]]:
+    """Separate ranks from processes that only coordinate them, as vLLM's front end does.
+
+    Such a process has no rank, and runs no work of a device, no step and no collective, where
+    others have a rank and a device.
+    """
+    if not any(one.rank is not None and len(one.group("gpu")) for one in traces):
+        return tuple(traces), ()
+    side = tuple(one for one in traces if _coordinates(one))
+    return tuple(one for one in traces if one not in side), side
+
+
+def _coordinates(trace: RankTrace) -> bool:
+    if trace.rank is not None or trace.read_share < 1 or trace.truncated:
+        return False
+    if len(trace.group("gpu")) or trace.source.parts > 1:
+        return False
+    annotations = trace.group("annotations")
+    names = [trace.text(name) for name in np.unique(annotations.name).tolist()]
+    if any(name.startswith("ProfilerStep#") for name in names):
+        return False
+    return not any(bool((events.args >= 0).any()) for events in trace.events.values())
+
+
+_COMPRESSED: Final = re.compile(r"\.(?:gz|zst)$")
+_NUMBER: Final = re.compile(r"(\d+)")
+
+
+def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]:
+    """Return a failure for each unrecognised file that is named as the traces but for a number.
+
+    A rank that was killed while it wrote leaves an empty file, or the first bytes of one: only
+    its name shows that it is a trace. It must have the numbers that all traces of the capture
+    have in common, as that of an iteration; where there is one trace, all but the last.
+    """
+    alike: dict[str, list[list[str]]] = {}
+    for found in capture.files:
+        shape, numbers = _taken_apart(found.path)
+        alike.setdefault(shape, []).append(numbers)
+    return tuple(
+        Failed(found.path, f"{found.path}: {found.problem}")
+        for found in discovery.files
+        if found.format is UNKNOWN
+        and found.problem is not None
+        and found.duplicate_of is None
+        and _belongs(found.path, alike)
+    )
+
+
+def _taken_apart(path: str) -> tuple[str, list[str]]:
+    """Return a path without its numbers, and the numbers."""
+    parts = _NUMBER.split(_COMPRESSED.sub("", path))
+    return "#".join(parts[::2]), parts[1::2]
+
+
+def _belongs(path: str, alike: dict[str, list[list[str]]]) -> bool:
+    shape, numbers = _taken_apart(path)
+    traces = alike.get(shape)
+    return traces is not None and all(
+        _may_be(number, [trace[place] for trace in traces], is_last=place == len(numbers) - 1)
+        for place, number in enumerate(numbers)
+    )
+
+
+def _may_be(number: str, known: Sequence[str], *, is_last: bool) -> bool:
+    is_fixed = len(set(known)) == 1 and (len(known) > 1 or not is_last)
+    return not is_fixed or number == known[0]
+
+
+def find_card(discovery: Discovery, capture: Capture | None = None) -> str | None:
+    """Return the path to open of the card that describes ``capture``; None without one.
+
+    The nearest folder that holds the capture's traces and a card decides; failing that, the card
+    nearest to the root. Of several cards in one place, the one with both ``workload:`` and
+    ``metric_source:``. Raises CardError when several remain.
+    """
+    found = card_file(discovery, capture)
+    return None if found is None else found.real_path
+
+
+def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile | None:
+    """Return the file whose path :func:`find_card` returns."""
+    cards = [
+        file
+        for file in discovery.files
+        if file.format is WORKLOAD_CARD and file.problem is None and file.duplicate_of is None
+    ]
+    folders = [] if capture is None else [_folders(file) for file in capture.files]
+    shared = min(folders, default=[], key=len)
+    for depth in range(len(shared), -1, -1):
+        above = shared[:depth]
+        here = [card for card in cards if _folders(card) == above]
+        if here and all(folder[:depth] == above for folder in folders):
+            return _only_one(discovery, here)
+    if not cards:
+        return None
+    nearest = min(len(_folders(card)) for card in cards)
+    return _only_one(discovery, [card for card in cards if len(_folders(card)) == nearest])
+
+
+def _folders(file: FoundFile) -> list[str]:
+    return file.path.split("/")[:-1]
+
+
+def _only_one(discovery: Discovery, cards: list[FoundFile]) -> FoundFile:
+    if len(cards) > 1:
+        cards = [card for card in cards if _is_full(card)] or cards
+    if len(cards) > 1:
+        names = listed([card.path for card in cards])
+        message = f"several workload cards, and no telling which counts: {names}"
+        raise CardError(message, path=printable(discovery.root))
+    return cards[0]
+
+
+def _is_full(card: FoundFile) -> bool:
+    from ccltui.parsers.text.yaml_tree import MAX_BYTES  # noqa: PLC0415  (yaml, for cards only)
+
+    try:
+        text = read_head(card.real_path, MAX_BYTES).data
+    except OSError:
+        return False
+    return all(
+        re.search(rb"^[\"']?" + key + rb"[\"']?\s*:", text, re.MULTILINE)
+        for key in (b"workload", b"metric_source")
+    )
+
 
 ProfileMode = Literal["auto", "torch", "nsys"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ccltui.doctor.card_lint import Complaint
     from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.job import Job
-    from ccltui.parsers.runs.train_config import TrainConfig
+    from ccltui.parsers.runs.run_records import TrainConfig
 
 PROG: Final = "ccltui card"
 _INIT_DESCRIPTION = """\
@@ -153,7 +153,7 @@ def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
 
 def _config(path: Path | None, directory: str | None) -> TrainConfig | None:
     """Configuration at ``path``, else that in ``directory``, None where there is none."""
-    from ccltui.parsers.runs.train_config import read_train_config  # noqa: PLC0415
+    from ccltui.parsers.runs.run_records import read_train_config  # noqa: PLC0415
 
     if path is None and directory is not None:
         beside = Path(directory) / _CONFIG_NAME

@@ -260,7 +260,7 @@ def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
     """Rows of the notes of the job and of its files, one for files with the same note."""
     from msgspec import structs  # noqa: PLC0415  (a bare Python checks its environment)
 
-    from ccltui.parsers.note_groups import note_groups  # noqa: PLC0415  (as above)
+    from ccltui.parsers.columns import note_groups  # noqa: PLC0415  (as above)
 
     rows = [_note_cells("", note) for note in loaded.job.notes]
     for group in note_groups(loaded.job.ranks):

@@ -165,7 +165,7 @@ def check_overrides(names: Collection[str], chosen: Collection[Metric] = ()) -> 
     if not names:  # the check would import all metrics
         return
     from ccltui.metrics import registry  # noqa: PLC0415
-    from ccltui.parsers.card.card_keys import FIELDS  # noqa: PLC0415
+    from ccltui.parsers.card.card_values import FIELDS  # noqa: PLC0415
 
     known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
     for name in names:

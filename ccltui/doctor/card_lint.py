@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ccltui.metrics.card.card_check import contradictions
 from ccltui.metrics.card.card_config import check_config
-from ccltui.parsers.card.card_keys import known_keys
+from ccltui.parsers.card.card_values import known_keys
 from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
     from ccltui.parsers.job import Job
-    from ccltui.parsers.runs.train_config import TrainConfig
+    from ccltui.parsers.runs.run_records import TrainConfig
 
 _USED: Final = {
     "throughput_tokens": ("batch_size", "seq_len"),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ccltui.parsers.plug_ins.installed import WRITERS, Skipped, by_distribution, contents
+from ccltui.parsers.plug_ins import WRITERS, Skipped, by_distribution, contents
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from ccltui.doctor.trace_checks import Finding, run_check
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.runs.runs_table import run_table
-from ccltui.parsers.discovery.run_directories import has_cluster, has_runs
+from ccltui.parsers.discovery.run_settings import has_cluster, has_runs
 from ccltui.parsers.job import Job
 from ccltui.parsers.names import listed
 from ccltui.report.text_layout import count_text

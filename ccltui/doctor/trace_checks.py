@@ -20,7 +20,7 @@ from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.metrics.view.data_quality import beyond_world
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import UNTIMED, Group, RankTrace
-from ccltui.parsers.device.note_codes import DEAD_CLOCK, lost_times
+from ccltui.parsers.device_times import DEAD_CLOCK, lost_times
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.kineto_reader import NANOSECONDS

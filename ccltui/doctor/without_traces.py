@@ -15,7 +15,7 @@ from ccltui.parsers.cluster import (
     NCCL_TESTS,
     NCCL_TESTS_JSON,
 )
-from ccltui.parsers.discovery.sniff.unknown_files import UTF16
+from ccltui.parsers.discovery.sniff import UTF16
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
@@ -24,8 +24,7 @@ from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
-from ccltui.parsers.side.other_traces import OTHER_TRACE
-from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD
+from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD, OTHER_TRACE
 
 _REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"

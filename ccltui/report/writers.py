@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Final, Protocol
 
+from ccltui.parsers import plug_ins
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.plug_ins import installed as plug_ins
 from ccltui.report.json_document import Report, document, head, result_dict
 from ccltui.report.result_rows import HEADER, Row, rows_of
 from ccltui.report.text_layout import table, text_bytes

@@ -13,7 +13,7 @@ from typing import Final
 
 from ccltui.parsers.card.card_values import Card
 from ccltui.parsers.names import printable
-from ccltui.parsers.runs.train_config import TrainConfig
+from ccltui.parsers.runs.run_records import TrainConfig
 
 SHARD: Final = "parallelism.data_parallel_shard_degree"
 DEGREES: Final[Mapping[str, str]] = {

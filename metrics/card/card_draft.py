@@ -24,7 +24,7 @@ from ccltui.metrics.card.card_config import (
     micro_batches_of,
     precision_of,
 )
-from ccltui.parsers.runs.train_config import TrainConfig
+from ccltui.parsers.runs.run_records import TrainConfig
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job

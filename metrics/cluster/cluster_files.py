@@ -18,7 +18,7 @@ from ccltui.parsers.cluster import (
     NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
 )
-from ccltui.parsers.discovery.run_directories import CLUSTER_FORMATS, format_meant
+from ccltui.parsers.discovery.run_settings import CLUSTER_FORMATS, format_meant
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Discovery, FoundFile
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
-    from ccltui.parsers.cluster.gpu_topology import GpuTopology
-    from ccltui.parsers.cluster.ib_status import IbPort
     from ccltui.parsers.cluster.nccl_log import NcclLog
     from ccltui.parsers.cluster.nccl_tests import NcclTest
-    from ccltui.parsers.cluster.nccl_topology import NcclTopology
+    from ccltui.parsers.cluster.topology_files import GpuTopology, IbPort, NcclTopology
 
 T = TypeVar("T")
 
@@ -87,12 +85,16 @@ def read_cluster(discovery: Discovery) -> ClusterFiles:
 def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
     # imported here, as most directories need none of these readers
     from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark  # noqa: PLC0415
-    from ccltui.parsers.cluster.gpu_topology import read_gpu_topology  # noqa: PLC0415
-    from ccltui.parsers.cluster.ib_status import read_ib_status  # noqa: PLC0415
     from ccltui.parsers.cluster.nccl_log import read_nccl_log  # noqa: PLC0415
-    from ccltui.parsers.cluster.nccl_tests import read_nccl_tests  # noqa: PLC0415
-    from ccltui.parsers.cluster.nccl_tests_json import read_nccl_tests_json  # noqa: PLC0415
-    from ccltui.parsers.cluster.nccl_topology import read_nccl_topology  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_tests import (  # noqa: PLC0415
+        read_nccl_tests,
+        read_nccl_tests_json,
+    )
+    from ccltui.parsers.cluster.topology_files import (  # noqa: PLC0415
+        read_gpu_topology,
+        read_ib_status,
+        read_nccl_topology,
+    )
 
     def benchmark(path: Path, *, shown: str) -> ClusterBenchmark:
         return read_cluster_benchmark(path, shown_path=shown)

@@ -19,7 +19,7 @@ from ccltui.metrics.model.classify import is_collective_kernel
 from ccltui.metrics.runs.distinct_tables import distinct_tables
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
 from ccltui.metrics.runs.run_files import Run
-from ccltui.parsers.discovery.run_directories import RunFolder
+from ccltui.parsers.discovery.run_settings import RunFolder
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys.text_reports.typed_table import CUT, NumberColumn, TextColumn

@@ -20,13 +20,13 @@ from ccltui.metrics.findings.words import count, sentence, short_name, time_text
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.execution import EXECUTION_TRACE
+from ccltui.parsers.kineto import EXECUTION_TRACE
 from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.execution.execution_reader import ExecutionTrace
+    from ccltui.parsers.kineto.execution_trace import ExecutionTrace
 
 FILTERED: Final = "text_filtered"
 """Code of the note of a trace that was printed for some kernels only."""
@@ -156,7 +156,7 @@ def _is_operator(node: str) -> bool:
 
 
 def _execution_traces(view: View) -> Iterator[ExecutionTrace]:
-    from ccltui.parsers.execution.execution_reader import (  # noqa: PLC0415  (few have any)
+    from ccltui.parsers.kineto.execution_trace import (  # noqa: PLC0415  (few have any)
         read_execution_trace,
     )
 

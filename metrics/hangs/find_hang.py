@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from ccltui.parsers.cluster import NCCL_LOG, NCCL_RAS
-from ccltui.parsers.discovery.rank_identity import is_rank_folder, rank_in_name
+from ccltui.parsers.discovery.captures import is_rank_folder, rank_in_name
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.runs import TRAINING_LOG, WATCHDOG_LOG
 from ccltui.parsers.side.unread_files import LOG, TEXT

@@ -29,7 +29,7 @@ from ccltui.metrics.model.rank_steps import (
 )
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import UNTIMED, RankTrace
-from ccltui.parsers.device.note_codes import DEAD_CLOCK
+from ccltui.parsers.device_times import DEAD_CLOCK
 from ccltui.parsers.store.column_store import release
 
 if TYPE_CHECKING:

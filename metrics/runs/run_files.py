@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ccltui.parsers.cluster import NCCL_LOG
 from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.run_directories import RunFolder, run_folders
+from ccltui.parsers.discovery.run_settings import RunFolder, run_folders
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, NSYS_TEXT_TRACE
@@ -28,9 +28,7 @@ from ccltui.parsers.side.unread_files import LOG
 if TYPE_CHECKING:
     from ccltui.parsers.found_files import Discovery, FoundFile
     from ccltui.parsers.nsys.text_reports.typed_table import StatsText
-    from ccltui.parsers.runs.profile_summary import ProfileSummary
-    from ccltui.parsers.runs.run_marks import Completion, Launch
-    from ccltui.parsers.runs.step_log import StepLog
+    from ccltui.parsers.runs.run_records import Completion, Launch, ProfileSummary, StepLog
     from ccltui.parsers.runs.training_log import TrainingLog
     from ccltui.parsers.runs.training_metrics import Configuration, TrainingMetrics
 
@@ -121,9 +119,12 @@ class _RunReader:
     def run(self, root: str) -> Run:
         # imported here, as directories without runs need none of these readers
         from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
-        from ccltui.parsers.runs.profile_summary import read_profile_summary  # noqa: PLC0415
-        from ccltui.parsers.runs.run_marks import read_completion, read_launch  # noqa: PLC0415
-        from ccltui.parsers.runs.step_log import read_step_log  # noqa: PLC0415
+        from ccltui.parsers.runs.run_records import (  # noqa: PLC0415
+            read_completion,
+            read_launch,
+            read_profile_summary,
+            read_step_log,
+        )
         from ccltui.parsers.runs.training_metrics import read_training_metrics  # noqa: PLC0415
 
         metrics = self._first(TRAINING_METRICS, read_training_metrics)

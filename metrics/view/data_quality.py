@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.result import Code, Reason
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.parsers.device.note_codes import DROPPED, MESSAGES
+from ccltui.parsers.columns import FIRST_OF_SEVERAL, kind_of
+from ccltui.parsers.device_times import DROPPED, MESSAGES
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
-from ccltui.parsers.note_groups import FIRST_OF_SEVERAL, kind_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -16,7 +16,7 @@ from ccltui.parsers.side import SERVING_RESULTS
 if TYPE_CHECKING:
     from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.side.serving_results import Experiment
+    from ccltui.parsers.side.result_files import Experiment
 
 FILE_OVERRIDE: Final = "result_file"
 _STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
@@ -97,7 +97,7 @@ def latency(
 
 def _runs(view: View) -> tuple[list[Run], list[Reason]]:
     """All experiments in order of file names, and reasons for unreadable files."""
-    from ccltui.parsers.side.serving_results import names_of, read_serving  # noqa: PLC0415 - few have any
+    from ccltui.parsers.side.result_files import names_of, read_serving  # noqa: PLC0415 - few have any
 
     runs: list[Run] = []
     reasons: list[Reason] = []

@@ -31,12 +31,12 @@ from ccltui.metrics.view.config_conflicts import degree_conflicts, rate_conflict
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.workload.job_steps import StepTimes, step_times, warnings_of_markers
 from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.execution import EXECUTION_TRACE
+from ccltui.parsers.kineto import EXECUTION_TRACE
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.execution.execution_reader import ExecutionTrace
+    from ccltui.parsers.kineto.execution_trace import ExecutionTrace
 
 
 _MARKED: Final = "length of the step markers that the execution traces were merged with"
@@ -88,7 +88,7 @@ def execution_times(view: View) -> ExecutionTimes:
 
 
 def _read(view: View) -> tuple[list[ExecutionTrace], list[Reason]]:
-    from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415 - few have any
+    from ccltui.parsers.kineto.execution_trace import read_execution_trace  # noqa: PLC0415 - few have any
 
     traces, reasons = [], []
     for file in view.job.discovery.files_of(EXECUTION_TRACE):

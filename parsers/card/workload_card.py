@@ -9,8 +9,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ccltui.parsers.card.card_keys import COUNTS, FIELDS, PERSONAL, is_known, is_section
-from ccltui.parsers.card.card_values import Card, Place, as_count, as_text
+from ccltui.parsers.card.card_values import (
+    COUNTS,
+    FIELDS,
+    PERSONAL,
+    Card,
+    Place,
+    as_count,
+    as_text,
+    is_known,
+    is_section,
+)
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
 from ccltui.parsers.names import listed, printable

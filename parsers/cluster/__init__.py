@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.format import Format, Match, Priority, Rule
-from ccltui.parsers.format_rules import json_keys, text_search, text_start, text_stem
+from ccltui.parsers.format import (
+    Format,
+    Match,
+    Priority,
+    Rule,
+    json_keys,
+    text_search,
+    text_start,
+    text_stem,
+)
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample

@@ -1,20 +1,289 @@
-"""Group traces into captures: recordings that belong on one timeline."""
+"""Find the rank of each file, and group traces into captures: recordings that share a timeline.
+
+The rank is what the file states, else what the user's map says, else a number of its name. Traces
+that lie in one folder but are not ranks of one recording, by their times, world sizes and ranks,
+are captures of their own.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise, takewhile
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.rank_identity import is_rank_folder
-from ccltui.parsers.discovery.unrelated import recording_name, recordings
+from ccltui.parsers.columns import Note, RankSource
+from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.format import Source
 from ccltui.parsers.found_files import Capture, FoundFile
-from ccltui.parsers.names import listed, natural_key
+from ccltui.parsers.names import listed, natural_key, printable
+
+MAX_RANK = 999_999
+
+_RANK = re.compile(r"(?<![a-z])rank[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
+# local_rank0, tp_rank1 and node_rank2 number ranks within a part of the job.
+_PART_OF_JOB = re.compile(r"(?:^|[^a-z])(?:local|node|[cdemtp]p)[-_]?$", re.IGNORECASE)
+_KINETO_TRACE = re.compile(r"kineto_trace_(\d{1,6})(?!\d)", re.IGNORECASE)
+_BEFORE_SUFFIX = re.compile(r"_(\d{1,6})\.json", re.IGNORECASE)
+_DUMP = re.compile(r"_dump_(\d{1,6})(?!\d)", re.IGNORECASE)  # of flight recorders, by Megatron
+_RANK_FOLDER = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
+
+
+def rank_in_name(path: str) -> int | None:
+    """Rank that a path states: in the file's name, else in the nearest folder ``rank_N``."""
+    folders, _, name = path.rpartition("/")
+    for pattern in (_RANK, _KINETO_TRACE, _BEFORE_SUFFIX, _DUMP):
+        for match in pattern.finditer(name):
+            if not _PART_OF_JOB.search(name, 0, match.start()):
+                return int(match.group(1))
+    for folder in reversed(folders.split("/")):
+        number = _RANK_FOLDER.fullmatch(folder)
+        if number:
+            return int(number.group(1))
+    return None
+
+
+def is_rank_folder(name: str) -> bool:
+    """True for ``rank_3``, ``rank-3`` and ``rank3``: one rank of a job, not a job of its own."""
+    return _RANK_FOLDER.fullmatch(name) is not None
+
+
+def parse_rank_map(text: str) -> Mapping[str, int]:
+    """File -> rank from ``0=a.json,1=b.json``, or from ``@FILE`` with lines ``0 a.json``.
+
+    Raises GrammarError that names the item, or the line of the file.
+    """
+    if text.startswith("@"):
+        return _rank_map_file(Path(text[1:]))
+    ranks: dict[str, int] = {}
+    for item in text.split(","):
+        rank, equals, name = item.partition("=")
+        if not equals or not name.strip():
+            raise GrammarError(f"{item!r} is not RANK=FILE (as in 0=a.json,1=b.json)")
+        _put(ranks, rank.strip(), name.strip(), None, None)
+    return ranks
+
+
+def _rank_map_file(path: Path) -> Mapping[str, int]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise GrammarError(f"the rank map cannot be read: {why}", path=path) from error
+    ranks: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        rank, _, name = line.strip().partition(" ")
+        if not name.strip():
+            raise GrammarError(f"{line.strip()!r} is not `RANK FILE`", path=path, line=number)
+        _put(ranks, rank, name.strip(), path, number)
+    return ranks
+
+
+def _put(ranks: dict[str, int], rank: str, name: str, path: Path | None, line: int | None) -> None:
+    if not re.fullmatch(r"[0-9]{1,7}", rank) or int(rank) > MAX_RANK:
+        raise GrammarError(f"{rank!r} is not a rank (0 to {MAX_RANK:,})", path=path, line=line)
+    if ranks.get(name, int(rank)) != int(rank):
+        raise GrammarError(
+            f"{name} is given two ranks, {ranks[name]} and {rank}", path=path, line=line
+        )
+    ranks[name] = int(rank)
+
+
+def mapped_ranks(rank_map: Mapping[str, int], paths: Mapping[str, str]) -> Mapping[str, int]:
+    """Relative path -> rank for every trace that ``rank_map`` names.
+
+    ``paths``: relative path -> absolute path of each trace. A key may be a relative path, an
+    absolute one, or a bare file name, which then means every trace of that name. Raises
+    GrammarError for a key that names none, with near names.
+    """
+    ranks: dict[str, int] = {}
+    for key, rank in rank_map.items():
+        meant = [path for path, real in paths.items() if _is_meant(key, path, real)]
+        if not meant:
+            raise GrammarError(_nothing_named(key, list(paths)))
+        ranks.update(dict.fromkeys(meant, rank))
+    return ranks
+
+
+def _is_meant(key: str, path: str, real_path: str) -> bool:
+    if "/" not in key:
+        return path.rpartition("/")[2] == key
+    return os.path.normpath(key) in (path, real_path)
+
+
+def _nothing_named(key: str, paths: Sequence[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (for the message alone)
+
+    names = sorted({path.rpartition("/")[2] for path in paths} | set(paths))
+    near = [printable(name) for name in get_close_matches(key, names, 3, 0.5)]
+    hint = f"; did you mean {listed(near)}?" if near else ""
+    return f"the rank map names {printable(key)}, which is no trace here{hint}"
+
+
+def rank_of(
+    stated: int | None,
+    mapped: int | None,
+    path: str,
+    aliases: Sequence[str],
+    world_size: int | None,
+) -> tuple[int | None, RankSource]:
+    """Rank of a trace and where it is from; (None, "none") where it is unknown.
+
+    ``aliases`` are further names of the same file. A number in a name that cannot be a rank of
+    ``world_size`` is no rank.
+    """
+    if stated is not None:
+        return stated, "distributedInfo"
+    if mapped is not None:
+        return mapped, "rank map"
+    for name in (path, *aliases):
+        rank = rank_in_name(name)
+        if rank is not None and (world_size is None or rank < world_size):
+            return rank, "file name"
+    return None, "none"
+
+
+_SECOND: Final = 1_000_000_000
+_MAX_DISTANCE_NS: Final = 3600 * _SECOND
+"""Ranks of one job begin to record within minutes; clocks of hosts differ by less."""
+_MAX_SILENCE_NS: Final = 60 * _SECOND
+"""Longest time between the end of one trace and the start of the next of one recording."""
+_CLEAR_RATIO: Final = 5
+"""Recordings that repeat a rank are this many times as far apart as their own ranks."""
+_LEAST_GAP_NS: Final = _SECOND
+
+
+def recordings(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Return the recordings that the files of one folder or iteration belong to.
+
+    Files are of different recordings where they state different world sizes, where one begins an
+    hour after the others and they are not distinct ranks of one world, where none of them states a
+    rank and one begins a minute after the others ended, or where they claim a rank again and begin
+    clearly later. What a file does not state separates nothing.
+    """
+    parts = _by_world_size(files)
+    for separate in (_far_apart, _silent_between, _rank_again):
+        parts = [part for whole in parts for part in separate(whole)]
+    return parts
+
+
+def recording_name(files: Sequence[FoundFile], folder: str, siblings: Sequence[str]) -> str:
+    """Return a name for one of several recordings of a folder, different from ``siblings``.
+
+    It is the name of the only file, else the start of the recording, else its world size.
+    """
+    name = files[0].path if len(files) == 1 else _described(files, folder)
+    return name if name not in siblings else f"{name} ({len(siblings) + 1})"
+
+
+def _described(files: Sequence[FoundFile], folder: str) -> str:
+    starts = [file.start_ns for file in files if file.start_ns is not None]
+    sizes = {file.world_size for file in files if file.world_size is not None}
+    if starts:
+        moment = datetime.fromtimestamp(min(starts) // _SECOND, tz=UTC)
+        what = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    else:
+        what = f"world size {sizes.pop()}" if len(sizes) == 1 else f"{len(files)} files"
+    return f"{folder}/{what}" if folder else what
+
+
+def _by_world_size(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate by stated world size; files that state none stay with the largest part.
+
+    Two sizes separate only where the files of each are a whole job: a single file with another
+    size among the ranks of a job is a contradiction of that file.
+    """
+    sizes = sorted({file.world_size for file in files if file.world_size is not None})
+    parts = [[file for file in files if file.world_size == size] for size in sizes]
+    if len(parts) < 2 or not all(map(_claims_whole_job, parts)):
+        return [list(files)]
+    rest = [file for file in files if file.world_size is None]
+    max(parts, key=len).extend(rest)
+    return parts
+
+
+def _claims_whole_job(files: Sequence[FoundFile]) -> bool:
+    ranks = {file.rank for file in files}
+    return all(rank in ranks for rank in range(files[0].world_size or 0))
+
+
+def _far_apart(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate files that begin an hour apart; distinct ranks of one world are not separated.
+
+    A clock that was never set is years off, and its host is a part of the job all the same.
+    """
+    ranks = {file.rank for file in files}
+    if None not in ranks and len(ranks) == len(files) and _one_world(files):
+        return [list(files)]
+
+    def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
+        return _start(after) - _start(before[-1]) > _MAX_DISTANCE_NS
+
+    return _split(files, breaks)
+
+
+def _one_world(files: Sequence[FoundFile]) -> bool:
+    return len({file.world_size for file in files}) == 1 and files[0].world_size is not None
+
+
+def _silent_between(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate files without ranks whose times do not meet."""
+    if any(file.rank is not None or file.end_ns is None for file in files):
+        return [list(files)]
+
+    def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
+        return _start(after) - max(file.end_ns or 0 for file in before) > _MAX_SILENCE_NS
+
+    return _split(files, breaks)
+
+
+def _rank_again(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate where a rank is claimed again, if the gaps between the parts are clear."""
+    ranks = [file.rank for file in files if file.rank is not None]
+    if len(set(ranks)) == len(ranks) or any(file.start_ns is None for file in files):
+        return [list(files)]
+
+    def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
+        return after.rank is not None and any(file.rank == after.rank for file in before)
+
+    parts = _split(files, breaks)
+    if len(parts) < 2:
+        return parts
+    spread = max(_start(part[-1]) - _start(part[0]) for part in parts)
+    gaps = [_start(after[0]) - _start(before[-1]) for before, after in pairwise(parts)]
+    is_clear = min(gaps) >= max(_LEAST_GAP_NS, _CLEAR_RATIO * spread)
+    return parts if is_clear else [list(files)]
+
+
+def _split(
+    files: Sequence[FoundFile], breaks: Callable[[Sequence[FoundFile], FoundFile], bool]
+) -> list[list[FoundFile]]:
+    """Split files in order of their starts; those of unknown start are then a part of their own."""
+    ordered = sorted((file for file in files if file.start_ns is not None), key=_start)
+    if len(ordered) < 2:
+        return [list(files)]
+    parts = [[ordered[0]]]
+    for file in ordered[1:]:
+        if breaks(parts[-1], file):
+            parts.append([])
+        parts[-1].append(file)
+    if len(parts) == 1:
+        return [list(files)]
+    undated = [file for file in files if file.start_ns is None]
+    return [*parts, undated] if undated else parts
+
+
+def _start(file: FoundFile) -> int:
+    return file.start_ns or 0
+
 
 _ITERATION = re.compile(r"iteration[_-]?([0-9]{1,12})", re.IGNORECASE)
 

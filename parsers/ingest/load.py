@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING
 
 from ccltui.parsers.errors import CancelledError, TraceError, contained
 from ccltui.parsers.formats import in_memory, read_file
-from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
-from ccltui.parsers.ingest.read_again import part_reader, report_damage
+from ccltui.parsers.ingest.file_tasks import (
+    Failed,
+    Loaded,
+    LoadEvent,
+    Previewed,
+    Progress,
+    loaded,
+    part_reader,
+    report_damage,
+)
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.store.column_store import DamagedEntryError, Store
-from ccltui.parsers.store.pins import pin
+from ccltui.parsers.store.column_store import DamagedEntryError, Store, pin
 from ccltui.parsers.system.machine_limits import workers_for
 from ccltui.parsers.system.slow_calls import each_in_turn
 

@@ -1,8 +1,9 @@
-"""Read Kineto traces: any valid Chrome-trace JSON, as a stream of events, into columns.
+"""Read what PyTorch recorded: Kineto traces, any valid Chrome-trace JSON, and execution traces.
 
-`parsers.text.compression` gives the bytes; `trace_document` cuts them into events, `json_text`
-decodes them (`scanner` does both in compiled code), `tables` holds their rows, `rank_builder` fills
-the columns of a rank, and `kineto_reader` runs it all.
+`parsers.text.compression` gives the bytes; `event_list` cuts them into events and decodes them
+(`scanner` does both in compiled code), `event_rows` and `collective_rows` hold their rows,
+`rank_builder` fills the columns of a rank, and `kineto_reader` runs it all. Execution traces
+(`execution_trace`) have shapes and groups without times: `execution_join` adds them to a rank.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.format import Companion, Format, Match, Priority, RankInfo, Report, Rule
-from ccltui.parsers.format_rules import binary_suffix
+from ccltui.parsers.format import (
+    Companion,
+    Format,
+    Match,
+    Priority,
+    RankInfo,
+    Report,
+    Rule,
+    binary_suffix,
+)
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
@@ -42,6 +51,11 @@ def _is_xla(sample: FileSample) -> Match | None:
     return xla_trace(sample)
 
 
+def _is_execution_trace(sample: FileSample) -> Match | None:
+    keys = frozenset() if sample.json is None else sample.json.object_keys
+    return Match() if "schema" in keys and keys & {"nodes", "start_ts"} else None
+
+
 def _read_record(path: Path, sought: SoughtEvent, *, shown: str) -> EventRecord:
     from ccltui.parsers.kineto.event_in_json import read_json_record  # noqa: PLC0415
 
@@ -61,7 +75,7 @@ def _is_finished(tail: bytes) -> bool:
 
 
 def _has_kernels(real_path: str) -> bool | None:
-    from ccltui.parsers.kineto.kernel_search import has_kernels  # noqa: PLC0415
+    from ccltui.parsers.kineto.sniff_chrome_trace import has_kernels  # noqa: PLC0415
 
     return has_kernels(real_path)
 
@@ -102,8 +116,8 @@ def _add_execution_trace(trace: RankTrace, companion: Companion) -> RankTrace:
     """Add the metadata of an execution trace where collectives of the rank lack it."""
     from ccltui.parsers.columns import Note  # noqa: PLC0415
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
-    from ccltui.parsers.execution.collective_join import joined, lacks_metadata  # noqa: PLC0415
-    from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415
+    from ccltui.parsers.kineto.execution_join import joined, lacks_metadata  # noqa: PLC0415
+    from ccltui.parsers.kineto.execution_trace import read_execution_trace  # noqa: PLC0415
 
     if not lacks_metadata(trace):
         return trace
@@ -156,4 +170,12 @@ TPU_TRACE: Final = Format(
     step_marks="xla",
     streams_are_serial=False,  # asynchronous operations share a row
     when_unreadable="profiles of TPUs ({files}) without a trace.json.gz that is readable",
+)
+EXECUTION_TRACE: Final = Format(
+    kind="execution_trace",
+    description="operators of PyTorch with shapes and dependencies, without times",
+    sniff=(Rule(Priority.JSON_CONTENT, _is_execution_trace),),
+    rank_in_name=True,
+    completes="torch",
+    card_name="torch_et",
 )

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.event_record import MAX_TEXT, EventRecord, Size3, SoughtEvent
-from ccltui.parsers.kineto.json_text.decimal_times import nanoseconds
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.json_text import nanoseconds
 
 _CHUNK_BYTES: Final = 4 << 20
 _REACH_BYTES: Final = 256 << 10

@@ -1,4 +1,4 @@
-"""Read the list of trace events in batches of complete, decoded events.
+"""Read a trace document: its list of events in batches of complete, decoded events, and notes.
 
 With the compiled scanner a batch is what one scan of the buffer leaves to the general decoder.
 Without it, the buffer is cut before its last ``}, {`` and decoded whole. A prefix of a list that
@@ -15,21 +15,46 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.kineto.json_text.json_tokens import Extent, object_extent
-from ccltui.parsers.kineto.json_text.text_buffer import TextBuffer
-from ccltui.parsers.kineto.json_text.typed_event import (
+from ccltui.parsers.columns import Note
+from ccltui.parsers.kineto.scanner.typed_event import (
     DECODE_ERRORS,
     Event,
     batch_decoder,
     decode_lenient,
     event_decoder,
 )
-from ccltui.parsers.kineto.read_notes import TRUNCATED, NoteLog
+from ccltui.parsers.text.json_text import Extent, TextBuffer, object_extent
 
 if TYPE_CHECKING:
     from ccltui.parsers.kineto.scanner.accelerator import Scanner
+
+
+TRUNCATED: Final = ("truncated_trace", "the file ends in the middle of the document")
+
+
+class NoteLog:
+    """Notes by code: a count, and the smallest offset at which the code occurred."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Note] = {}
+
+    def add(self, code: str, message: str, offset: int | None, count: int = 1) -> None:
+        """Add ``count`` occurrences of ``code``, the first at byte ``offset`` (None: unknown)."""
+        known = self._notes.get(code)
+        if known is not None:
+            count += known.count
+            if offset is None or (known.offset is not None and known.offset <= offset):
+                message, offset = known.message, known.offset
+        self._notes[code] = Note(code=code, message=message, offset=offset, count=count)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """All notes by offset; those without an offset come last."""
+        notes = self._notes.values()
+        return tuple(sorted(notes, key=lambda n: (n.offset is None, n.offset or 0, n.code)))
+
 
 MAX_EVENT_BYTES = 64 << 20
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*")
@@ -267,3 +292,131 @@ def _last_event_end(text: bytes, first: int, before: int) -> int:
             return last.start()
         window *= 4
     return -1
+
+
+MAX_MEMBER_BYTES = 64 << 20
+WANTED = frozenset(
+    {
+        "distributedInfo",
+        "deviceProperties",
+        "computeProperties",
+        "baseTimeNanoseconds",
+        "host_name",
+        "displayTimeUnit",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the top-level members in ``WANTED``, as JSON text."""
+
+    key: str
+    text: bytes
+
+
+class Document:
+    """Pull parser over text chunks: an iterator of :class:`Batch` and :class:`Member`.
+
+    Attributes:
+        rest: The text after the document, where another one may begin; None without any.
+        truncated: Whether the text ended, or was corrupt, before the end of the document.
+        found_events: Whether the document has a list of events.
+    """
+
+    def __init__(
+        self, text: Iterator[bytes] | TextBuffer, note_log: NoteLog, scanner: Scanner | None = None
+    ) -> None:
+        self._buffer = text if isinstance(text, TextBuffer) else TextBuffer(text)
+        self.rest: TextBuffer | None = None
+        self._note_log = note_log
+        self._scanner = scanner
+        self.truncated = False
+        self.found_events = False
+
+    def __iter__(self) -> Iterator[Batch | Member]:
+        self._buffer.drop_byte_order_mark()
+        first = self._buffer.peek()
+        if first == b"[":
+            self._buffer.drop(1)
+            yield from self._events()
+        elif first == b"{":
+            self._buffer.drop(1)
+            yield from self._members()
+        elif first:
+            self._note_log.add(
+                "not_json", "the text is not a JSON object or list", self._buffer.offset
+            )
+            return
+        if not self.truncated and (mark := self._buffer.peek()):
+            self.rest = self._buffer if mark in (b"{", b"[") else None
+            self._note_log.add(
+                "trailing_data",
+                "text after the end of the document is ignored",
+                self._buffer.offset,
+            )
+
+    def _members(self) -> Iterator[Batch | Member]:
+        while True:
+            mark = self._buffer.peek()
+            if mark == b",":
+                self._buffer.drop(1)
+            elif mark == b"}":
+                self._buffer.drop(1)
+                return
+            elif mark == b'"':
+                key = self._key()
+                if key is None:
+                    return
+                yield from self._member(key)
+                if self.truncated:
+                    return
+            elif mark:
+                self._damaged_top_level()
+                return
+            else:
+                self._note_truncation()
+                return
+
+    def _key(self) -> str | None:
+        text = self._buffer.value(MAX_MEMBER_BYTES)
+        if text is None or self._buffer.peek() != b":":
+            if self._buffer.unread:
+                self._damaged_top_level()
+            else:
+                self._note_truncation()
+            return None
+        self._buffer.drop(1)
+        return text[1:-1].decode("utf-8", "replace")
+
+    def _member(self, key: str) -> Iterator[Batch | Member]:
+        mark = self._buffer.peek()
+        if key == "traceEvents" and mark == b"[":
+            self._buffer.drop(1)
+            yield from self._events()
+            return
+        limit = MAX_MEMBER_BYTES if key in WANTED else 0
+        start = self._buffer.offset
+        text = self._buffer.value(limit)
+        if text is None:
+            self._note_truncation()
+        elif len(text) > limit and key in WANTED:
+            self._note_log.add("large_member", f"{key} is too large and was skipped", start)
+        elif key in WANTED:
+            yield Member(key, text)
+
+    def _events(self) -> Iterator[Batch]:
+        self.found_events = True
+        events = EventList(self._buffer, self._note_log, self._scanner)
+        yield from events
+        self.truncated |= events.truncated
+
+    def _note_truncation(self) -> None:
+        self._note_log.add(*TRUNCATED, self._buffer.offset)
+        self.truncated = True
+
+    def _damaged_top_level(self) -> None:
+        self.truncated = True
+        self._note_log.add(
+            "corrupt_document", "the document is not valid JSON from here on", self._buffer.offset
+        )

@@ -15,12 +15,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ccltui.parsers.columns import MISSING, Device, Note, RankSource, RankTrace, SourceFile
+from ccltui.parsers.array_types import I32
+from ccltui.parsers.columns import (
+    MISSING,
+    Device,
+    Events,
+    Group,
+    Note,
+    RankSource,
+    RankTrace,
+    SourceFile,
+    Track,
+)
 from ccltui.parsers.errors import CancelledError, TraceError
-from ccltui.parsers.kineto.event_list import Batch
-from ccltui.parsers.kineto.json_text.lenient_json import lenient_json
-from ccltui.parsers.kineto.json_text.text_buffer import TextBuffer
-from ccltui.parsers.kineto.part_ranks import with_checked_ranks
+from ccltui.parsers.kineto.event_list import Batch, Document, Member, NoteLog
+from ccltui.parsers.kineto.kernel_join import join_kernels
+from ccltui.parsers.kineto.process_groups import MAX_RANKS, groups_of_config
 from ccltui.parsers.kineto.rank_builder import Builder, Columns
 from ccltui.parsers.kineto.ranks_in_file import (
     ONE_FILE_A_RANK,
@@ -30,14 +40,94 @@ from ccltui.parsers.kineto.ranks_in_file import (
     ranks_hosts,
     ranks_in,
 )
-from ccltui.parsers.kineto.read_notes import NoteLog
-from ccltui.parsers.kineto.split_ranks import split_ranks, with_devices_joined
-from ccltui.parsers.kineto.tables.kernel_join import join_kernels
-from ccltui.parsers.kineto.tables.process_groups import MAX_RANKS, groups_of_config
-from ccltui.parsers.kineto.trace_document import Document, Member
+from ccltui.parsers.merged_files import GUESSES, ranks_of_groups
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.heap_trim import keep_freed
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.json_text import TextBuffer, lenient_json
+
+
+def with_checked_ranks(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
+    """Return the ranks of one file with numbers that their process groups allow.
+
+    A rank takes part in the collectives of its own groups only. Where a guess is not a member of
+    them, the numbers are those that the groups leave, in order; where they leave none, unknown.
+    """
+    guessed = [trace.rank_source in GUESSES for trace in traces]
+    if not any(guessed):
+        return tuple(traces)
+    members = [ranks_of_groups(trace) for trace in traces]
+    if all(
+        allowed is None or trace.rank in allowed
+        for trace, allowed in zip(traces, members, strict=True)
+    ):
+        return tuple(traces)
+    every = sorted({rank for allowed in members if allowed is not None for rank in allowed})
+    fits = len(every) == len(traces) and all(
+        allowed is None or rank in allowed for rank, allowed in zip(every, members, strict=True)
+    )
+    only = [next(iter(allowed)) for allowed in members if allowed is not None and len(allowed) == 1]
+    if len(set(only)) == len(traces):
+        return tuple(
+            dataclasses.replace(trace, rank=rank, rank_source="process groups")
+            for trace, rank in zip(traces, only, strict=True)
+        )
+    return tuple(
+        dataclasses.replace(trace, rank=every[number])
+        if fits
+        else dataclasses.replace(trace, rank=None, rank_source="none")
+        for number, trace in enumerate(traces)
+    )
+
+
+def with_devices_joined(columns: Columns) -> Columns:
+    """Return the columns with one track for each stream, whatever pid its rows have."""
+    numbers: dict[Track, int] = {}
+    renumbered = np.array(
+        [numbers.setdefault(track, len(numbers)) for track in columns.tracks], np.int32
+    )
+    if len(numbers) == len(columns.tracks):
+        return columns
+    return _renumbered(columns, tuple(numbers), renumbered)
+
+
+def split_ranks(columns: Columns, parts: Sequence[RankPart]) -> list[Columns]:
+    """Return the columns of each part; ``columns`` loses its rows, so that they are held once.
+
+    Rows of processes that belong to no part are left out.
+    """
+    owned = [_tracks_of(columns, part) for part in parts]
+    events: list[dict[Group, Events]] = [{} for _ in parts]
+    for group in list(columns.events):
+        rows = columns.events.pop(group)
+        for (_, renumbered), mine in zip(owned, events, strict=True):
+            own = np.flatnonzero(renumbered[rows.track] != MISSING)
+            if len(own):
+                taken = rows.take(own)
+                mine[group] = dataclasses.replace(taken, track=renumbered[taken.track])
+    return [
+        columns._replace(events=mine, tracks=tracks)
+        for (tracks, _), mine in zip(owned, events, strict=True)
+    ]
+
+
+def _tracks_of(columns: Columns, part: RankPart) -> tuple[tuple[Track, ...], I32]:
+    """Return the tracks of a part, and their numbers in it, -1 for tracks of others."""
+    renumbered = np.full(len(columns.tracks), MISSING, np.int32)
+    numbers: dict[Track, int] = {}
+    for index, (track, pid) in enumerate(zip(columns.tracks, columns.processes, strict=True)):
+        if (pid in part.hosts) if track.kind == "thread" else ((pid, track.device) in part.devices):
+            renumbered[index] = numbers.setdefault(track, len(numbers))
+    return tuple(numbers), renumbered
+
+
+def _renumbered(columns: Columns, tracks: tuple[Track, ...], renumbered: I32) -> Columns:
+    events = {
+        group: dataclasses.replace(rows, track=renumbered[rows.track])
+        for group, rows in columns.events.items()
+    }
+    return columns._replace(events=events, tracks=tracks)
+
 
 CHUNK_BYTES = 1 << 20
 SEVERAL_DEVICES = "several_devices"

@@ -14,10 +14,10 @@ from typing import BinaryIO, Final
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.kineto.json_text.json_tokens import object_extent
-from ccltui.parsers.kineto.json_text.typed_event import DECODE_ERRORS, event_decoder
 from ccltui.parsers.kineto.kineto_reader import read_pieces
+from ccltui.parsers.kineto.scanner.typed_event import DECODE_ERRORS, event_decoder
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.json_text import object_extent
 
 PIECE_BYTES: Final = 2 << 20
 _PROBE_BYTES: Final = 64 << 10

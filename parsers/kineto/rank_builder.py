@@ -16,13 +16,12 @@ from ccltui.parsers.columns import (
     Strings,
     Track,
 )
-from ccltui.parsers.kineto.event_list import Batch
-from ccltui.parsers.kineto.json_text.decimal_times import is_late, nanoseconds
-from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
-from ccltui.parsers.kineto.read_notes import NoteLog
+from ccltui.parsers.kineto.collective_rows import input_kind
+from ccltui.parsers.kineto.event_list import Batch, NoteLog
+from ccltui.parsers.kineto.event_rows import EventRows, GroupColumns, Part
 from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
-from ccltui.parsers.kineto.tables.call_inputs import input_kind
-from ccltui.parsers.kineto.tables.event_rows import EventRows, GroupColumns, Part
+from ccltui.parsers.kineto.scanner.typed_event import Event, Scalar
+from ccltui.parsers.text.json_text import is_late, nanoseconds
 
 _GROUP_OF_CATEGORY: dict[str, Group] = {
     "kernel": "gpu",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.format import Match, RankInfo
-from ccltui.parsers.text.json_shape import Member, integer_at, object_shape, skip_blank
+from ccltui.parsers.text.file_heads import text_pieces
+from ccltui.parsers.text.file_sample import Member, integer_at, object_shape, skip_blank
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample, JsonHead
+
 
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})(?!\d)')
 _TIME = re.compile(rb'"ts"\s*:\s*(\d{1,17})(?=[.,}\s])')
@@ -109,3 +112,38 @@ def info_at_end(tail: bytes) -> RankInfo:
         if shape.state == "complete" and skip_blank(rest, shape.end) == len(rest):
             return distributed_info(rest, shape.members[0]).completed(times_in(tail))
     return times_in(tail)
+
+
+_KERNEL: Final = re.compile(
+    rb'"cat"\s*:\s*"(?:[^"]{0,40},)?\s*(?:[Kk]ernel|mtia_ccp_events)\s*[",]'
+)
+"""The categories whose events are computation; of several in one string each is looked at."""
+_WORDS: Final = (b'ernel"', b"ernel,", b'mtia_ccp_events"', b"mtia_ccp_events,")
+_LONGEST_MATCH: Final = 128
+_PIECE_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 64 << 20
+"""Text that is searched: about 0.2 s of work. PyTorch writes the kernels after the operators."""
+
+
+def has_kernels(path: str) -> bool | None:
+    """Return whether an event of the file is a kernel, None where its beginning has none.
+
+    Args:
+        path: A plain or compressed file.
+    """
+    read = 0
+    before = b""
+    try:
+        with closing(text_pieces(path, _PIECE_BYTES)) as pieces:
+            for piece in pieces:
+                text = before + piece
+                # Searching words is ten times as fast, and operators of the host have neither.
+                if any(word in text for word in _WORDS) and _KERNEL.search(text):
+                    return True
+                before = piece[-_LONGEST_MATCH:]
+                read += len(piece)
+                if read >= _MAX_BYTES:
+                    return None
+    except OSError:
+        return None
+    return False

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.format import Format, Match, Priority, Report, Rule
-from ccltui.parsers.format_rules import binary_suffix
+from ccltui.parsers.format import Format, Match, Priority, Report, Rule, binary_suffix
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
@@ -64,7 +63,7 @@ def _is_json_trace(sample: FileSample) -> Match | None:
 
 
 def _unfinished(real_path: str) -> str | None:
-    from ccltui.parsers.nsys.sqlite.journal_files import unfinished  # noqa: PLC0415
+    from ccltui.parsers.nsys.sqlite.database import unfinished  # noqa: PLC0415
 
     return unfinished(real_path)
 
@@ -103,7 +102,7 @@ def _read_tables(
     progress: Report | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sequence[RankTrace]:
-    from ccltui.parsers.nsys.arrow_export import read_tables  # noqa: PLC0415
+    from ccltui.parsers.nsys.report_export import read_tables  # noqa: PLC0415
 
     return read_tables(path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled)
 
@@ -137,7 +136,7 @@ def _read_text_trace(
 
 
 def _tables_to_sqlite(path: Path, target: Path, *, shown: str) -> Path:
-    from ccltui.parsers.nsys.arrow_export import sqlite_of  # noqa: PLC0415  (and pyarrow)
+    from ccltui.parsers.nsys.report_export import sqlite_of  # noqa: PLC0415  (and pyarrow)
 
     return sqlite_of(path, target, shown=shown)
 

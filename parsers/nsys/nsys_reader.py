@@ -10,15 +10,12 @@ from pathlib import Path
 
 from ccltui.parsers.columns import Note, SourceFile
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.annotations.capture_session import environment_of, mpi_ranks, session_of
-from ccltui.parsers.nsys.annotations.nvtx import Ranges, read_ranges
-from ccltui.parsers.nsys.assemble_ranks import Ranks, Tables
-from ccltui.parsers.nsys.gpu_samples import CounterRows, read_counters
+from ccltui.parsers.nsys.assemble_ranks import CounterRows, Ranks, Tables, read_counters
+from ccltui.parsers.nsys.capture_session import environment_of, mpi_ranks, session_of
+from ccltui.parsers.nsys.nvtx import Ranges, read_ranges
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.sqlite.damage import damage_of
-from ccltui.parsers.nsys.sqlite.database import Database
-from ccltui.parsers.nsys.sqlite.spill import Scratch
-from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
+from ccltui.parsers.nsys.sqlite.database import Database, damage_of
+from ccltui.parsers.nsys.sqlite.table_rows import Scratch, TableRows, read_table
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
 _MOST_THREADS = 4  # three or four tables of a file are large

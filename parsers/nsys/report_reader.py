@@ -30,8 +30,7 @@ from ccltui.parsers.nsys.report_tables import (
     Work,
 )
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.sqlite.damage import damage_of
-from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.database import Database, damage_of
 from ccltui.parsers.nsys.sqlite.table_rows import process_of
 from ccltui.parsers.nsys.sqlite.table_scans import Texts, new_texts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Match, RankInfo
 from ccltui.parsers.nsys.sqlite.export_schema import KERNELS, SESSION
-from ccltui.parsers.nsys.text_reports.first_bytes import PARQUET, RECIPES
+from ccltui.parsers.nsys.text_reports import PARQUET, RECIPES
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -96,7 +96,7 @@ def sqlite_export(sample: FileSample) -> Match | None:
     """
     if not sample.is_sqlite or sample.head.compression != "none":
         return None
-    from ccltui.parsers.nsys.sqlite.journal_files import unfinished  # noqa: PLC0415
+    from ccltui.parsers.nsys.sqlite.database import unfinished  # noqa: PLC0415
 
     problem = unfinished(sample.path)
     try:

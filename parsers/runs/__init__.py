@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ccltui.parsers.format import Format, Priority
-from ccltui.parsers.format_rules import json_keys, json_name, text_search, text_start, text_stem
+from ccltui.parsers.format import (
+    Format,
+    Priority,
+    json_keys,
+    json_name,
+    text_search,
+    text_start,
+    text_stem,
+)
 
 _RUN_COMPLETE = re.compile(
     r"(?:\[Rank \d+\] )?RUN_COMPLETE [^\n]*\bworld_size="

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccltui.parsers.format import Format
-from ccltui.parsers.format_rules import json_keys, json_name
+from ccltui.parsers.format import Format, json_keys, json_name
 
 SERVING_RESULTS: Final = Format(
     kind="serving_results",

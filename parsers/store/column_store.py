@@ -11,30 +11,41 @@ with one line (`_cut_files.pyx`). Nothing here is pickled and nothing is execute
 
 An entry is named after what the file is, not where it lies: a directory that is moved, mounted
 elsewhere or copied with its times opens without reading.
+
+`trim` removes what a store has above its limit. A file that is removed stays readable where it is
+mapped only as far as one kernel: over NFS the pages of a file that another node removed are gone,
+and touching them ends the process. A process that maps entries of a store on such a file system
+therefore lists them in a file of the folder ``in_use``, which it touches every hour and removes at
+its end. `trim` leaves out what such files list, unless they are of this node, or have not been
+touched for hours, as of a node that failed.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import mmap
 import os
+import shutil
 import sys
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import (
     CollectiveArgs,
+    ColumnFile,
     Device,
     Events,
     Note,
@@ -43,14 +54,14 @@ from ccltui.parsers.columns import (
     RankTrace,
     Samples,
     SourceFile,
+    StoredColumn,
     Track,
 )
 from ccltui.parsers.store.cache_place import store_limit
 from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
-from ccltui.parsers.store.layout import columns_of, map_bytes, map_columns, open_columns
-from ccltui.parsers.store.packing import PACKED_ROWS, SummedFile, write_packed
 from ccltui.parsers.store.store_entry import (
     COLUMNS_NAME,
+    EXPORT_NAME,
     FRESH_S,
     MANIFEST_NAME,
     SCRATCH_PREFIX,
@@ -66,9 +77,138 @@ from ccltui.parsers.store.store_entry import (
     require_trusted,
     set_used,
     with_checksum,
+    write_beside,
 )
-from ccltui.parsers.store.stored_columns import StoredEvents, is_intact
+from ccltui.parsers.store.stored_columns import (
+    PACKED_ROWS,
+    StoredEvents,
+    SummedFile,
+    columns_of,
+    is_intact,
+    map_bytes,
+    map_columns,
+    open_columns,
+    write_packed,
+)
+from ccltui.parsers.system.scratch_folder import remove_abandoned
 from ccltui.parsers.text.file_heads import read_ends
+
+FOLDER: Final = "in_use"
+TOUCHED_S: Final = 3600
+EXPIRY_S: Final = 3 * TOUCHED_S
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_LOCAL: Final = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "ramfs", "tmpfs"}
+    | {"overlay", "apfs"}
+)
+"""File systems of one node; of others we cannot tell."""
+
+_LISTS: Final[list[Path]] = []
+
+
+def is_local(directory: Path) -> bool:
+    """Whether only this node can reach a directory, by the type of its file system."""
+    try:
+        existing = next(place for place in (directory, *directory.parents) if place.exists())
+        device = existing.stat().st_dev
+        wanted = f"{os.major(device)}:{os.minor(device)}"
+        lines = [line.split() for line in _MOUNTS.read_text("utf-8", "replace").splitlines()]
+        types = {line[line.index("-") + 1] for line in lines if line[2:3] == [wanted]}
+    except (OSError, ValueError, IndexError):
+        return False
+    return bool(types) and types <= _LOCAL
+
+
+def pin(store: Path, keys: Iterable[str]) -> None:
+    """List entries as in use until this process ends; nothing where no other node can see them."""
+    if is_local(store.absolute()):
+        return
+    place = store / FOLDER / f"{_node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    with contextlib.suppress(OSError):  # a store that cannot be written is trimmed by others only
+        write_beside(store, place, "\n".join(keys).encode())
+        if not _LISTS:
+            atexit.register(_unpin, os.getpid())
+            threading.Thread(target=_touch, name="pins", daemon=True).start()
+        _LISTS.append(place)
+
+
+def pinned(store: Path) -> frozenset[str]:
+    """Return the keys of entries that processes of other nodes use; expired lists are removed."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for place in list((store / FOLDER).iterdir()):
+            with contextlib.suppress(OSError):
+                data, status = read_plain(place)
+                if time.time() - status.st_mtime > EXPIRY_S:
+                    place.unlink()
+                elif not place.name.startswith(_node()):
+                    found.update(data.decode("ascii", "replace").split())
+    return frozenset(found)
+
+
+def _node() -> str:
+    try:
+        return _BOOT.read_text("ascii").strip().replace("-", "")
+    except (OSError, ValueError):
+        return "unknown"
+
+
+def _touch() -> None:
+    while True:
+        time.sleep(TOUCHED_S)
+        for place in _LISTS:
+            with contextlib.suppress(OSError):
+                os.utime(place)
+
+
+def _unpin(process: int) -> None:
+    if os.getpid() != process:  # one that was forked from it
+        return
+    for place in _LISTS:
+        with contextlib.suppress(OSError):
+            place.unlink()
+
+
+_ABANDONED_S: Final = 3600
+
+
+def trim(directory: Path, limit_bytes: int) -> None:
+    """Remove least recently used entries above the limit, and scratch of killed writers.
+
+    What processes of other nodes have mapped stays, and counts.
+    """
+    with contextlib.suppress(OSError):
+        remove_abandoned(directory, SCRATCH_PREFIX)
+    used_elsewhere = pinned(directory)
+    total = 0
+    for used, size, folder in sorted(_entries(directory), reverse=True):
+        total += size
+        if folder.name.startswith(SCRATCH_PREFIX):
+            is_excess = total > limit_bytes or used < time.time() - _ABANDONED_S
+        else:
+            is_excess = total > limit_bytes and folder.name.partition("-")[0] not in used_elsewhere
+        if is_excess:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _entries(directory: Path) -> Iterator[tuple[float, int, Path]]:
+    """(time of last use, bytes, folder) of what a store wrote, ignoring all other files.
+
+    The user may have named a directory that holds other things.
+    """
+    with contextlib.suppress(OSError):
+        for folder in list(directory.iterdir()):
+            with contextlib.suppress(OSError):
+                files = {file.name: file.stat() for file in folder.iterdir()}
+                if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME, EXPORT_NAME}:
+                    continue
+                if len(files) < 2 and not folder.name.startswith(SCRATCH_PREFIX):
+                    continue
+                begun = folder.stat().st_mtime  # all there is of a writer that has just started
+                used = max((s.st_mtime for s in files.values()), default=begun)
+                yield used, sum(s.st_size for s in files.values()), folder
+
 
 STORE_VERSION = 8
 _KEPT_GROUPS = 256
@@ -277,8 +417,6 @@ class Store:
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
-        from ccltui.parsers.store.eviction import trim  # noqa: PLC0415  (as in write)
-
         trim(self.directory, self.limit_bytes)
 
 

@@ -1,26 +1,157 @@
-"""Columns of a mapped file that are checked when they are first used.
+"""Columns of a mapped file: in few bytes, and checked when they are first used.
 
 An entry opens in a fraction of a millisecond because nothing of its columns is read. The checksum
 of a column (CRC-32 of isal, 1.7 to 7 GB/s) costs less than the pages that its first use reads from
 disk. A column that is not as it was written is taken from the trace, which is read again: no number
 is ever computed from damaged bytes.
+
+Columns of large files are packed: writing a gigabyte takes longer than reading the file that it
+came from, and a cache is small. A packed column is pieces of numbers less a base, 1 to 8 bytes
+each, and behind them an index of int64: rows, bytes a number, base and offset of each piece.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
+from msgspec import Struct
 
-from ccltui.parsers.column_file import ColumnFile, StoredColumn
-from ccltui.parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import (
+    CollectiveArgs,
+    ColumnFile,
+    Events,
+    Group,
+    RankTrace,
+    Samples,
+    StoredColumn,
+    Strings,
+)
 from ccltui.parsers.errors import DamagedColumnsError
-from ccltui.parsers.store.packing import INDEX_BYTES, Packed
+from ccltui.parsers.store.file_mapping import map_file
+from ccltui.parsers.system.quick_dataclass import dataclass
+
+PACKED_ROWS: Final = 1 << 16
+"""Rows of a piece. Groups with fewer are stored as they are."""
+_INDEX_COLUMNS: Final = 4
+INDEX_BYTES: Final = 8 * _INDEX_COLUMNS
+"""Bytes of a piece in the index."""
+_ALIGNMENT: Final = 64
+_PACKED_DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+
+
+class SummedFile:
+    """A file that is written from its beginning, with the checksum (CRC-32) of each column."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Write to an open file."""
+        self._file = file
+        self.checksum = 0
+
+    def begin_column(self) -> int:
+        """Begin a column at a multiple of 64 bytes, and return its first byte."""
+        self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+        self.checksum = 0
+        return self._file.tell()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write bytes at the end. Raises OSError."""
+        self.checksum = isal_zlib.crc32(data, self.checksum)
+        self._file.write(data)
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+
+def narrow(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+    """Return the integers less a base, in as few bytes as they need; there is at least one."""
+    low, high = int(column.min()), int(column.max())
+    for size in (1, 2, 4):
+        if high - low < 1 << 8 * size:
+            return (column - low if low else column).astype(_PACKED_DTYPES[size]), low
+    return column.astype(np.int64, copy=False), 0
+
+
+def widen(rows: npt.NDArray[Any], base: int, target: npt.NDArray[Any]) -> None:
+    """Write the integers that `narrow` packed into ``target``."""
+    np.copyto(target, rows, casting="unsafe")  # a sum of different dtypes takes longer
+    if base:
+        target += base
+
+
+def write_packed(
+    file: SummedFile, pieces: Iterable[npt.NDArray[Any]]
+) -> tuple[int, int, np.dtype[Any]]:
+    """Write a column of integers; its number of pieces, its length and its dtype."""
+    index: list[tuple[int, int, int, int]] = []
+    dtype: np.dtype[Any] = np.dtype(np.int64)
+    length = 0
+    for piece in pieces:
+        dtype = piece.dtype
+        for begin in range(0, len(piece), PACKED_ROWS):
+            rows, base = narrow(piece[begin : begin + PACKED_ROWS])
+            index.append((len(rows), rows.itemsize, base, file.tell()))
+            file.write(np.ascontiguousarray(rows).data)
+            length += len(rows)
+    file.write(bytes(-file.tell() % 8))
+    file.write(np.array(index, np.int64).data)
+    return len(index), length, dtype
+
+
+class Packed(Struct, frozen=True):
+    """A packed column in the bytes of a file."""
+
+    data: npt.NDArray[np.uint8]
+    dtype: np.dtype[Any]
+    index: I64  # [pieces, 4]
+
+    @classmethod
+    def at(
+        cls,
+        data: npt.NDArray[np.uint8],
+        dtype: np.dtype[Any],
+        end: int,
+        num_pieces: int,
+        length: int,
+    ) -> Packed:
+        """The column whose index ends at ``end``. Raises ValueError where it does not fit."""
+        count, begin = num_pieces * _INDEX_COLUMNS, end - INDEX_BYTES * num_pieces
+        index = np.frombuffer(data, np.int64, count, begin).reshape(-1, _INDEX_COLUMNS)
+        rows, sizes, _, begins = index.T
+        inside = (rows > 0) & (begins >= 0) & (begins + rows * sizes <= len(data))
+        if not (
+            inside.all() and np.isin(sizes, list(_PACKED_DTYPES)).all() and rows.sum() == length
+        ):
+            raise ValueError("a packed column does not fit")
+        return cls(data, dtype, index)
+
+    def column(self) -> npt.NDArray[Any]:
+        """All values."""
+        found: npt.NDArray[Any] = np.empty(int(self.index[:, 0].sum()), self.dtype)
+        done = 0
+        for number in range(len(self.index)):
+            rows = self._piece(number)
+            widen(rows, int(self.index[number, 2]), found[done : done + len(rows)])
+            done += len(rows)
+        found.flags.writeable = False
+        return found
+
+    def _piece(self, number: int) -> npt.NDArray[Any]:
+        count, size, _, begin = self.index[number].tolist()
+        return np.frombuffer(self.data, _PACKED_DTYPES[size], count, begin)
+
 
 _DTYPES: Final = {np.dtype(code).str: np.dtype(code) for code in "?bBhHiIqQfd"}
 """Types of columns: NumPy itself evaluates what is in the text of a type."""
@@ -253,3 +384,71 @@ def _column_of(trace: RankTrace, name: str) -> npt.NDArray[Any]:
     parts["samples"] = trace.samples
     found: npt.NDArray[Any] = getattr(parts.get(group, Events.empty()), column)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """The parts of a trace that are stored as columns."""
+
+    strings: Strings
+    events: dict[Group, Events]
+    collective_args: CollectiveArgs
+    samples: Samples
+
+
+def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
+    """Return the parts of a trace that are columns, by the names of its fields."""
+    return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
+
+
+def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColumns:
+    """Return columns as views of one mapping of the file, or of an open ``descriptor`` of it.
+
+    They are checked at their first use. Raises OSError where the file cannot be opened, ValueError
+    and KeyError where it does not fit.
+    """
+    mapped = MappedColumns(place, map_bytes(place, descriptor))
+    groups = [name for name in mapped.groups if name not in ("strings", "collectives", "samples")]
+    _require_columns(mapped, groups)
+    return StoredColumns(
+        strings=StoredStrings(mapped),
+        events={_group(name): StoredEvents(mapped, _group(name)) for name in groups},
+        collective_args=StoredArgs(mapped),
+        samples=StoredSamples(mapped),
+    )
+
+
+def _require_columns(mapped: MappedColumns, groups: list[str]) -> None:
+    """Raise KeyError or ValueError where a column is missing, or has another length."""
+    tables = [("collectives", CollectiveArgs.COLUMNS), ("samples", Samples.COLUMNS)]
+    tables += [(group, Events.COLUMNS) for group in groups]
+    for table, columns in tables:
+        if len({mapped[f"{table}/{name}"].length for name, _ in columns}) > 1:
+            raise ValueError(f"columns of {table} have several lengths")
+    _ = mapped["strings/blob"], mapped["strings/offsets"]
+
+
+def map_bytes(place: ColumnFile, descriptor: int | None = None) -> npt.NDArray[np.uint8]:
+    """Map the bytes of a rank. Raises OSError, and ValueError where the file has another size."""
+    opened = open_columns(place.path) if descriptor is None else descriptor
+    try:
+        size = os.fstat(opened).st_size
+        begin = place.begin or 0
+        end = begin + place.total_bytes
+        if size < end or (place.begin is None and size != end):
+            raise ValueError(f"{place.path} has {size:,} bytes, not {place.total_bytes:,}")
+        return map_file(opened, place.total_bytes, begin)
+    finally:
+        if descriptor is None:
+            os.close(opened)
+
+
+def open_columns(path: Path) -> int:
+    """Open a file for reading, and no link, and return its descriptor. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+@cache
+def _group(name: str) -> Group:
+    group: Group = msgspec.convert(name, Literal[Group])
+    return group

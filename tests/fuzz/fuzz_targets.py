@@ -27,39 +27,43 @@ from ccltui.config import read_config
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.card.workload_card import read_card
 from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
-from ccltui.parsers.cluster.gpu_topology import read_gpu_topology
-from ccltui.parsers.cluster.ib_status import read_ib_status
 from ccltui.parsers.cluster.nccl_log import read_nccl_log
 from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
-from ccltui.parsers.cluster.nccl_topology import read_nccl_topology
+from ccltui.parsers.cluster.topology_files import (
+    read_gpu_topology,
+    read_ib_status,
+    read_nccl_topology,
+)
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.discovery.card_search import find_card
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.event_record import sought_event
-from ccltui.parsers.execution.collective_join import joined
-from ccltui.parsers.execution.execution_reader import read_execution_trace
 from ccltui.parsers.formats import read_event_record
+from ccltui.parsers.job import find_card
+from ccltui.parsers.kineto.execution_join import joined
+from ccltui.parsers.kineto.execution_trace import read_execution_trace
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
-from ccltui.parsers.nsys.arrow_export import sqlite_of
 from ccltui.parsers.nsys.nsys_reader import read_nsys
+from ccltui.parsers.nsys.report_export import sqlite_of
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_scans import new_texts
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import trace_rows
-from ccltui.parsers.runs.profile_summary import read_profile_summary
-from ccltui.parsers.runs.run_end import run_end
-from ccltui.parsers.runs.run_marks import read_completion, read_launch
-from ccltui.parsers.runs.step_log import read_step_log
-from ccltui.parsers.runs.train_config import ConfigError, read_train_config
-from ccltui.parsers.runs.training_log import read_training_log
+from ccltui.parsers.runs.run_records import (
+    ConfigError,
+    read_completion,
+    read_launch,
+    read_profile_summary,
+    read_step_log,
+    read_train_config,
+)
+from ccltui.parsers.runs.training_log import read_training_log, run_end
 from ccltui.parsers.runs.training_metrics import read_training_metrics
-from ccltui.parsers.side.expert_load import read_expert_load
-from ccltui.parsers.side.serving_results import names_of, read_serving
+from ccltui.parsers.side.result_files import names_of, read_expert_load, read_serving
 from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ccltui.parsers.array_types import F32
-from ccltui.parsers.card.card_keys import FIELDS
-from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.card.card_values import FIELDS, Card
 from ccltui.parsers.columns import (
     MISSING,
     CollectiveArgs,

@@ -24,7 +24,7 @@ from ccltui.metrics.registry import (
     metrics,
 )
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.plug_ins.installed import METRICS
+from ccltui.parsers.plug_ins import METRICS
 
 PLUGIN = Path(__file__).parent / "plugin"
 CATALOG = Path(catalog.__file__).parent

@@ -11,12 +11,11 @@ import pytest
 from plugged import EXAMPLE, distribution
 
 from ccltui.demo import Spec, write_job
-from ccltui.parsers import formats
+from ccltui.parsers import formats, plug_ins
 from ccltui.parsers.discovery.discover import SKIPPED_PLUG_IN, discover
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import UNKNOWN
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
-from ccltui.parsers.plug_ins import installed as plug_ins
 
 LIST = "kernels of rank {rank}\ngemm 0 {late}\nncclDevKernel_AllReduce_Sum_f32_RING_LL {late} 300\n"
 OF_EXAMPLE = {"ccltui.formats": {"kernel_list": "ccltui_example.kernel_list:KERNEL_LIST"}}
@@ -229,7 +228,7 @@ def test_a_reader_that_fails_loses_its_own_file_with_its_name(
 
 def test_where_no_package_offers_any_nothing_is_imported() -> None:
     code = (
-        "import sys; from ccltui.parsers.plug_ins.installed import GROUPS, installed; "
+        "import sys; from ccltui.parsers.plug_ins import GROUPS, installed; "
         "print(sum(len(installed(group)) for group in GROUPS), 'importlib.metadata' in sys.modules)"
     )
     done = subprocess.run(

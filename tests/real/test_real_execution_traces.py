@@ -9,8 +9,8 @@ import pytest
 from ccltui.metrics.model.flops import flops_of
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.execution.execution_reader import read_execution_trace
 from ccltui.parsers.job import open_job
+from ccltui.parsers.kineto.execution_trace import read_execution_trace
 
 pytestmark = pytest.mark.shared
 

@@ -10,7 +10,7 @@ from ccltui.demo import Spec, write_job
 from ccltui.doctor.card_lint import Complaint, lint
 from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.job import Job, open_job
-from ccltui.parsers.runs.train_config import TrainConfig
+from ccltui.parsers.runs.run_records import TrainConfig
 
 
 def card_of(tmp_path: Path, text: str) -> Card:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccltui.doctor.card_lint import lint
 from ccltui.metrics.card.card_draft import Fact
-from ccltui.parsers.card.card_keys import FIELDS, known_keys
+from ccltui.parsers.card.card_values import FIELDS, known_keys
 from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.report.card_text import LAYOUT, Line, Section, card_text
 

@@ -222,7 +222,7 @@ class _Server:
 
     def _add_rank(self, new: server_messages.AddRank, descriptor: int | None) -> None:
         from ccltui.parsers.ingest.rank_transfer import attach_columns  # noqa: PLC0415
-        from ccltui.parsers.store.layout import columns_of, map_columns  # noqa: PLC0415
+        from ccltui.parsers.store.stored_columns import columns_of, map_columns  # noqa: PLC0415
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
         handed = new.handed

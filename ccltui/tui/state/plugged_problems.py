@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ccltui.tui.state.pane import all_panes
 
 if TYPE_CHECKING:
-    from ccltui.parsers.plug_ins.installed import Skipped
+    from ccltui.parsers.plug_ins import Skipped
 
 _skipped: list[Skipped] = []
 _failed: dict[str, Skipped] = {}

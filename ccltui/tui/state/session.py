@@ -106,7 +106,7 @@ class Session:
             for found in job.capture.files
         }
         # This imports numpy, which is loaded by now.
-        from ccltui.parsers.discovery.run_directories import has_cluster, has_runs  # noqa: PLC0415
+        from ccltui.parsers.discovery.run_settings import has_cluster, has_runs  # noqa: PLC0415
 
         found = job.discovery.files
         return replace(

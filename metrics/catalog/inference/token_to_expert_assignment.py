@@ -20,7 +20,7 @@ from ccltui.parsers.side import EXPERT_STATS
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.side.expert_load import ExpertLoad
+    from ccltui.parsers.side.result_files import ExpertLoad
 
 
 EXPERTS_OVERRIDE: Final = "num_experts"
@@ -83,7 +83,7 @@ def _nothing(unread: int, reasons: Sequence[Reason]) -> Exception:
 
 def _read(view: View) -> tuple[list[ExpertLoad], list[str], list[Reason]]:
     """Loads of the most detailed shape, the files they come from, and the unreadable files."""
-    from ccltui.parsers.side.expert_load import SHAPES, read_expert_load  # noqa: PLC0415 - few have any
+    from ccltui.parsers.side.result_files import SHAPES, read_expert_load  # noqa: PLC0415 - few have any
 
     found: list[tuple[str, ExpertLoad]] = []
     reasons = []

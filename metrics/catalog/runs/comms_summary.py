@@ -16,7 +16,7 @@ from ccltui.parsers.side.unread_files import LOG
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.runs.comms_summary import CommsRow
+    from ccltui.parsers.runs.run_records import CommsRow
 
 
 @metric(
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 )
 def comms_summary(view: View) -> Result:
     """Latency of the operations that a run logged, those that took longest first."""
-    from ccltui.parsers.runs.comms_summary import read_comms_summary  # noqa: PLC0415
+    from ccltui.parsers.runs.run_records import read_comms_summary  # noqa: PLC0415
 
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)

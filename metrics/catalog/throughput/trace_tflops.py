@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import I64, Bool
-    from ccltui.parsers.execution.execution_reader import ExecutionTrace
     from ccltui.parsers.format import Companion
+    from ccltui.parsers.kineto.execution_trace import ExecutionTrace
 
 _LISTED: Final = 20
 Made = Counter[tuple[str, str]]
@@ -251,7 +251,7 @@ def _execution_trace(view: View, rank: RankView) -> ExecutionTrace | None:
     companion = view.remember(_companions, lambda: _companions(view)).get(rank.trace.source.path)
     if companion is None:
         return None
-    from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415 - few have any
+    from ccltui.parsers.kineto.execution_trace import read_execution_trace  # noqa: PLC0415 - few have any
 
     try:
         with contained(companion.path):

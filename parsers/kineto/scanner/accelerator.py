@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import GROUPS, Group
-from ccltui.parsers.kineto.scanner.text_ids import StringPool
+from ccltui.parsers.kineto.scanner.typed_event import StringPool
 from ccltui.parsers.system.acceleration import wanted
 
 _VERSION = 2

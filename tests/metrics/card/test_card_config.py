@@ -13,7 +13,7 @@ from ccltui.metrics.card.card_config import (
     micro_batches_of,
 )
 from ccltui.parsers.card.workload_card import Card, read_card
-from ccltui.parsers.runs.train_config import ConfigError, TrainConfig
+from ccltui.parsers.runs.run_records import ConfigError, TrainConfig
 
 SEED = {  # the qwen3-32b job on two nodes
     "model.name": "qwen3",

@@ -12,7 +12,7 @@ from ccltui.metrics.card.card_config import DEGREES
 from ccltui.metrics.card.card_draft import Fact, draft
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
-from ccltui.parsers.runs.train_config import TrainConfig
+from ccltui.parsers.runs.run_records import TrainConfig
 
 
 def gpu_rank(rank: int, *, host: str) -> RankTrace:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.model.flops import flops_of, is_product
-from ccltui.parsers.kineto.tables.matrix_products import is_product as is_kept
+from ccltui.parsers.kineto.collective_rows import is_product as is_kept
 
 
 @pytest.mark.parametrize(

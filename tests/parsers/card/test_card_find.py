@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from found_files import put, trace_text
 
-from ccltui.parsers.discovery.card_search import find_card
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import CardError
+from ccltui.parsers.job import find_card
 
 FULL = "workload: {model: {}}\nmetric_source: {traces: []}\n"
 HALF = "workload: {model: {}}\n"

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.parsers.cluster.nccl_tests import NcclTest, read_nccl_tests
-from ccltui.parsers.cluster.nccl_tests_json import read_nccl_tests_json
+from ccltui.parsers.cluster.nccl_tests import NcclTest, read_nccl_tests, read_nccl_tests_json
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 

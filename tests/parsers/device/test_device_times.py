@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from nsys_exports import Export
 
+from ccltui.parsers import device_times
 from ccltui.parsers.columns import UNTIMED, RankTrace
-from ccltui.parsers.device import aligned_pieces
-from ccltui.parsers.device.believed_times import BelievedTraces
-from ccltui.parsers.device.impossible_times import find_impossible
-from ccltui.parsers.device.note_codes import lost_times
+from ccltui.parsers.device_times import BelievedTraces, find_impossible, lost_times
 from ccltui.parsers.formats import read_file
 
 BASE_US = 4_820_000_000_000.0
@@ -316,7 +314,7 @@ def export(folder: Path, *, zero: Sequence[int] = (), overlong: int = -1) -> Pat
 def test_exports_of_nsys_are_looked_at_piece_by_piece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_rows: int
 ) -> None:
-    monkeypatch.setattr(aligned_pieces, "_PIECE_ROWS", piece_rows)
+    monkeypatch.setattr(device_times, "_PIECE_ROWS", piece_rows)
     path = export(tmp_path, zero=(3, 20, 21), overlong=12)
 
     trace = read_file(path, "nsys_sqlite", shown="job.sqlite")[0]

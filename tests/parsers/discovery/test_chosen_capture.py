@@ -11,8 +11,8 @@ import pytest
 from found_files import put, trace_text
 
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.kineto import kernel_search, rank_builder
-from ccltui.parsers.kineto.kernel_search import has_kernels
+from ccltui.parsers.kineto import rank_builder, sniff_chrome_trace
+from ccltui.parsers.kineto.sniff_chrome_trace import has_kernels
 from ccltui.parsers.nsys import sniff_nsys
 
 COMPUTING = ("kernel", "Kernel", "mtia_ccp_events", "cuda,kernel")
@@ -75,7 +75,7 @@ def test_iterations_of_a_job_are_not_looked_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several(tmp_path, iteration_5=(2, "cpu_op"), iteration_10=(2, "cpu_op"))
-    monkeypatch.setattr(kernel_search, "has_kernels", None)
+    monkeypatch.setattr(sniff_chrome_trace, "has_kernels", None)
 
     assert discover(tmp_path).choose().name == "iteration_10"
 
@@ -97,14 +97,14 @@ def test_a_category_between_two_pieces_is_found(
 ) -> None:
     path = put(tmp_path, "rank0.json", of_category("kernel"))
     for size in range(100, 300, 7):
-        monkeypatch.setattr(kernel_search, "_PIECE_BYTES", size)
+        monkeypatch.setattr(sniff_chrome_trace, "_PIECE_BYTES", size)
         assert has_kernels(str(path)) is True
 
 
 def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path, "rank0.json", of_category("kernel", padding=5000))
-    monkeypatch.setattr(kernel_search, "_PIECE_BYTES", 500)
-    monkeypatch.setattr(kernel_search, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(sniff_chrome_trace, "_PIECE_BYTES", 500)
+    monkeypatch.setattr(sniff_chrome_trace, "_MAX_BYTES", 1000)
 
     assert has_kernels(str(path)) is None
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.text.json_shape import object_shape
+from ccltui.parsers.text.file_sample import object_shape
 
 NAMES = ["rank0.json", "a.json.gz", "a.yaml", "a.txt", "a.sqlite", "a.nsys-rep", "a.pt", "x"]
 FRAGMENTS = [

@@ -8,8 +8,8 @@ import pytest
 from found_files import by_path, codes, put, trace_text
 
 from ccltui.parsers.columns import Note
+from ccltui.parsers.discovery.captures import rank_in_name
 from ccltui.parsers.discovery.discover import discover, parse_rank_map
-from ccltui.parsers.discovery.rank_identity import rank_in_name
 from ccltui.parsers.errors import GrammarError
 
 

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 from found_files import put, trace_text
 
-from ccltui.parsers.discovery import known_files
-from ccltui.parsers.discovery.discover import Discovery, discover
-from ccltui.parsers.discovery.known_files import FOLDER, LEAST_FILES
+from ccltui.parsers.discovery import discover as discovery
+from ccltui.parsers.discovery.discover import FOLDER, LEAST_FILES, Discovery, discover
 from ccltui.parsers.store.store_entry import with_checksum
 from ccltui.parsers.text import file_heads
 
@@ -39,7 +38,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a test are younger than what is kept."""
-    monkeypatch.setattr(known_files, "_SETTLED_NS", -(10**9))
+    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**9))
 
 
 @pytest.fixture
@@ -171,7 +170,7 @@ def test_other_rules_make_it_invalid(
 ) -> None:
     discover(job, store=store)
     opened.clear()
-    monkeypatch.setattr(known_files, "RULES_VERSION", known_files.RULES_VERSION + 1)
+    monkeypatch.setattr(discovery, "RULES_VERSION", discovery.RULES_VERSION + 1)
 
     discover(job, store=store)
 
@@ -193,7 +192,7 @@ def test_a_file_that_just_changed_is_not_kept(
     job: Path, store: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may change again within the same tick of the clock."""
-    monkeypatch.setattr(known_files, "_SETTLED_NS", 3600 * 10**9)
+    monkeypatch.setattr(discovery, "_SETTLED_NS", 3600 * 10**9)
 
     discover(job, store=store)
 

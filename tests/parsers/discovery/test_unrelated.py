@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from found_files import put, trace_text
 
+from ccltui.parsers.discovery.captures import recordings
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.discovery.unrelated import recordings
 from ccltui.parsers.found_files import FoundFile
 
 SECOND = 1_000_000_000

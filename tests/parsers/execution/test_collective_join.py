@@ -11,10 +11,9 @@ from executions import TENSOR, chakra, document, event, flat, functional, kineto
 
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.execution.collective_join import joined, lacks_metadata
-from ccltui.parsers.execution.execution_reader import read_execution_trace
-from ccltui.parsers.execution.nodes import KNOWN
 from ccltui.parsers.job import open_job
+from ccltui.parsers.kineto.execution_join import joined, lacks_metadata
+from ccltui.parsers.kineto.execution_trace import KNOWN, read_execution_trace
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 TP = ProcessGroup("3", "mesh_tp", (0, 1), 2)

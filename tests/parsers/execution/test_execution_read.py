@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from ccltui.parsers.columns import ProcessGroup
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.execution.execution_reader import ExecutionTrace, read_execution_trace
-from ccltui.parsers.execution.nodes import KNOWN, nodes_of
+from ccltui.parsers.kineto.execution_trace import (
+    KNOWN,
+    ExecutionTrace,
+    nodes_of,
+    read_execution_trace,
+)
 
 TP = ProcessGroup("3", "mesh_tp", (0, 1), 2)
 
@@ -213,8 +217,7 @@ JSON = st.recursive(
 
 @given(st.sampled_from([flat, chakra]), JSON, JSON, JSON, st.sampled_from(["values", "types"]))
 def test_any_values_are_survived(build: Any, one: Any, two: Any, three: Any, member: str) -> None:
-    from ccltui.parsers.execution.node_calls import calls_of
-    from ccltui.parsers.execution.node_groups import groups_of
+    from ccltui.parsers.kineto.execution_trace import calls_of, groups_of
 
     node = build(
         4, "record_param_comms", 5, **{member: [one, two, three, "x", [], []], "pg_name": one}

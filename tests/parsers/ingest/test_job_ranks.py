@@ -9,7 +9,7 @@ import pytest
 from factories import kernel, rank_trace
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.job_ranks import ordered_ranks, with_new_rank
+from ccltui.parsers.job import ordered_ranks, with_new_rank
 
 
 def drawn(draw: random.Random) -> RankTrace:

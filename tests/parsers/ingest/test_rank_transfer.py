@@ -18,7 +18,7 @@ from ccltui.parsers.ingest.rank_transfer import attach_columns, detach_columns, 
 from ccltui.parsers.job import Job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import Store
-from ccltui.parsers.store.layout import map_columns
+from ccltui.parsers.store.stored_columns import map_columns
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":5,"dur":2},'

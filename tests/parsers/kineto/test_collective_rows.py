@@ -10,7 +10,7 @@ import pytest
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.tables.process_groups import ranks_of_text
+from ccltui.parsers.kineto.process_groups import ranks_of_text
 
 pytestmark = pytest.mark.usefixtures("decoder")
 

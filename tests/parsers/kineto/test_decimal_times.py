@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.parsers.kineto.json_text.decimal_times import nanoseconds
 from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.text.json_text import nanoseconds
 
 pytestmark = pytest.mark.usefixtures("decoder")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ccltui.parsers.kineto.event_rows import GrowingColumn
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.tables.growing_column import GrowingColumn
 from ccltui.parsers.store.column_store import release
 
 
@@ -25,7 +25,7 @@ class FixedMapping(mmap.mmap):
 def test_rows_are_unchanged_when_a_column_grows(
     monkeypatch: pytest.MonkeyPatch, mapping: type[mmap.mmap]
 ) -> None:
-    monkeypatch.setattr("ccltui.parsers.kineto.tables.growing_column.mmap.mmap", mapping)
+    monkeypatch.setattr("ccltui.parsers.kineto.event_rows.mmap.mmap", mapping)
     column = GrowingColumn(np.int32, 3)
     column.rows(0, 3)[:] = [1, 2, 3]
 

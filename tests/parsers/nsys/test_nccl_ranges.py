@@ -8,7 +8,7 @@ import pytest
 from nsys_exports import COMMUNICATOR, Export, Process
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.nsys.annotations.nccl_ranges import sizes
+from ccltui.parsers.nsys.nccl_ranges import sizes
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 
 

@@ -16,7 +16,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_reader import read_report_tables
-from ccltui.parsers.nsys.sqlite.damage import damage_of
+from ccltui.parsers.nsys.sqlite.database import damage_of
 
 KERNELS = 2000
 PAGE = 4096

@@ -97,7 +97,7 @@ def test_the_same_columns_from_every_form(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_secrets_are_not_copied(tmp_path: Path, form: str) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
-    from ccltui.parsers.nsys.arrow_export import sqlite_of
+    from ccltui.parsers.nsys.report_export import sqlite_of
 
     source = export().write(tmp_path / "a.sqlite")
     path = convert(pa, source, tmp_path / "tables", form)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.text_reports.locale_numbers import parse_numbers
 from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text
+from ccltui.parsers.nsys.text_reports.typed_columns import parse_numbers
 from ccltui.parsers.nsys.text_reports.typed_table import StatsText
 
 LOCALES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from nsys_exports import COMMUNICATOR, Export
 
-from ccltui.parsers.nsys.annotations.nvtx_payloads import PayloadSchemas
 from ccltui.parsers.nsys.nsys_reader import read_nsys
+from ccltui.parsers.nsys.nvtx import PayloadSchemas
 from ccltui.parsers.nsys.sqlite.database import Database
 
 CREATION, REDUCTION = (1 << 24) + 2, (1 << 24) + 5

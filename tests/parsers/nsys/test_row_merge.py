@@ -13,8 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccltui.parsers.array_types import I64
-from ccltui.parsers.event_order import by_start
-from ccltui.parsers.nsys.row_merge import Merge
+from ccltui.parsers.columns import by_start
+from ccltui.parsers.nsys.spilled_events import Merge
 
 Row = tuple[int, int]
 """Start and duration."""

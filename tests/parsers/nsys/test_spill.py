@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill
+from ccltui.parsers.nsys.sqlite.table_rows import Scratch, Spill
 
 Row = tuple[int, int, int]
 """Owner, a time, a small number."""

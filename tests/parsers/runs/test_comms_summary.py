@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.runs.comms_summary import CommsRow, read_comms_summary
+from ccltui.parsers.runs.run_records import CommsRow, read_comms_summary
 from ccltui.parsers.runs.training_log import read_training_log
 
 LOGGER = "[2026-02-02 10:00:09,000] [INFO] [utils.py] "

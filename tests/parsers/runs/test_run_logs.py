@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.runs.run_end import run_end
-from ccltui.parsers.runs.step_log import read_step_log
-from ccltui.parsers.runs.training_log import TrainingLog, training_log_of
+from ccltui.parsers.runs.run_records import read_step_log
+from ccltui.parsers.runs.training_log import TrainingLog, run_end, training_log_of
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 
 TITAN = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.runs.train_config import MAX_BYTES, ConfigError, read_train_config
+from ccltui.parsers.runs.run_records import MAX_BYTES, ConfigError, read_train_config
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.runs.run_marks import read_completion, read_launch
+from ccltui.parsers.runs.run_records import read_completion, read_launch
 from ccltui.parsers.runs.training_metrics import read_training_metrics, training_metrics_of
 
 

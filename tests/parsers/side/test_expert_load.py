@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.side.expert_load import ExpertLoad, read_expert_load
+from ccltui.parsers.side.result_files import ExpertLoad, read_expert_load
 
 
 def read(tmp_path: Path, document: Any, rank: int | None = None) -> tuple[ExpertLoad, ...]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.side.serving_results import Experiment, names_of, read_serving
-from ccltui.parsers.text.side_json import read_documents
+from ccltui.parsers.side.result_files import Experiment, names_of, read_serving
+from ccltui.parsers.text.json_fields import read_documents
 
 VLLM = {
     "date": "20250601-101010",

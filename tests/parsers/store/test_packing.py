@@ -16,17 +16,17 @@ from nsys_exports import Export
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import DamagedColumnsError
 from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.store import column_store, packing
+from ccltui.parsers.store import column_store, stored_columns
 from ccltui.parsers.store.column_store import Store, release
-from ccltui.parsers.store.packing import (
+from ccltui.parsers.store.store_entry import COLUMNS_NAME
+from ccltui.parsers.store.stored_columns import (
     Packed,
+    StoredEvents,
     SummedFile,
     narrow,
     widen,
     write_packed,
 )
-from ccltui.parsers.store.store_entry import COLUMNS_NAME
-from ccltui.parsers.store.stored_columns import StoredEvents
 
 INTEGERS = st.sampled_from([np.int8, np.int32, np.int64])
 
@@ -69,7 +69,7 @@ def packed(pieces: list[npt.NDArray[np.int64]]) -> tuple[Packed, BytesIO]:
 
 
 def test_pieces_are_cut_and_read_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "PACKED_ROWS", 3)
+    monkeypatch.setattr(stored_columns, "PACKED_ROWS", 3)
     pieces = [np.arange(7) * 1000 - 5, np.array([1 << 40]), np.array([-1, -1])]
     column, _ = packed(pieces)
     np.testing.assert_array_equal(column.column(), np.concatenate(pieces))
@@ -96,7 +96,7 @@ def test_an_index_that_does_not_fit_is_refused(column: int, value: int) -> None:
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RankTrace, RankTrace]:
     """A rank as it was read and as it comes out of a store that packs."""
-    for module in (packing, column_store):
+    for module in (stored_columns, column_store):
         monkeypatch.setattr(module, "PACKED_ROWS", 4)
     export = Export()
     rank = export.process(100)

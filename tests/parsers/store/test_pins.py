@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.store import pins
-from ccltui.parsers.store.column_store import Store
-from ccltui.parsers.store.pins import EXPIRY_S, FOLDER, is_local, pin, pinned
+from ccltui.parsers.store import column_store
+from ccltui.parsers.store.column_store import EXPIRY_S, FOLDER, Store, is_local, pin, pinned
 
 TRACE = (
     '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, '
@@ -53,7 +52,7 @@ def test_what_another_node_uses_stays_with_all_of_its_ranks(store: Store) -> Non
 def test_what_this_node_uses_may_go_as_its_kernel_keeps_the_bytes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pins, "_node", lambda: "thisnode")
+    monkeypatch.setattr(column_store, "_node", lambda: "thisnode")
     listed(store, "thisnode-1-x", "b")
     trace = store.load("b")
     assert trace is not None
@@ -88,10 +87,10 @@ def test_lists_of_garbage_keep_nothing(store: Store) -> None:
 _PIN = """\
 import sys
 from pathlib import Path
-from ccltui.parsers.store import pins
-pins.is_local = lambda _: False
-pins.pin(Path(sys.argv[1]), ["a"])
-print(*[one.read_text() for one in (Path(sys.argv[1]) / pins.FOLDER).iterdir()], flush=True)
+from ccltui.parsers.store import column_store
+column_store.is_local = lambda _: False
+column_store.pin(Path(sys.argv[1]), ["a"])
+print(*[one.read_text() for one in (Path(sys.argv[1]) / column_store.FOLDER).iterdir()], flush=True)
 """
 
 
@@ -111,7 +110,7 @@ def test_a_process_lists_what_it_uses_until_it_ends(store: Store) -> None:
 def test_nothing_is_listed_on_a_file_system_of_this_node(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pins, "is_local", lambda _: True)
+    monkeypatch.setattr(column_store, "is_local", lambda _: True)
 
     pin(store.directory, ["a"])
 
@@ -131,6 +130,6 @@ def test_the_type_of_the_mount_decides(
         "".join(f"36 35 {number} / /m rw,noatime master:1 - {one} source rw\n" for one in types)
         + "broken line\n37 35 0:99999 / /n rw - nfs4 s rw\n"
     )
-    monkeypatch.setattr(pins, "_MOUNTS", mounts)
+    monkeypatch.setattr(column_store, "_MOUNTS", mounts)
 
     assert is_local(tmp_path / "not" / "made" / "yet") is expected

@@ -16,16 +16,15 @@ from types import SimpleNamespace
 import pytest
 from isal import isal_zlib
 
-from ccltui.parsers.column_file import StoredColumn
+from ccltui.parsers.columns import StoredColumn
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import DamagedColumnsError
 from ccltui.parsers.ingest.load import Failed, Loaded, load
 from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store
-from ccltui.parsers.store.layout import StoredColumns, map_bytes
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
-from ccltui.parsers.store.stored_columns import MappedColumns
+from ccltui.parsers.store.stored_columns import MappedColumns, StoredColumns, map_bytes
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}],'

@@ -21,12 +21,12 @@ from fakes import Plan, full_job
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.column_file import ColumnFile
+from ccltui.parsers.columns import ColumnFile
 from ccltui.parsers.ingest.load import Loaded, load
 from ccltui.parsers.ingest.rank_transfer import detach_columns
 from ccltui.parsers.job import Job, open_job, start_job
-from ccltui.parsers.store import layout
-from ccltui.parsers.store.layout import StoredColumns, map_columns
+from ccltui.parsers.store import stored_columns
+from ccltui.parsers.store.stored_columns import StoredColumns, map_columns
 from ccltui.parsers.window import parse_window
 from ccltui.tui.engine import server as analysis_process
 from ccltui.tui.engine import server_messages
@@ -479,7 +479,7 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
         mapped.append(place.path)
         return map_columns(place, descriptor)
 
-    monkeypatch.setattr(layout, "map_columns", counted)
+    monkeypatch.setattr(stored_columns, "map_columns", counted)
     job = open_job(folder, cache_dir=store)
     place = job.ranks[0].place
     assert place is not None

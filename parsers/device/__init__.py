@@ -1,1 +1,0 @@
-"""Judge the times that a file states for the work of a device."""

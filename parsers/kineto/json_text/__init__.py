@@ -1,1 +1,0 @@
-"""Decode JSON text of traces: tokens, buffers, typed events, exact times."""

@@ -1,1 +1,0 @@
-"""Build the columns and tables of a rank from decoded events."""

@@ -1,1 +1,0 @@
-"""Read the annotations of a capture: session, names, NVTX ranges, NCCL calls."""

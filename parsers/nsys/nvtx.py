@@ -1,0 +1,303 @@
+"""Read NVTX ranges: the annotations of the program and its libraries, NCCL among them.
+
+Payloads are JSON text written by nsys, or the bytes of the program. The bytes begin with four
+64-bit numbers, little-endian: domain, schema, size of the payload, size of everything. The schema,
+which the file has too, gives the offset and type of each member. nsys writes the bytes only with
+``export --include-blobs=true``. Texts of names are looked up only for string ids that events use.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.columns import MISSING, Strings
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.export_schema import DOMAIN_CREATED, NVTX, RANGES
+from ccltui.parsers.nsys.sqlite.table_rows import (
+    Pairs,
+    Scratch,
+    Spill,
+    TableRows,
+    ThreadIds,
+    process_of,
+)
+from ccltui.parsers.nsys.sqlite.table_scans import Numbers, Texts, new_numbers, new_texts
+
+Content = str | int | bytes
+"""A text, the id of a string, or bytes."""
+
+SCHEMAS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+_HEAD: Final = struct.Struct("<4Q")
+_FIRST_OWN_TYPE: Final = 1 << 24  # enumerations and nested schemas that a program registers
+# Source: entry types of nvToolsExtPayload.h on 64-bit Linux, char to size_t.
+_FORMATS: Final = {
+    **{3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q"},
+    **{11: "b", 12: "B", 13: "h", 14: "H", 15: "i", 16: "I", 17: "q", 18: "Q", 22: "Q"},
+}
+
+
+class PayloadSchemas:
+    """Payload schemas of a file: name, offset and type of the integer members."""
+
+    def __init__(self, entries: Mapping[int, Mapping[str, tuple[int, str]]]) -> None:
+        self._entries = entries
+
+    @classmethod
+    def of(cls, database: Database) -> PayloadSchemas:
+        """Read the schemas; processes that register the same schema write equal entries."""
+        entries: dict[int, dict[str, tuple[int, str]]] = {}
+        columns = ("schemaId", "name", "type", "offset", "arrayOrUnionDetail")
+        for schema, name, kind, offset, detail in database.rows(SCHEMAS, columns):
+            is_own = isinstance(kind, int) and kind >= _FIRST_OWN_TYPE
+            form = "i" if is_own else _FORMATS.get(kind)
+            if isinstance(name, str) and isinstance(schema, int) and form and not detail:
+                entries.setdefault(schema, {})[name] = (offset or 0, form)
+        return cls(entries)
+
+    def members(self, content: Content, texts: Mapping[int, str]) -> Mapping[str, Any]:
+        """Return the members of a payload, {} if it has none. ``texts``: strings by id."""
+        if isinstance(content, bytes):
+            return self._unpacked(content)
+        text = texts.get(content, "") if isinstance(content, int) else content
+        try:
+            found = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _unpacked(self, content: bytes) -> Mapping[str, int]:
+        if len(content) < _HEAD.size:
+            return {}
+        _, schema, size, whole = _HEAD.unpack_from(content)
+        if whole != len(content) or size != whole - _HEAD.size:
+            return {}
+        found = {}
+        for name, (offset, form) in self._entries.get(schema, {}).items():
+            if 0 <= offset <= size - struct.calcsize(form):
+                (found[name],) = struct.unpack_from(f"<{form}", content, _HEAD.size + offset)
+        return found
+
+
+_COLUMNS: Final = (
+    *("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId"),
+    *("text", "jsonText", "binaryData"),
+)
+_PROFILER_IDS: Final = (", op_id = ", ", seq = ")
+_MARKS: Final = (b", op_id = ", b", seq = ")
+_SPILLED: Final = {
+    **{"start_ns": np.int64, "dur_ns": np.int64, "name": np.int32, "track": np.int32},
+    "payload": np.int32,
+}
+NCCL: Final = "NCCL"
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Every closed range of a file.
+
+    Attributes:
+        rows: Their rows.
+        domains: Name of each domain, or its string id, by process and number.
+        payloads: Distinct payloads.
+        stated: Distinct pairs of name and payload numbers, in order of appearance.
+    """
+
+    rows: TableRows
+    domains: dict[tuple[int, int], str | int] = field(default_factory=dict)
+    payloads: list[Content] = field(default_factory=list)
+    stated: list[tuple[int, int]] = field(default_factory=list)
+
+
+class _Choice:
+    """Numbering of values that are either a text or the id of a string."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._strings: Numbers = new_numbers()
+        self._either = Pairs()
+
+    def of(self, text: I64, string_id: I64) -> I32:
+        """Return the number of each row: of its ``text`` if it has one (not -1), else of its id."""
+        is_string = text == MISSING
+        numbers = np.where(is_string, self._strings.of(string_id), text).astype(np.int32)
+        return self._either.of(is_string.astype(np.int32), numbers)
+
+    def values(self) -> list[tuple[str | int, bool]]:
+        """Return values by number, and whether a text was cut; id -1 for rows without either."""
+        texts = [(t.decode("utf-8", "replace"), was_cut) for t, was_cut in self._texts.values()]
+        strings = self._strings.values().tolist()
+        return [(strings[n], False) if kind else texts[n] for kind, n in self._either.values()]
+
+
+class _Contents:
+    """Numbering of payloads: a text, the id of a string, or bytes."""
+
+    def __init__(self) -> None:
+        self.json, self.blobs = new_texts(), new_texts(blobs=True)
+        self._strings: Numbers = new_numbers()
+        self._any = Pairs()
+
+    def of(self, json: I64, string_id: I64, blob: I64) -> I32:
+        """Return the number of each row's payload, -1 without one."""
+        kinds = np.select([json >= 0, string_id >= 0, blob >= 0], [_JSON, _STRING, _BLOB], MISSING)
+        numbers = np.select(
+            [kinds == _JSON, kinds == _STRING], [json, self._strings.of(string_id)], blob
+        )
+        found = np.full(len(json), MISSING, np.int32)
+        rows = kinds >= 0
+        found[rows] = self._any.of(kinds[rows].astype(np.int32), numbers[rows].astype(np.int32))
+        return found
+
+    def values(self) -> list[Content]:
+        """Return the payloads by number."""
+        json = [text.decode("utf-8", "replace") for text, _ in self.json.values()]
+        strings = self._strings.values().tolist()
+        known = {_JSON: json, _STRING: strings, _BLOB: [blob for blob, _ in self.blobs.values()]}
+        return [known[kind][number] for kind, number in self._any.values()]
+
+
+_JSON, _STRING, _BLOB = range(3)
+
+
+def read_ranges(database: Database, scratch: Scratch, progress: Callable[[int], None]) -> Ranges:
+    """Read all ranges; ``progress`` is called with the number of rows of each block."""
+    ranges = Ranges(TableRows(Spill(scratch, _SPILLED)))
+    contents = _Contents()
+    texts = {"text": new_texts(_MARKS), "jsonText": contents.json, "binaryData": contents.blobs}
+    titles = _Choice(texts["text"])
+    threads, places, names, stated = ThreadIds(), _Places(), Pairs(), Pairs()
+    only = ("eventType", (*RANGES, DOMAIN_CREATED))
+    created: dict[tuple[int, int], int] = {}
+    for numbers in database.numbers(NVTX, _COLUMNS, texts, only):
+        start, end, event, thread, domain, text_id, json_id, text, json, blob = numbers
+        track, owner = threads.of(thread)
+        title = titles.of(text, text_id)
+        name = names.of(places.of(owner, domain), title)
+        payload = contents.of(json, json_id, blob)
+        found = np.flatnonzero(event == DOMAIN_CREATED)
+        for row in found.tolist():
+            key = (int(process_of(thread[row : row + 1])[0]), int(domain[row]))
+            created[key] = int(title[row])
+        rows = event != DOMAIN_CREATED if len(found) else slice(None)
+        has_content = payload >= 0
+        stated.of(name[has_content], payload[has_content])
+        ranges.rows.append(
+            start[rows], end[rows], owner[rows], name=name[rows], track=track[rows],
+            payload=payload[rows],
+        )  # fmt: skip
+        progress(len(start))
+    known = titles.values()
+    owners, domains = threads.owners(), places.domains()
+    of_place = [(owners[owner][0], domains[number]) for owner, number in places.values()]
+    ranges.rows.names = [(*of_place[place], *known[title]) for place, title in names.values()]
+    ranges.rows.tracks, ranges.rows.owners = threads.tracks(), owners
+    ranges.domains = {key: known[title][0] for key, title in created.items()}
+    ranges.payloads = contents.values()
+    ranges.stated = stated.values()
+    return ranges
+
+
+class _Places:
+    """Numbering of pairs of process and domain."""
+
+    def __init__(self) -> None:
+        self._domains, self._pairs = new_numbers(), Pairs()
+
+    def of(self, process: I32, domain: I64) -> I32:
+        return self._pairs.of(process, self._domains.of(domain))
+
+    def values(self) -> list[tuple[int, int]]:
+        """Return the numbers of process and domain of each pair."""
+        return self._pairs.values()
+
+    def domains(self) -> list[int]:
+        found: list[int] = self._domains.values().tolist()
+        return found
+
+
+def cut(text: str) -> tuple[str, bool]:
+    """Return a range's name without the ids that PyTorch's ``emit_nvtx`` appends.
+
+    Returns:
+        The name, and whether it had ids.
+    """
+    ends = [at for mark in _PROFILER_IDS if (at := text.find(mark)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeName:
+    """Full name of a range; the default domain is ""."""
+
+    domain: str
+    text: str
+    is_operator: bool
+
+    @property
+    def shown(self) -> str:
+        """``domain:text``, or the text alone in the default domain, as nsys shows it."""
+        return f"{self.domain}:{self.text}" if self.domain else self.text.removeprefix(":")
+
+
+def range_name(key: tuple[Any, ...], ranges: Ranges, texts: dict[int, str]) -> RangeName:
+    """Return the name of a range's key, with the strings of the file."""
+    process, number, title, was_cut = key
+    name, has_ids = cut(texts.get(title, "")) if isinstance(title, int) else (title, was_cut)
+    known = ranges.domains.get((process, number), "")
+    domain = texts.get(known, "") if isinstance(known, int) else known
+    # Ranges of a communication backend are no operators: they repeat the operator around them.
+    return RangeName(domain, name, has_ids and not name.startswith(("nccl:", "gloo:")))
+
+
+class FileNames:
+    """Names and payloads of ranges by number, and the final ids of all texts of the file."""
+
+    def __init__(self, ranges: list[RangeName], payloads: list[Mapping[str, Any]]) -> None:
+        self.ranges = ranges
+        self.payloads = payloads
+        self.ids: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, database: Database, tables: Sequence[TableRows], ranges: Ranges) -> FileNames:
+        """Look up every text that the tables refer to; set their ``texts``."""
+        wanted = [key[1] for table in tables for key in table.names if key[0] == "id"]
+        wanted += [key[2] for key in ranges.rows.names if isinstance(key[2], int)]
+        wanted += [name for name in ranges.domains.values() if isinstance(name, int)]
+        wanted += [content for content in ranges.payloads if isinstance(content, int)]
+        found = database.texts([number for number in wanted if number != MISSING])
+        for table in tables:
+            table.texts = [
+                key[1] if key[0] == "text" else found.get(key[1], "") for key in table.names
+            ]
+        named = [range_name(key, ranges, found) for key in ranges.rows.names]
+        ranges.rows.texts = [name.shown for name in named]
+        schemas = PayloadSchemas.of(database)
+        return cls(named, [schemas.members(content, found) for content in ranges.payloads])
+
+    def is_operator(self) -> Bool:
+        """Return which names of ranges are those of operators, bool."""
+        return np.array([name.is_operator for name in self.ranges] or [False], np.bool_)
+
+    def is_nccl(self) -> Bool:
+        """Return which names of ranges are of NCCL's domain, bool."""
+        return np.array([name.domain == NCCL for name in self.ranges] or [False], np.bool_)
+
+    def finish(self, tables: Sequence[TableRows], further: Iterable[str]) -> Strings:
+        """Return all texts, sorted; set the final ids of the tables' names."""
+        ordered = sorted({*further, *(text for table in tables for text in table.texts)})
+        self.ids = {text: index for index, text in enumerate(ordered)}
+        for table in tables:
+            # The text of an unknown string id is empty; a missing id has no text.
+            ids = [
+                MISSING if key == ("id", MISSING) else self.ids[text]
+                for key, text in zip(table.names, table.texts, strict=True)
+            ]
+            table.final = np.array(ids, np.int32)
+        return Strings.of(ordered)

@@ -1,1 +1,0 @@
-"""Objects that other installed packages add: find them by entry points, load and check them."""
