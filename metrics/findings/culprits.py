@@ -74,6 +74,8 @@ MAIN_CAUSE: Final = 0.6
 cost in all: the replay gives back all of it together."""
 BEHIND: Final = 1.1
 """Hosts that cost this many times what devices idle for them keep other ranks waiting too."""
+_NOTHING: Final = 5e-4
+"""Share of a step below which a saving would be printed as 0.0 %."""
 _ALIKE: Final = 0.05
 """Part of a cost by which what is saved differs without a word: less is no difference in print."""
 FAR_MORE: Final = 2.0
@@ -604,9 +606,11 @@ def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Findi
         text = f"fixing it saves {between} {period}"
     else:
         saved = saves or 0.0
+        less, more = "then another rank or the host sets the pace", "its own work gets shorter too"
         text = f"fixing it saves {time_text(saved)} {period}"
-        if abs(saved - cost) > _ALIKE * cost and period_ms:
-            less, more = "then ranks wait for others instead", "its own work gets shorter too"
+        if period_ms and saved < _NOTHING * period_ms < cost:
+            text = f"fixing it alone saves nothing {period}: {less}"
+        elif abs(saved - cost) > _ALIKE * cost and period_ms:
             text += f" ({percent(saved / period_ms)}): {less if saved < cost else more}"
     return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))
 

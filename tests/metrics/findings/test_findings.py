@@ -124,7 +124,16 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
     ("saves", "bounds", "text"),
     [
         (9.8, None, "Fixing it saves 9.8 ms a step."),
-        (3.0, None, "Fixing it saves 3 ms a step (3.0 %): then ranks wait for others instead."),
+        (
+            3.0,
+            None,
+            "Fixing it saves 3 ms a step (3.0 %): then another rank or the host sets the pace.",
+        ),
+        (
+            0.04,
+            None,
+            "Fixing it alone saves nothing a step: then another rank or the host sets the pace.",
+        ),
         (15.0, None, "Fixing it saves 15 ms a step (15 %): its own work gets shorter too."),
         (None, (2.0, 4.0), "Fixing it saves between 2 ms and 4 ms a step."),
         (None, (0.0, 4.0), "Fixing it saves at most 4 ms a step."),
