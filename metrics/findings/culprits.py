@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
-from ccltui.metrics.findings.busy_times import busiest, has_stages, is_supported
+from ccltui.metrics.findings.busy_times import SUPPORTED, busiest, has_stages, is_supported
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
 from ccltui.metrics.findings.link_times import details_of_link, slow_link
 from ccltui.metrics.findings.own_times import Slower, details_of_slower, slower_ranks
@@ -509,6 +509,8 @@ class Culprits:
         cost = min(self._lost_ms(verdict, waits), period_ms)
         if not cost:
             return None  # fixing it saves nothing
+        if verdict is not self.verdict and _most_saved(verdict) < SUPPORTED * cost:
+            return None  # the others wait for it far longer than it is slow: for another reason
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
@@ -555,7 +557,7 @@ class Culprits:
         shares = verdict.get("shares") or {}
         if verdict.get("verdict") == "random" and shares.get("step") is not None:
             return float(verdict["loss_ms"] * (shares["step"] + shares["microbatch"]))
-        most = max(filter(None, (saves, *(bounds or ()))), default=0.0)
+        most = _most_saved(verdict)
         waited = sum(one.cost_ms or 0.0 for one in waits)
         return max(waited, most) or (float(verdict["loss_ms"]) if saves is None else 0.0)
 
@@ -583,6 +585,12 @@ class Culprits:
 
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
+
+
+def _most_saved(verdict: Mapping[str, Any]) -> float:
+    """Return the most that fixing a culprit saves, ms; 0 where it is not told."""
+    saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
+    return float(max(filter(None, (saves, *(bounds or ()))), default=0.0))
 
 
 def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
