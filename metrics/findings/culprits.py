@@ -21,7 +21,7 @@ from ccltui.metrics.findings.busy_times import SUPPORTED, busiest, has_stages, i
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
 from ccltui.metrics.findings.link_times import details_of_link, slow_link
 from ccltui.metrics.findings.own_times import Slower, details_of_slower, slower_ranks
-from ccltui.metrics.findings.partition import OTHERS, partition
+from ccltui.metrics.findings.partition import COMPUTE, OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
 from ccltui.metrics.findings.words import (
     factor,
@@ -206,10 +206,31 @@ class Culprits:
             steps: number of steps, None where no step is measured.
         """
         told = [
-            with_saving_text(one, period_ms, by_steps=steps is not None)
+            self._with_counted(with_saving_text(one, period_ms, by_steps=steps is not None))
             for one in self._refined(found, period_ms, by_steps=steps is not None)
         ]
         return [self._no_surer_than_waits(one) for one in told] if self._many_missing else told
+
+    def _with_counted(self, one: Finding) -> Finding:
+        """Return the finding with where else its time is counted than as waiting for its ranks."""
+        if one.kind not in NAMED | {"waiting_for_rank"} or one.share is None:
+            return one
+        divided, ranks = partition(self._view), one.where.ranks
+        waited = sum(
+            part.total_ns
+            for part in divided.losses
+            if part.kind == "straggler" and (not ranks or part.what in ranks)
+        )
+        share = waited / max(sum(divided.span_ns.values()), 1)
+        if one.share <= share or percent(share) == percent(one.share):
+            return one
+        told = (
+            f"{percent(share)} is waiting at matched collectives; the rest is counted as other "
+            "kinds of time."
+            if waited
+            else "No matched collective shows the waiting: it is counted as other kinds of time."
+        )
+        return replace(one, more=" ".join(filter(None, (one.more, told))))
 
     @staticmethod
     def _no_surer_than_waits(one: Finding) -> Finding:
@@ -571,11 +592,11 @@ class Culprits:
         """Yield the share of computing of the first rank that its own times name."""
         if not labels:
             return
-        rows = details_of(self._view, "temporal_breakdown").get("per_rank") or {}
+        rows = details_of(self._view, "step_composition").get("per_rank") or {}
         row = rows.get(labels[0]) or {}
-        key = "comp_only_ratio"
-        if row.get(key) is not None:
-            yield Evidence("temporal_breakdown", f"per_rank.{labels[0]}.{key}", row[key], "ratio")
+        if row.get(COMPUTE) is not None:
+            key = f"per_rank.{labels[0]}.{COMPUTE}"
+            yield Evidence("step_composition", key, row[COMPUTE], "ratio")
 
     def unknown(self) -> Iterator[str]:
         """Yield what would tell more, one sentence each."""
