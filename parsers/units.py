@@ -152,16 +152,3 @@ def _why_no_term(text: str, position: int) -> str:
 def _shown(text: str) -> str:
     """The user's text in quotes, escapes made visible and cut to a line."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
-def in_ms(value: float, digits: int = 4) -> str:
-    """Return a time for a sentence: ``58.29 ms``, ``13,336 ms``; never with an exponent of ten.
-
-    Args:
-        value: The time in ms.
-        digits: Significant digits; digits before the point are never cut.
-    """
-    shown = f"{value:.{digits}g}"
-    if "e" in shown:
-        shown = f"{value:,.0f}" if abs(value) >= 1 else f"{value:.{digits + 4}f}".rstrip("0")
-    return f"{shown} ms"

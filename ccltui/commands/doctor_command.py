@@ -13,8 +13,9 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import decimal_size
 from ccltui.report.output import check_target, print_message, write_report
-from ccltui.report.text_layout import bytes_text, table, text_bytes
+from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def _file_cells(found: FoundFile, job: Job) -> tuple[str, ...]:
         ranges_text(rank) if isinstance(rank, tuple) else "" if rank is None else str(rank),
         source,
         found.capture,
-        bytes_text(found.size_bytes),
+        decimal_size(found.size_bytes),
         _problem(found, job),
     )
 

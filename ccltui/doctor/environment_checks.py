@@ -25,10 +25,10 @@ from typing import Final, Literal
 
 from ccltui import __version__, slow_path
 from ccltui.doctor.plug_in_checks import installed_plug_ins
+from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system import machine_limits
 from ccltui.parsers.system.acceleration import wanted
-from ccltui.report.text_layout import bytes_text
 
 State = Literal["ok", "warning", "problem"]
 
@@ -323,7 +323,7 @@ def write_problem(folder: Path) -> str | None:
 def _free(folder: Path) -> str:
     while not folder.exists():
         folder = folder.parent
-    return f"{bytes_text(shutil.disk_usage(folder).free)} free"
+    return f"{decimal_size(shutil.disk_usage(folder).free)} free"
 
 
 def _limits() -> list[EnvironmentFinding]:
@@ -345,9 +345,9 @@ def _limit(value: int) -> str:
 def _memory() -> EnvironmentFinding:
     available = machine_limits.available_memory()
     address, _ = resource.getrlimit(resource.RLIMIT_AS)
-    facts = [f"{bytes_text(available)} available" if available < _UNLIMITED else "unknown"]
+    facts = [f"{decimal_size(available)} available" if available < _UNLIMITED else "unknown"]
     if address != resource.RLIM_INFINITY:
-        facts.append(f"address space limited to {bytes_text(address)} (ulimit -v)")
+        facts.append(f"address space limited to {decimal_size(address)} (ulimit -v)")
         available = min(available, address)
     text = ", ".join(facts)
     if available < _LITTLE_MEMORY:

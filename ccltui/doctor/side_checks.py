@@ -11,7 +11,7 @@ from ccltui.metrics.runs.runs_table import run_table
 from ccltui.parsers.discovery.run_settings import has_cluster, has_runs
 from ccltui.parsers.job import Job
 from ccltui.parsers.names import listed
-from ccltui.report.text_layout import count_text
+from ccltui.parsers.numbers import counted
 
 
 def side_findings(job: Job) -> tuple[Finding, ...]:
@@ -36,7 +36,7 @@ def runs(job: Job) -> Finding:
     rows = run_table(job.discovery)
     lacking = [row.name for row in rows if row.completeness.state == "incomplete"]
     doubtful = [row.name for row in rows if row.is_doubtful and row.name not in lacking]
-    parts = [count_text(len(rows), "run")]
+    parts = [counted(len(rows), "run")]
     parts += [f"incomplete: {listed(lacking)}"] if lacking else []
     parts += [f"with remarks: {listed(doubtful)}"] if doubtful else []
     if not lacking and not doubtful:
@@ -50,10 +50,10 @@ def machines(job: Job) -> Finding:
     rows = cluster_table(job.discovery)
     marks = Counter(row.mark for row in rows if row.mark)
     if not marks:
-        return Finding("machines", "ok", f"{count_text(len(rows), 'fact')}, none in doubt")
+        return Finding("machines", "ok", f"{counted(len(rows), 'fact')}, none in doubt")
     counts = ", ".join(f"{count} {mark}" for mark, count in marks.most_common())
     fix = (
         "the Cluster pane (8), --metric cluster_outliers and --metric cluster_plausibility give "
         "the reasons"
     )
-    return Finding("machines", "warning", f"of {count_text(len(rows), 'fact')}: {counts}", fix)
+    return Finding("machines", "warning", f"of {counted(len(rows), 'fact')}: {counts}", fix)

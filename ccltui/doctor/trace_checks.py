@@ -29,8 +29,8 @@ from ccltui.parsers.kineto.scanner import accelerator
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed, printable
+from ccltui.parsers.numbers import counted, duration
 from ccltui.parsers.system.acceleration import wanted
-from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
@@ -69,14 +69,14 @@ def ranks(job: Job) -> Finding:
         return Finding("ranks", "problem", beyond, fix)
     if job.world_size is None:
         return Finding(
-            "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
+            "ranks", "unknown", f"{counted(found, 'rank')}; no file states the world size"
         )
     if job.missing_ranks:
         missing = ranges_text(job.missing_ranks)
-        message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
+        message = f"{found} of {counted(job.world_size, 'rank')}; missing {missing}"
         fix = "copy their files here too, or check their logs for the reason that they wrote none"
         return Finding("ranks", "warning", message, fix)
-    return Finding("ranks", "ok", f"all {count_text(job.world_size, 'rank')}")
+    return Finding("ranks", "ok", f"all {counted(job.world_size, 'rank')}")
 
 
 def rank_identity(job: Job) -> Finding:
@@ -104,7 +104,7 @@ def files_read(job: Job) -> Finding:
     cut = _lost_parts(job)
     if job.failures:
         first = job.failures[0].error
-        message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
+        message = f"{counted(len(job.failures), 'file')} could not be read; {first}"
         says_what_to_do = first.endswith((ONE_FILE_A_RANK, OPEN_THE_FILES, NANOSECONDS))
         fix = "" if says_what_to_do else _COPY_AGAIN
         return Finding("files", "problem", f"{message}; {cut}" if cut else message, fix)
@@ -112,8 +112,8 @@ def files_read(job: Job) -> Finding:
         return Finding("files", "warning", cut, _COPY_AGAIN)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
     read = len({trace.source.path for trace in job.ranks})
-    hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
-    return Finding("files", "ok", f"{count_text(read, 'file')} read whole{hint}")
+    hint = f"; {counted(noted, 'file')} with notes, see below" if noted else ""
+    return Finding("files", "ok", f"{counted(read, 'file')} read whole{hint}")
 
 
 def _lost_parts(job: Job) -> str:
@@ -143,7 +143,7 @@ def gpu_events(job: Job) -> Finding:
     without = [trace.label for trace in job.ranks if not _recorded_events(trace)]
     if not without:
         total = sum(map(_recorded_events, job.ranks))
-        return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
+        return Finding("GPU events", "ok", f"{total:,} on {counted(len(job.ranks), 'rank')}")
     # A file lists the events of the device after those of the host, so a cut loses them first.
     cut = [trace.label for trace in job.ranks if trace.truncated and trace.label in without]
     if cut:
@@ -185,7 +185,7 @@ def device_times(job: Job) -> Finding:
     if not doubtful:
         return Finding("device times", "ok", "all can be true")
     wrong = _wrong_clocks(job.ranks)
-    number = count_text(sum(counts.values()), "device event")
+    number = counted(sum(counts.values()), "device event")
     times = "an impossible time" if sum(counts.values()) == 1 else "impossible times"
     message = f"{number} with {times} on {_ranks_text(doubtful)}, see the notes"
     if wrong:
@@ -217,7 +217,7 @@ def execution_traces(job: Job) -> Finding:
         return Finding("execution traces", "ok", "none here")
     lacking = listed([str(rank) for rank in sorted(ranks - found)])
     if not lacking:
-        return Finding("execution traces", "ok", f"of {count_text(len(found), 'rank')}")
+        return Finding("execution traces", "ok", f"of {counted(len(found), 'rank')}")
     fix = "register an ExecutionTraceObserver with the profiler on every rank"
     return Finding("execution traces", "warning", f"none of rank {lacking}", fix)
 
@@ -236,10 +236,10 @@ def step_markers(job: Job) -> Finding:
     markers = listed(sorted({marker for _, marker in steps.values() if marker}))
     longest = max(len(found) for found, _ in steps.values())
     if len(common) < longest:
-        message = f"{markers}: only {len(common)} of {count_text(longest, 'step')} on every rank"
+        message = f"{markers}: only {len(common)} of {counted(longest, 'step')} on every rank"
         fix = "give the profilers of all ranks one schedule"
         return Finding("step markers", "warning", message, fix)
-    return Finding("step markers", "ok", f"{markers}: {count_text(longest, 'step')} on every rank")
+    return Finding("step markers", "ok", f"{markers}: {counted(longest, 'step')} on every rank")
 
 
 def collective_metadata(job: Job) -> Finding:
@@ -255,7 +255,7 @@ def collective_metadata(job: Job) -> Finding:
     if not total:
         return Finding("collective metadata", "unknown", _without_kernels(job))
     parts = [f"{noun} {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
-    message = f"of {count_text(total, 'collective kernel')} state: {listed(parts)}"
+    message = f"of {counted(total, 'collective kernel')} state: {listed(parts)}"
     if stated.min() == total:
         return Finding("collective metadata", "ok", message)
     if not _host_events(job, "cpu_ops", "record_param_comms"):
@@ -441,7 +441,7 @@ def run_check(check: Check, job: Job) -> Finding:
 
 
 def _span(time_ns: int) -> str:
-    return duration_text(time_ns / 1e9)
+    return duration(time_ns)
 
 
 def _ranks_text(labels: Iterable[str]) -> str:

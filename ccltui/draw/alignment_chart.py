@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.draw import glyphs, numbers
+from ccltui.draw import glyphs
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
 from ccltui.draw.timeline_chart import put_cursor
+from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, U8, Bool
 
 ABSENT = -1

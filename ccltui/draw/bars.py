@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ccltui.draw import glyphs, numbers
+from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import round_step, ticks
+from ccltui.parsers import numbers
 
 _INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.IDLE)
 _ORDER = (0, 2, 1, 3, 4)
@@ -20,7 +21,7 @@ def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
     if cells < 1:
         return
     for at in ticks(0, most_ns, round_step(most_ns, cells)):
-        text = glyphs.TICK + (numbers.short_duration(at) if at else "0")
+        text = glyphs.TICK + (numbers.duration(at) if at else "0")
         planes.put(y, x + at * cells // most_ns, text, Ink.RULER)
 
 

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from ccltui.draw.glyphs import HEIGHTS
-from ccltui.draw.numbers import duration
 from ccltui.draw.text import clean
 from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.numbers import duration
 
 _AXIS: Final = 6  # columns left of the picture: "100 % "
 _SVG_WIDTH, _SVG_HEIGHT, _SVG_LEFT, _SVG_BOTTOM, _SVG_TOP = 640, 360, 56, 44, 32

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.draw import glyphs, numbers
+from ccltui.draw import glyphs
 from ccltui.draw.lanes import Lane, Sample
 from ccltui.draw.palette import CLASSES, MERGED, SHADES, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
+from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, U8, U32, Bool
 
 NETWORK_LABEL = "net"
@@ -62,7 +63,7 @@ def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: i
     planes.style[0] = Ink.RULER
     start, end = grid.left_ns, grid.left_ns + cells * grid.cell_ns
     step = round_step(end - start, cells)
-    planes.put(0, 0, f"+{numbers.short_duration(step)}", Ink.RULER)
+    planes.put(0, 0, f"+{numbers.duration(step)}", Ink.RULER)
     for at in ticks(start, end, step):
         put_tick(planes, gutter + grid.column(at), numbers.instant(at, step))
     if cursor is not None:

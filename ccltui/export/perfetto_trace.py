@@ -17,6 +17,7 @@ from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -267,7 +268,7 @@ def _begin(group: GroupCalls, row: int, number: int, track: int) -> bytes:
         packets.INSTANT,
         track,
         _JOB_SEQUENCE,
-        name=f"latest by {int(group.lag_ns[row]) / 1e3:.1f} us",
+        name=f"latest by {duration(int(group.lag_ns[row]))}",
     )
     return marker + begin
 

@@ -9,12 +9,13 @@ from typing import Any, Final, Protocol
 
 from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
+from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
 from ccltui.report.markdown_text import escaped, markdown_table
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import bytes_text, table, text_bytes
+from ccltui.report.text_layout import table, text_bytes
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")
@@ -164,7 +165,7 @@ def _amount(value: float, unit: str, sign: str = "") -> str:
     """A number for people: halves are rounded away from zero, 1.625 is 1.63."""
     if unit == "bytes":
         mark = "-" if value < 0 else sign
-        return f"{mark}{bytes_text(abs(value))}"
+        return f"{mark}{decimal_size(abs(value))}"
     size = abs(value)
     digits = 2 if size >= 1 else 4
     rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
+from ccltui.parsers.numbers import decimal_size
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.text_layout import bytes_text, table, text_bytes
+from ccltui.report.text_layout import table, text_bytes
 
 if TYPE_CHECKING:
     from ccltui.metrics.inspection.event_facts import EventReport, Fact, Value
@@ -53,7 +54,7 @@ def _value(value: Value, unit: str) -> str:
     if isinstance(value, int) and unit == "ns":
         return numbers.duration(value)
     if isinstance(value, int) and unit == "bytes":
-        return bytes_text(value)
+        return decimal_size(value)
     if isinstance(value, int) and unit:
         return numbers.instant(value, _NS)
     return str(value)

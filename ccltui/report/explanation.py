@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.finding import Recording
-from ccltui.metrics.findings.words import percent, ranks_text, sentence, time_text
+from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.reason_text import merged_reasons
+from ccltui.parsers.numbers import percent, time_text
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
-from ccltui.report.text_layout import bytes_text, count_text, duration_text
+from ccltui.parsers.numbers import counted, decimal_size, duration
 
 _PERIOD_S = 0.25
 _SETTLED_S = 1.0  # before that a speed is not meaningful
@@ -81,13 +81,13 @@ class ProgressLine:
         done, total = sum(self._done.values()), sum(self._sizes.values())
         elapsed = self._clock() - self._started
         parts = [
-            f"loading {len(self._finished)}/{count_text(len(self._sizes), 'rank')}",
-            f"{bytes_text(done)}/{bytes_text(total)}",
+            f"loading {len(self._finished)}/{counted(len(self._sizes), 'rank')}",
+            f"{decimal_size(done)}/{decimal_size(total)}",
         ]
         if elapsed >= _SETTLED_S and done:
             speed = done / elapsed
-            left = duration_text(max((total - done) / speed, 1))
-            parts += [f"{bytes_text(speed)}/s", f"{left} left"]
+            left = duration(1e9 * max((total - done) / speed, 1))
+            parts += [f"{decimal_size(speed)}/s", f"{left} left"]
         return "  ".join([*parts, "ctrl+c stops and keeps these"])
 
     def _draw(self) -> None:

@@ -58,32 +58,6 @@ def table(
     return [_line(row, widths, sides) for row in cells]
 
 
-def bytes_text(count: float) -> str:
-    """Format a number of bytes with a decimal prefix: 999 B, 1.5 MB, 41.2 GB."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        count /= 1000
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-    return f"{count / 1000:.4g} TB"
-
-
-def duration_text(seconds: float) -> str:
-    """Format a duration: 250 ms, 12 s, 3 min, 2 h, 40 days."""
-    if seconds < 1:
-        return f"{seconds * 1000:.3g} ms"
-    for unit, size, limit in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
-        if seconds < limit * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:,.0f} days"
-
-
-def count_text(count: int, noun: str) -> str:
-    """Format a number with its noun: ``1 rank``, ``8 ranks``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _char_width(char: str) -> int:
     if unicodedata.combining(char):
         return 0

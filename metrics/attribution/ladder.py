@@ -27,6 +27,7 @@ from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.numbers import percent
 
 RUNGS: Final = ("stage", "worker", "step", "microbatch", "communication", "host")
 """Names of the differences, in order."""
@@ -213,7 +214,8 @@ class Ladder:
         if share <= MAX_UNCOUNTED:
             return None
         return (
-            f"in {share:.0%} of the steps of stages more or fewer passes than transfers are found"
+            f"in {percent(share)} of the steps of stages there are more or fewer passes than "
+            "transfers"
         )
 
     def refuted(self) -> str | None:
@@ -224,17 +226,20 @@ class Ladder:
         """Return why the ladder does not describe the job exactly, None where it does."""
         if self.early_share > MAX_EARLY:
             return (
-                f"{self.early_share:.0%} of the operations begin before what they seem to depend "
+                f"{percent(self.early_share)} of the operations begin before what they seem to "
+                "depend "
                 "on has ended"
             )
         low, high = self.rungs[0].mean(), self.rungs[6].mean()
         if low > MAX_BASE * high:
-            return f"without any difference the replayed step is {low / high - 1:.1%} longer"
+            return f"without any difference the replayed step is {percent(low / high - 1)} longer"
         excess = float((self.rungs[5] / self.rungs[6] - 1).mean())
         if excess > MAX_ERROR:
-            return f"the replay waits where the job did not: its steps are {excess:.1%} longer"
+            return f"the replay waits where the job did not: its steps are {percent(excess)} longer"
         if self.mean_error > MAX_ERROR:
-            return f"replayed as recorded, the steps are {self.mean_error:.1%} off their length"
+            return (
+                f"replayed as recorded, the steps are {percent(self.mean_error)} off their length"
+            )
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from ccltui.metrics.attribution.signatures import Signatures, correlation
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import percent
 
 OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
 OTHER_SHARE: Final = 0.5
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
-MAX_CHANCE_CV: Final = 0.1
-"""Spread of the passes of a step beyond which they hold unequal work: kernels and whole passes vary
-by up to 8 %. Where forward and backward do not vary together all the same, passes may be wrong."""
 MAX_JITTER_CV: Final = 0.02
 """Scatter of whole steps below which no lengths of sequences are behind it."""
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
@@ -242,8 +240,7 @@ class Namer:
             span = "only step" if self.ladder.job.period == "a step" else "window"
             return Finding("", f"times vary within the {span}")
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
-            cap = 0 if (signs.cv or 0.0) >= MAX_CHANCE_CV else 1
-            return Finding("random", "times vary by chance over ranks and steps", cap=cap)
+            return Finding("random", "times vary by chance over ranks and steps", cap=1)
         if first and gain >= MAX_OTHER_GAIN:
             return Finding(
                 "", "several ranks are slow in some steps, and no single one explains it"
@@ -294,9 +291,10 @@ class Namer:
     def _uneven(self, cap: int) -> Finding:
         signs = self.signatures
         saves = self.savings.balanced()
+        scatter = percent(cast("float", signs.cv))  # `_is_work` has tested it
         why = (
             f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
-            f"scatter by {signs.cv:.0%}: the work differs, as with sequences of different length"
+            f"scatter by {scatter}: the work differs, as with sequences of different length"
         )
         return Finding("uneven_microbatches", why, None, saves, cap=cap)
 

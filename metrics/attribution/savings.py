@@ -31,6 +31,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -492,9 +493,10 @@ def why_not_physical(was: F64, would_be: F64) -> str:
     total, ideal = milliseconds(float(was.sum())), milliseconds(float(would_be.sum()))
     count = len(was)
     return (
-        f"without any straggler the replayed step takes {ideal / count:.4g} ms, "
-        f"{(ideal - total) / count:.3g} ms ({ideal / total - 1:.2%}) longer than as it was, "
-        f"{total / count:.4g} ms: between two calls the ranks do not do the same work, and the "
+        f"without any straggler the replayed step takes {time_text(ideal / count)}, "
+        f"{time_text((ideal - total) / count)} ({percent(ideal / total - 1)}) longer than as it "
+        "was, "
+        f"{time_text(total / count)}: between two calls the ranks do not do the same work, and the "
         "replay does not reproduce the schedule of this job"
     )
 
@@ -562,8 +564,9 @@ def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
     if bounds is None:
         return []
     text = (
-        f"without stragglers hosts need {MAX_LAUNCHING:.0%} of a step or more to launch it: at "
-        f"most {bounds[1]:.3g} ms are saved, less where kernels wait for their launches"
+        f"without stragglers hosts need {percent(MAX_LAUNCHING)} of a step or more to launch it: "
+        "at "
+        f"most {time_text(bounds[1])} are saved, less where kernels wait for their launches"
     )
     return [Reason("host_bound", text)]
 
@@ -599,7 +602,7 @@ def withheld(
     details["saved_bounds_ms"] = between = bounds and [milliseconds(one) for one in bounds]
     if lost or between is None:
         return lost_reasons(lost)
-    text = f"between {between[0]:.3g} and {between[1]:.3g} ms of a step are saved: {why}"
+    text = f"between {time_text(between[0])} and {time_text(between[1])} of a step are saved: {why}"
     return [Reason("not_physical", text)]
 
 

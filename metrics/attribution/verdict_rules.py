@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.host_needs import hosts_bind
 from ccltui.metrics.attribution.ladder import (
@@ -22,7 +21,7 @@ from ccltui.metrics.attribution.signatures import Signatures
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.units import in_ms
+from ccltui.parsers.numbers import duration, percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
@@ -83,7 +82,7 @@ class Rules:
             also = self._costs_alone("what the ranks that are alike show")
             return replace(self._inconclusive(longer, agreement), also=also)
         if share < self.context.materiality:
-            whole = f"{max(share, 0):.2%} of {ladder.job.period}"
+            whole = f"{percent(max(share, 0))} of {ladder.job.period}"
             return self._immaterial(f"all differences together cost {whole}")
         of_loss = costs.mean(axis=1) / ladder.loss_ns
         order = np.argsort(-of_loss)
@@ -91,8 +90,9 @@ class Rules:
         common = ladder.common_host_ns / ladder.loss_ns
         if share * max(common, 1 - common) < self.context.materiality:
             return self._immaterial(
-                f"what all hosts have in common costs {share * common:.2%} of {ladder.job.period} "
-                f"and all else {share * (1 - common):.2%}"
+                f"what all hosts have in common costs {percent(share * common)} of "
+                f"{ladder.job.period} "
+                f"and all else {percent(share * (1 - common))}"
             )
         if share * (1 - common) < self.context.materiality or (
             common >= DOMINANT and common - of_loss[order[0]] >= MARGIN
@@ -102,7 +102,7 @@ class Rules:
         first, second = int(order[0]), float(max(shares[order[1]], 0.0))
         name = CANDIDATES[first]
         if shares[first] < DOMINANT or shares[first] - second < MARGIN:
-            parts = ", ".join(f"{CANDIDATES[i]} {shares[i]:.0%}" for i in order[:3])
+            parts = ", ".join(f"{CANDIDATES[i]} {percent(shares[i])}" for i in order[:3])
             why = f"no kind of difference dominates: {parts}"
             return replace(self._inconclusive(why, agreement), also=self._also(of_loss, order))
         finding = self._with_errors(self.namer.named(name, float(of_loss[first])))
@@ -235,13 +235,14 @@ class Rules:
             )
         if job.replay.unlinked > MAX_UNLINKED:
             return (
-                f"{job.replay.unlinked:.0%} of the time in collectives is in calls that are "
+                f"{percent(job.replay.unlinked)} of the time in collectives is in calls that are "
                 "matched to none with confidence"
             )
         unknown = job.unknown_transfers
         if unknown > MAX_UNKNOWN_TRANSFERS:
             return (
-                f"{unknown:.0%} of the calls are transfers between ranks that are not told: which "
+                f"{percent(unknown)} of the calls are transfers between ranks that are not told: "
+                "which "
                 "ranks do the same work is not known"
             )
         apart = why_apart(job, names_only=self.context.names_only)
@@ -276,13 +277,7 @@ class Rules:
             level = 0
         if self.ladder.unequal_passes() is not None or self.ladder.invalid() is not None:
             level = 0
-        if finding.verdict == "host" and self._hosts_of_others_cost_more(finding):
-            level = 0
         return LEVELS[level]
-
-    def _hosts_of_others_cost_more(self, finding: Finding) -> bool:
-        """Whether hosts cost more that no rank stands out by: then chance may decide who does."""
-        return finding.suspect is not None and self.ladder.common_host_ns > (finding.saves_ns or 0)
 
     def _hosts_bind(self, finding: Finding) -> bool:
         """Whether hosts need most of the step that is left once the finding is mended."""
@@ -338,7 +333,7 @@ class Rules:
         if tail is None or tail.beyond_ns < max(self.context.materiality * measured, loss):
             return None
         return (
-            f"the device of rank {tail.label} works for {in_ms(milliseconds(tail.beyond_ns))} "
+            f"the device of rank {tail.label} works for {duration(tail.beyond_ns)} "
             f"longer than usual at the end of step {tail.step}, behind its last collective, and "
             "the step after it is not compared"
         )
@@ -354,7 +349,8 @@ class Rules:
             return None
         absent = tuple(str(rank) for rank in self.context.missing[:8])
         why = (
-            f"the recorded ranks spend {share:.1%} of {ladder.job.period} in collectives together, "
+            f"the recorded ranks spend {percent(share)} of {ladder.job.period} in collectives "
+            "together, "
             f"and rank {ranges_text(self.context.missing)} is not recorded: the others may wait "
             "for it"
         )
@@ -396,7 +392,7 @@ class Rules:
 
 def _share_of_loss(share: float) -> str:
     # Replays of a difference that is not there scatter about zero.
-    return f"{share:.1%} of the loss" if share >= 0.0005 else "none of the loss"
+    return f"{percent(share)} of the loss" if share >= 0.0005 else "none of the loss"
 
 
 def next_records(
@@ -453,7 +449,7 @@ def longer_alone(ladder: Ladder, least_share: float) -> str | None:
     if longer_ns < least_share * float(ladder.rungs[6].mean()):
         return None
     return (
-        f"rank {job.labels[longest]} computes {milliseconds(longer_ns):.3g} ms longer than any "
+        f"rank {job.labels[longest]} computes {duration(longer_ns)} longer than any "
         f"other in {job.period}, and its calls are recorded as other ones than theirs: whether it "
         "is slow or has more to do cannot be told"
     )

@@ -18,19 +18,13 @@ from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition, 
 from ccltui.metrics.findings.places import place_of
 from ccltui.metrics.findings.portions import Portions, portions_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
-from ccltui.metrics.findings.words import (
-    count,
-    numbers_text,
-    percent,
-    sentence,
-    short_name,
-    time_text,
-)
+from ccltui.metrics.findings.words import numbers_text, sentence, short_name
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
 from ccltui.metrics.workload.call_parts import dims_of_types
+from ccltui.parsers.numbers import counted, percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -305,7 +299,8 @@ def _what_it_holds(view: View) -> str:
     missing, here = len(missing_ranks(view)), len(view.job.ranks)
     if missing:
         return (
-            f"{count(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: some "
+            f"{counted(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: "
+            "some "
             "of it may be waiting for the others"
         )
     if here == 1:
@@ -415,7 +410,7 @@ def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
     number = round(len(every) / scale.ranks / (scale.steps or 1))
     median = milliseconds(float(np.median(every)))
     period = "a step" if scale.steps else "in all"
-    return f"{count(number, 'kernel')} {period}, {time_text(median)} long in the median"
+    return f"{counted(number, 'kernel')} {period}, {time_text(median)} long in the median"
 
 
 def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
@@ -488,7 +483,7 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
     share = excess / sum(lengths.values())
     steps = sorted(slow)
     times = max(slow.values()) / middle
-    names = count(len(steps), "step") if len(steps) > 4 else _step_names(steps)
+    names = counted(len(steps), "step") if len(steps) > 4 else _step_names(steps)
     takes = "takes" if len(steps) == 1 else "take"
     up_to = "" if len(steps) == 1 else "up to "
     yield Finding(
@@ -497,7 +492,6 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
             f"{names} {takes} {up_to}{times:.1f} times as long as the others: {percent(share)} of "
             f"the time"
         ),
-        more="Counted from the first work of a step to that of the next, on its slowest rank.",
         where=Where(steps=tuple(steps)),
         share=share,
         cost_ms=scale.period_ms * share,

@@ -19,9 +19,10 @@ from ccltui.metrics.findings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.portions import HOST_KINDS, Portions, in_portions
 from ccltui.metrics.findings.sentences import CAUSES
-from ccltui.metrics.findings.words import percent, ranks_text, sentence, short_name, time_text
+from ccltui.metrics.findings.words import ranks_text, sentence, short_name
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, Bool
+from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -9,8 +9,9 @@ from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.other_recordings import RECORD
-from ccltui.metrics.findings.words import count, sentence, time_text
+from ccltui.metrics.findings.words import sentence
 from ccltui.metrics.hangs.find_hang import hang_of
+from ccltui.parsers.numbers import counted, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -67,9 +68,9 @@ def _benchmark(view: View) -> Iterator[Finding]:
     tests: Mapping[str, Any] = next(
         (one for one in found["tests"] if one["max_busbw_GBps"] == best), {}
     )
-    ranks = f" on {count(tests['num_ranks'], 'rank')}" if tests.get("num_ranks") else ""
+    ranks = f" on {counted(tests['num_ranks'], 'rank')}" if tests.get("num_ranks") else ""
     is_checked = any(one["num_wrong"] is not None for one in found["tests"])
-    wrong = count(found["num_wrong"] or 0, "wrong value") if is_checked else "values not checked"
+    wrong = counted(found["num_wrong"] or 0, "wrong value") if is_checked else "values not checked"
     name = str(found["collective"]).replace("_", "-")
     yield _of_log(
         f"{name} reaches at most {best:.5g} GB/s of bus bandwidth{ranks} (nccl-tests)",
@@ -86,7 +87,7 @@ def _comms_summary(view: View) -> Iterator[Finding]:
         waited = row["waited_ms"]
         split = "" if waited is None else f", {time_text(waited)} of it waiting for the last rank"
         yield _of_log(
-            f"{count(row['count'], f'{name} of', f'{name}s of')} {row['size']} take "
+            f"{counted(row['count'], f'{name} of', f'{name}s of')} {row['size']} take "
             f"{time_text(row['total_ms'])}{split} (DeepSpeed's summary)",
             "",
             Evidence("comms_summary", f"operations.{number}.total_ms", row["total_ms"], "ms"),
@@ -100,7 +101,7 @@ def _run(view: View) -> Iterator[Finding]:
         tail = times.get("step_time_p95_ms")
         late = f", {time_text(tail)} at the 95th percentile" if tail else ""
         number = times.get("num_samples")
-        samples = f"{count(number, 'step')} measured" if number else ""
+        samples = f"{counted(number, 'step')} measured" if number else ""
         yield _of_log(
             f"a step of {times['run']} takes {time_text(middle)} in the median{late}",
             samples,

@@ -16,12 +16,13 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
 from ccltui.metrics.findings.host_findings import operator_totals
-from ccltui.metrics.findings.words import count, sentence, short_name, time_text
+from ccltui.metrics.findings.words import sentence, short_name
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.kineto import EXECUTION_TRACE
 from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import counted, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -83,7 +84,7 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
                 f"{short_name(key)} takes {time_text(middle)} in the median, {time_text(tail)} at "
                 f"the 95th percentile, {time_text(most)} at most"
             ),
-            more=sentence(f"{count(len(every), 'kernel')}; median by device: {by_device}"),
+            more=sentence(f"{counted(len(every), 'kernel')}; median by device: {by_device}"),
             where=Where(ranks=(slowest,) if len(medians) > 1 else (), kernel=key),
             cost_ms=milliseconds(float(every.sum())) / len(ranks),
             sure=Sure(what="high"),
@@ -103,10 +104,10 @@ def execution_answer(view: View) -> Answer | None:
         operators.update(trace.names.values())
         calls.update(_communication(trace))
     number = sum(calls.values())
-    noun = count(len(traces), "execution trace")
+    noun = counted(len(traces), "execution trace")
     text = (
-        f"{noun}: {count(sum(operators.values()), 'operator')} and "
-        f"{count(number, 'communication call')}, without times"
+        f"{noun}: {counted(sum(operators.values()), 'operator')} and "
+        f"{counted(number, 'communication call')}, without times"
     )
     kinds = ", ".join(f"{n:,} {name}" for name, n in calls.most_common(_SHOWN))
     most = ", ".join(f"{name} {n:,}" for name, n in operators.most_common(_SHOWN))
@@ -204,11 +205,11 @@ def _what_is_here(view: View) -> str:
         "gpu": ("copy or fill", "copies and fills"),
         "other": ("range",),
     }
-    held = ", ".join(count(n, *names[group]) for group, n in groups.most_common() if n)
+    held = ", ".join(counted(n, *names[group]) for group, n in groups.most_common() if n)
     what = held or "no event with a time"
     if set(+groups) == {"other"}:
         what += " of another program than the PyTorch profiler"
-    return f"no kernel ran in this recording of {count(len(ranks), 'rank')}: it holds {what}"
+    return f"no kernel ran in this recording of {counted(len(ranks), 'rank')}: it holds {what}"
 
 
 def _on_hosts(view: View) -> str:

@@ -10,13 +10,14 @@ import numpy as np
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
-from ccltui.metrics.findings.words import count, percent, sentence, short_name, time_text
+from ccltui.metrics.findings.words import sentence, short_name
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys import NSYS_TEXT
 from ccltui.parsers.nsys.text_reports.typed_table import NumberColumn
+from ccltui.parsers.numbers import counted, duration, percent, percent_cell
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -67,7 +68,9 @@ class Totals:
     def largest(self) -> str:
         """The three largest rows with their shares."""
         rows = range(min(_SHOWN, len(self.names)))
-        return "; ".join(f"{_title(self.names[row])} {100 * self.share(row):.1f} %" for row in rows)
+        return "; ".join(
+            f"{_title(self.names[row])} {percent_cell(self.share(row))}" for row in rows
+        )
 
 
 def _title(name: str) -> str:
@@ -103,7 +106,7 @@ def totals_answer(view: View) -> Answer | None:
         unknown.append("The text leaves out rows; shares are of all, as it prints them.")
     if len(texts) > 1:
         unknown.append(
-            f"{count(len(texts), 'text')} of nsys stats are here; this is the one with most "
+            f"{counted(len(texts), 'text')} of nsys stats are here; this is the one with most "
             "kernel time. ccltui stats prints all."
         )
     return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
@@ -183,9 +186,9 @@ def _ranges(main: dict[str, Totals]) -> Finding | None:
         return None
     names = [name.lstrip(":").rpartition(".")[2] or name for name in ranges.names]
     first = ranges.names[0].lstrip(":")
-    text = f"of the time in ranges {100 * ranges.share(0):.1f} % is {short_name(first)}"
+    text = f"of the time in ranges {percent_cell(ranges.share(0))} is {short_name(first)}"
     if len(names) > 1:
-        text += f", {100 * ranges.share(1):.1f} % is {short_name(names[1])}"
+        text += f", {percent_cell(ranges.share(1))} is {short_name(names[1])}"
     collectives = _collectives(main["kernels"]) if "kernels" in main else {}
     if collectives:
         operation, number = next(iter(collectives.items()))
@@ -219,7 +222,7 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
         return None
     first = bare_name(kernels.names[0])
     text = (
-        f"of {time_text(kernels.whole_ns / 1e6)} of kernel time {100 * kernels.share(0):.1f} % is "
+        f"of {duration(kernels.whole_ns)} of kernel time {percent_cell(kernels.share(0))} is "
         f"{_title(kernels.names[0])}"
     )
     more = [f"largest kernels: {kernels.largest()}"]
@@ -246,7 +249,7 @@ def _calls(main: dict[str, Totals]) -> Finding | None:
     calls = main.get("calls")
     if calls is None:
         return None
-    text = f"of the host's time in CUDA calls {100 * calls.share(0):.1f} % is {calls.names[0]}"
+    text = f"of the host's time in CUDA calls {percent_cell(calls.share(0))} is {calls.names[0]}"
     return Finding(
         kind="kernel_totals",
         text=sentence(text),

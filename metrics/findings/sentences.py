@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from ccltui.metrics.findings.finding import Kind
-from ccltui.metrics.findings.words import percent, ranks_text, time_text
+from ccltui.metrics.findings.words import ranks_text
+from ccltui.parsers.numbers import percent, time_text
 
 MOST_CHARACTERS: Final = 200
 """Longest headline: what reads aloud in one breath."""
@@ -117,14 +118,16 @@ IDLE: Final[Mapping[str, Idle]] = {
 
 
 def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
-    """Return the sentence on idle time of one cause; ``who`` names the rank that has most.
-
-    The share is of the time of all devices, so that they are the subject also then.
-    """
+    """Return the sentence on idle time of one cause; ``who`` names the ranks that have most."""
     one = num_ranks == 1
-    most = f", mostly that of {who}," if who else ""
-    device = "the device is" if one else f"the devices{most} are"
-    waits = "the device waits" if one else f"the devices{most} wait"
+    device = "the device is" if one else "the devices are"
+    waits = "the device waits" if one else "the devices wait"
+    if who:
+        device = (
+            f"the device of {who} is" if who.startswith("rank ") else f"the devices of {who} are"
+        )
+        waits = device.removesuffix(" is").removesuffix(" are")
+        waits += " waits" if who.startswith("rank ") else " wait"
     return IDLE[cause].text.format(device=device, waits=waits, share=percent(share))
 
 

@@ -19,7 +19,6 @@ from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.confidence import Level, Sure, lowest
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
-from ccltui.metrics.findings.causes.evidence import duration
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
@@ -34,6 +33,7 @@ from ccltui.metrics.findings.step_parts import PARTS, StepParts, from_end, step_
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.exposed_waits import materiality_pct
 from ccltui.metrics.view.match_quality import confidence_limit
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -91,8 +91,7 @@ class SlowStep(Struct, frozen=True):
     def sentence(self) -> str:
         """The finding in one sentence, without a full stop."""
         whole, over = duration(self.time_ns), duration(self.over_ns)
-        ends = f"on the devices step {self.step} ends {whole} after the step before it"
-        return f"{ends}, {over} more than the median step: {self.why}"
+        return f"step {self.step} takes {whole}, {over} beyond the median step: {self.why}"
 
 
 def robust_deviation(values: Sequence[float]) -> tuple[float, float]:

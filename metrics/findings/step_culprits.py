@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ccltui.metrics.confidence import Sure
-from ccltui.metrics.findings.causes.evidence import duration
 from ccltui.metrics.findings.causes.roots import BLAMELESS_CAUSES, StepRoot, reliable_step_roots
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.unavailable import Refusal
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -18,6 +18,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
 from ccltui.metrics.view.data_quality import guessed_steps
+from ccltui.parsers.numbers import time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.findings import Finding
@@ -87,7 +88,10 @@ def _not_told(finding: Finding) -> list[Reason]:
     least, most = (milliseconds(one) for one in finding.bounds_ns)
     why = finding.why if finding.verdict == "host" else finding.bounds_why or HIDDEN_WAITS
     return [
-        Reason("not_physical", f"between {least:.3g} and {most:.3g} ms of a step are saved: {why}")
+        Reason(
+            "not_physical",
+            f"between {time_text(least)} and {time_text(most)} of a step are saved: {why}",
+        )
     ]
 
 

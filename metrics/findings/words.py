@@ -1,4 +1,4 @@
-"""Numbers, ranks and names as a person says them: ``2.2 s``, ``68 %``, ``ranks 0-5 and 7``."""
+"""Ranks, names and factors as a person says them: ``ranks 0-5 and 7``, ``2.2 times as long``."""
 
 from __future__ import annotations
 
@@ -7,66 +7,21 @@ from typing import Final
 
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import natural_key
+from ccltui.parsers.numbers import percent
 
-_LONG_S: Final = 120.0
-"""Seconds from which on minutes are easier to read."""
 _LONGEST_NAME: Final = 48
 """Characters of a kernel's name in a sentence; names of templates have thousands."""
-
-
-def time_text(ms: float) -> str:
-    """Return a time in the unit that a person would use, three digits: ``749 ms``, ``2.2 s``."""
-    seconds = abs(ms) / 1000
-    sign = "-" if ms < 0 else ""
-    if seconds >= _LONG_S:
-        return sign + _clock(round(seconds))
-    if seconds >= 1:
-        return f"{sign}{_digits(seconds)} s"
-    if seconds >= 0.001 or not ms:
-        return f"{sign}{_digits(seconds * 1000)} ms"
-    return f"{sign}{_digits(seconds * 1e6)} us"
-
-
-def _clock(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-
-
-def _digits(value: float) -> str:
-    """Three significant digits, without a trailing zero behind the point."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    shown = f"{value:.2f}" if value < 10 else f"{value:.1f}"
-    return shown.rstrip("0").rstrip(".")
-
-
-def percent(share: float) -> str:
-    """Return a share: ``68 %``, ``8.5 %`` below ten, ``less than 0.1 %``."""
-    value = 100 * share
-    if 0 < value < 0.1:
-        return "less than 0.1 %"
-    if value >= 99.5:
-        return "100 %" if share > 0.9995 else f"{min(value, 99.9):.1f} %"
-    return f"{value:.0f} %" if value >= 10 else f"{value:.1f} %"
 
 
 def factor(value: float) -> str:
     """Return how many times as long something takes as words: ``6 % longer``, ``2.2 times``."""
     if value < 1.5:
         return f"{percent(value - 1)} longer".replace(".0 %", " %")
-    return f"{_digits(value)} times as long"
+    return f"{value:.2g} times as long" if value < 10 else f"{value:,.0f} times as long"
 
 
 _MOST_PARTS: Final = 4
 """Parts of a list in a sentence: what a reader takes in at once."""
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """Return ``1 rank``, ``4 ranks``, ``42,748 ranks``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def ranks_text(labels: Collection[str]) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
-from ccltui.metrics.inspection.event_facts import BYTES, NS, EventRef, Fact, Link, time_text
+from ccltui.metrics.inspection.event_facts import BYTES, NS, EventRef, Fact, Link
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.arrivals import GroupArrivals
@@ -129,7 +130,7 @@ def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> 
     event = event_of_call(view, label, other)
     trace = view.facts.ranks[label].trace
     after = starts[1] - starts[0]
-    note = f"began {time_text(abs(after))} {'later' if after >= 0 else 'earlier'}"
+    note = f"began {duration(abs(after))} {'later' if after >= 0 else 'earlier'}"
     name = trace.text(int(trace.group(event.group).name[event.row]))
     return Link("peer", event, name, starts[1] - view.origin_ns, int(calls.dur_ns[other]), note)
 
@@ -162,7 +163,7 @@ def _matched(
                 trace.text(int(trace.group(event.group).name[event.row])),
                 int(group.start_ns[row, other]) - view.origin_ns,
                 int(group.dur_ns[row, other]),
-                f"arrived {time_text(late[other])} after the first" if late[other] >= 0 else "",
+                f"arrived {duration(late[other])} after the first" if late[other] >= 0 else "",
             )
         )
     return facts, links

@@ -17,15 +17,6 @@ PERCENT: Final = "%"
 GBPS: Final = "GB/s"
 
 
-_MS: Final = 1_000_000
-"""Nanoseconds from which on a time in a note is in ms."""
-
-
-def time_text(ns: int) -> str:
-    """Return a time for a note: "12.5 us", "41.75 ms"."""
-    return f"{ns / _MS:.4g} ms" if ns >= _MS else f"{ns / 1000:.4g} us"
-
-
 @dataclass(frozen=True, slots=True)
 class EventRef:
     """A row of a group of events of a rank."""

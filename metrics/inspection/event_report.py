@@ -26,13 +26,13 @@ from ccltui.metrics.inspection.event_facts import (
     Fact,
     Link,
     Value,
-    time_text,
 )
 from ccltui.metrics.model.classify import MEM
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.event_record import EventRecord
 from ccltui.parsers.formats import read_event_record
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.rank_facts import RankFacts
@@ -397,7 +397,7 @@ def _relations(view: View, event: EventRef, host: HostSide) -> list[Link]:
         rows = launched_inside(facts, event.group, event.row)
         if len(rows):
             total = int(facts.trace.group("gpu").dur_ns[rows].sum())
-            note = f"first of {len(rows)} launched, {time_text(total)} together"
+            note = f"first of {len(rows)} launched, {duration(total)} together"
             found.append(
                 _link(view, "device work", EventRef(event.rank, "gpu", int(rows[0])), note)
             )

@@ -12,6 +12,7 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import mean, median, nearest_rank
 from ccltui.metrics.runs.run_files import Run
+from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
@@ -68,7 +69,7 @@ class StepTimes:
             parts.append(f"rest on {self.num_samples}{of} micro-steps{how}")
         if self.coverage is not None:
             verb = "cover" if low else "agree with"
-            parts.append(f"{verb} {self.coverage:.0%} of the training wall time")
+            parts.append(f"{verb} {percent(self.coverage)} of the training wall time")
         return f"step times, p95 too, {' and '.join(parts)}"
 
 

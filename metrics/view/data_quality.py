@@ -11,6 +11,7 @@ from ccltui.parsers.columns import FIRST_OF_SEVERAL, kind_of
 from ccltui.parsers.device_times import DROPPED, MESSAGES
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
+from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -128,7 +129,7 @@ def _unread(view: View) -> list[Reason]:
         return []
     size = sum(trace.source.size_bytes for trace in partly)
     read = sum(trace.source.size_bytes * trace.read_share for trace in partly)
-    share = f"{read / max(size, 1):.1%}"
+    share = f"{percent(read / max(size, 1))}"
     labels = f"rank {some_of([trace.label for trace in partly])}"
     text = f"{len(partly)} of {len(view.ranks)} ranks are partly read: {share} of {labels}"
     return [Reason("partly_read", text)]

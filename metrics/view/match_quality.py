@@ -20,6 +20,7 @@ from ccltui.metrics.result import Code, Reason
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of
 from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.rank_facts import RankFacts
@@ -127,7 +128,7 @@ def _why(view: View, label: str, parts: list[Part], share: float | None) -> str:
     if skipped is not None:
         return skipped
     if share:
-        return f"only {share:.0%} of its collectives are matched with those of other ranks"
+        return f"only {percent(share)} of its collectives are matched with those of other ranks"
     rank = next(one for one in view.ranks if one.label == label)
     if not len(rank.recorded_calls):
         return "it has no collective"
@@ -161,7 +162,8 @@ def require_possible(match: Mapping[str, Any]) -> None:
         return
     raise refuse(
         "unmatched_collectives",
-        f"all {match['low']} collectives are matched by order alone, and in {1 - share:.0%} of "
+        f"all {match['low']} collectives are matched by order alone, and in {percent(1 - share)} "
+        "of "
         "them a rank ends before another has started: these are not the same collectives",
     )
 
@@ -174,7 +176,7 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
         tested = (
             "which no clock could test"
             if share is None
-            else f"and in {share:.0%} the last rank started before the first ended"
+            else f"and in {percent(share)} the last rank started before the first ended"
         )
         reasons.append(
             Reason(

@@ -26,6 +26,7 @@ from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.missing_ranks import MAX_LISTED, ranges_text
 from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.numbers import duration
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _nothing_selected(view: View) -> Refusal:
     if view.options.steps is None:
         traces = [rank.trace for rank in view.ranks]
         longest = max((trace.last_ns or 0) - (trace.first_ns or 0) for trace in traces)
-        text = f"no rank has an event in the window; the longest trace takes {longest / 1e9:g} s"
+        text = f"no rank has an event in the window; the longest trace takes {duration(longest)}"
         return refuse("window_empty", text)
     marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
     if not marked:

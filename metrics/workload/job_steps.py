@@ -12,7 +12,7 @@ from ccltui.metrics.model.rank_steps import Step
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.parsers.units import in_ms
+from ccltui.parsers.numbers import time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -80,8 +80,8 @@ def warnings_of_markers(view: View, times: StepTimes) -> list[str]:
     if marked is None or period is None or period <= RUNS_AHEAD * marked:
         return []
     return [
-        f"the markers last {in_ms(marked / 1e6)}, and device work of a step takes "
-        f"{in_ms(period / 1e6)}: the hosts run ahead of their devices, and a step takes longer "
+        f"the markers last {time_text(marked / 1e6)}, and device work of a step takes "
+        f"{time_text(period / 1e6)}: the hosts run ahead of their devices, and a step takes longer "
         "than its marker"
     ]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -25,9 +24,7 @@ from ccltui.parsers.columns import (
     RankTrace,
     Strings,
 )
-from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.format import Companion
-from ccltui.parsers.kineto.execution_trace import Call, ExecutionTrace, read_execution_trace
+from ccltui.parsers.kineto.execution_trace import Call, ExecutionTrace
 
 _HOST: Final[tuple[Group, ...]] = ("cpu_ops", "annotations")
 _AGREEMENT: Final = 0.95
@@ -39,18 +36,6 @@ def lacks_metadata(trace: RankTrace) -> bool:
     """Whether a collective of the rank does not state its operation or its group."""
     args = trace.collective_args
     return bool(((args.op < 0) | (args.group < 0)).any())
-
-
-def with_execution_trace(trace: RankTrace, companion: Companion) -> RankTrace:
-    """Add the metadata of an execution trace where collectives of the rank lack it."""
-    if not lacks_metadata(trace):
-        return trace
-    try:
-        with contained(companion.path):
-            path = Path(companion.real_path)
-            return joined(trace, read_execution_trace(path, shown=companion.path))
-    except TraceError as error:
-        return _noted(trace, Note("execution_trace_unread", str(error)))
 
 
 def joined(trace: RankTrace, execution: ExecutionTrace) -> RankTrace:

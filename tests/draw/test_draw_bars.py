@@ -45,7 +45,7 @@ def test_the_scale_begins_at_zero() -> None:
     planes = Planes.blank(1, 34, Ink.TEXT)
     put_scale(planes, 0, 4, 3_000_000)
 
-    assert planes.row_text(0) == "    ╷0                  ╷2ms      "
+    assert planes.row_text(0) == "    ╷0                  ╷2 ms     "
 
 
 def test_shades_have_their_letters_where_only_ascii_is_shown() -> None:

@@ -221,7 +221,7 @@ def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:
     (finding,) = [finding for finding in check(moved) if finding.check == "capture windows"]
     # the metrics align these ranks by their collectives, and doctor agrees with them
     assert finding.state == "warning"
-    assert finding.message.startswith("clocks differ by 60 min, corrected from collectives")
+    assert finding.message.startswith("clocks differ by 1 h, corrected from collectives")
     assert finding.fix.startswith("check that all files are of one run and one capture")
 
 

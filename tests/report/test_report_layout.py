@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ccltui.report.text_layout import (
-    bytes_text,
-    count_text,
-    duration_text,
     table,
     text_bytes,
     text_width,
@@ -51,40 +46,3 @@ def test_a_cell_beyond_the_widest_moves_its_own_row_only() -> None:
 
 def test_a_table_without_rows_is_its_header() -> None:
     assert table(("a", "b"), []) == ["a  b"]
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (1_500_000, "1.5 MB"),
-        (999_600, "1 MB"),
-        (41_234_567_890, "41.2 GB"),
-        (5e15, "5000 TB"),
-    ],
-)
-def test_bytes_are_decimal(count: float, text: str) -> None:
-    assert bytes_text(count) == text
-
-
-def test_counts_agree_with_their_noun() -> None:
-    assert count_text(1, "rank") == "1 rank"
-    assert count_text(1024, "rank") == "1,024 ranks"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0042, "4.2 ms"),
-        (0.603, "603 ms"),
-        (12.4, "12 s"),
-        (99, "99 s"),
-        (150, "2 min"),
-        (7200, "2 h"),
-        (56_430_794, "653 days"),
-    ],
-)
-def test_spans_have_the_unit_that_fits(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text

@@ -8,7 +8,7 @@ import pytest
 from explorers import Settle, Start, screen
 from fakes import FakeLoad, Plan
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui import panes
 from ccltui.tui.state.pane import Pane
 

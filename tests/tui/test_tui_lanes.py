@@ -93,7 +93,7 @@ async def test_one_key_leads_from_a_late_collective_to_the_host_of_another_rank(
         order = ("arrived last", "launched by", "operator", "work before", "waited in", "← r6")
         assert [text.find(part) for part in order] == sorted(text.find(part) for part in order)
         assert "enumerate(DataLoader)" in text
-        assert "12.40ms of the idle time" in text
+        assert "12.4 ms of the idle time" in text
 
         await typed(pilot, "G")
         last = len(causal_zoom.events(app.scene)) - 1

@@ -8,6 +8,7 @@ from fakes import FakeLoad, Plan
 
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
+from ccltui.parsers.numbers import percent_cell
 from ccltui.tui.moves import dimension_rows
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
 from ccltui.tui.state.own.pane_names import ALIGNMENT, PARALLELISM
@@ -29,9 +30,8 @@ async def test_the_rows_are_those_of_the_metric(start: Start, settle: Settle) ->
         assert len(listed) == 1  # the only group has the numbers of its dimension: folded
         await typed(pilot, "space")
         assert dimension_rows.rows(app.scene)[1:] == details["groups"]
-        assert f"{details['hidden_ratio']:.1%} of the time in collectives is hidden" in pane_text(
-            app
-        )
+        hidden = percent_cell(details["hidden_ratio"])
+        assert f"{hidden} of the time in collectives is hidden" in pane_text(app)
         records = list(pane_named(PARALLELISM).records(app.scene))
         assert [(row["dim"], row["calls"]) for row in records] == [
             (row["dim"], row["calls"]) for row in (*details["dimensions"], *details["groups"])

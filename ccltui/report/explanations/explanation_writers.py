@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import sure_text
-from ccltui.metrics.findings.words import count
+from ccltui.parsers.numbers import counted
 from ccltui.report.explanation import BUDGET, Claim, Explanation
 from ccltui.report.markdown_text import escaped
 from ccltui.report.printable_json import printable_json
@@ -54,8 +54,8 @@ def _finding_text(finding: Mapping[str, Any]) -> str:
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:
-    ranks = count(row["ranks"], "rank")
-    steps = "" if row["steps"] is None else f", {count(row['steps'], 'step')}"
+    ranks = counted(row["ranks"], "rank")
+    steps = "" if row["steps"] is None else f", {counted(row['steps'], 'step')}"
     return f"{row['name']} ({ranks}{steps}): {row['finding']}"
 
 

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison
 from ccltui.metrics.compare.job_changes import TimeChange, WorkChange
+from ccltui.parsers.numbers import decimal_size
 from ccltui.report.overview_text import part_name
-from ccltui.report.text_layout import Align, bytes_text
+from ccltui.report.text_layout import Align
 
 MOST_ROWS: Final = 20
 """Rows of a table of text; csv and json have all of them."""
@@ -139,7 +140,7 @@ def _collectives(found: JobComparison) -> Section:
             row.key.operation,
             row.key.dim,
             str(row.key.group_size) if row.key.group_size > 0 else "",
-            bytes_text(row.key.message_bytes) if row.key.message_bytes >= 0 else "",
+            decimal_size(row.key.message_bytes) if row.key.message_bytes >= 0 else "",
             _count(row.calls[0]),
             _count(row.calls[1]),
         )
@@ -237,7 +238,7 @@ def _count(value: float) -> str:
 
 
 def _bytes(value: float) -> str:
-    return bytes_text(value) if value else ""
+    return decimal_size(value) if value else ""
 
 
 def shown_part(part: tuple[str, str]) -> str:

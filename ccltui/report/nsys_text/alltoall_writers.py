@@ -9,12 +9,13 @@ import numpy as np
 
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
 from ccltui.metrics.nsys_reports.alltoall_delays import Share, kind_shares, operation_shares
+from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.nsys_text.alltoall_study import NodeStudy, Studies
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.text_layout import Align, count_text, table, text_bytes
+from ccltui.report.text_layout import Align, table, text_bytes
 
 _STATISTICS: Final = ("mean", "p50", "p95", "max")
 _WIDEST_NAME: Final = 72
@@ -101,8 +102,8 @@ def _node_lines(node: NodeStudy, cutoff_percent: float) -> list[str]:
 
 def _coverage(node: NodeStudy) -> str:
     found = node.study
-    devices = count_text(found.rows.shape[1], "device")
-    sentence = f"{found.num_complete:,} of {count_text(len(found.rows), 'exchange')} have a kernel "
+    devices = counted(found.rows.shape[1], "device")
+    sentence = f"{found.num_complete:,} of {counted(len(found.rows), 'exchange')} have a kernel "
     sentence += f"on each of {devices}"
     if found.coverage is not None:
         sentence += f", {100 * found.coverage:.1f} % of {len(found.exchanges):,} kernels"

@@ -15,11 +15,12 @@ from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import Section
+from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.nsys_text.alltoall_study import studies_of
 from ccltui.report.nsys_text.alltoall_writers import DEFINITION, write_column
 from ccltui.report.nsys_text.nsys_cells import cells, header, is_text
-from ccltui.report.text_layout import count_text, table
+from ccltui.report.text_layout import table
 
 Role = Literal["heading", "text", "problem"]
 
@@ -96,7 +97,7 @@ def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
         yield OverviewLine(source, safe_text(note), "problem")
     yield from (OverviewLine(source, line) for line in _lines_of(report))
     if len(report) > _MOST_ROWS:
-        rest = count_text(len(report) - _MOST_ROWS, "row")
+        rest = counted(len(report) - _MOST_ROWS, "row")
         yield OverviewLine(source, f" … {rest} more: ccltui stats prints them")
     yield OverviewLine(source, "")
 

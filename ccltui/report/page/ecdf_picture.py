@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
-from ccltui.draw.numbers import duration, short_duration
+from ccltui.parsers.numbers import duration
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def ecdf_picture(curves: Sequence[Distribution]) -> Element:
     for power in range(first, last + 1):
         x = x_of(10**power)
         draw.line(picture, x, _TOP, x, _HEIGHT - _BOTTOM, kind="rule")
-        draw.label(picture, x, _HEIGHT - 10, short_duration(10**power), "label quiet middle")
+        draw.label(picture, x, _HEIGHT - 10, duration(10**power), "label quiet middle")
     for percent in (0, 25, 50, 75, 100):
         draw.line(picture, _LEFT, y_of(percent), _WIDTH - _RIGHT, y_of(percent), kind="rule")
         draw.label(picture, _LEFT - 8, y_of(percent) + 4, f"{percent} %", "label quiet end")

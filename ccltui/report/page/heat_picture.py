@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from ccltui.draw.numbers import duration, instant
+from ccltui.parsers.numbers import duration, instant
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:

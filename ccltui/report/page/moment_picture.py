@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
-from ccltui.draw.numbers import duration, instant
+from ccltui.parsers.numbers import duration, instant
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 
 from msgspec import Struct
 
-from ccltui.draw.numbers import binary_size, quantity
 from ccltui.metrics.result import Result
+from ccltui.parsers.numbers import binary_size, quantity
 from ccltui.parsers.safe_text import safe_text
 
 Style = Literal["number", "share", "bytes"]

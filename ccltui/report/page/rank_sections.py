@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw.numbers import instant
 from ccltui.metrics.result import Result
+from ccltui.parsers.numbers import instant
 from ccltui.report.page.heat_picture import heat_classes, heat_picture, row_label
 from ccltui.report.page.page_parts import (
     Block,

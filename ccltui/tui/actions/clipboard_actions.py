@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

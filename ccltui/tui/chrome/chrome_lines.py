@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
+from ccltui.parsers.units import format_duration
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.state.own.pane_names import OVERVIEW
@@ -125,7 +126,7 @@ def describe(chosen: ViewOptions) -> str:
 def _window_text(chosen: ViewOptions) -> str:
     window = chosen.window
     sides = (None, None) if window is None else (window.start_ns, window.end_ns)
-    return "/".join("" if side is None else numbers.short_duration(side) for side in sides)
+    return "/".join("" if side is None else format_duration(side) for side in sides)
 
 
 def tabs(scene: Scene, width: int) -> Line:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import fit
+from ccltui.parsers import numbers
 from ccltui.tui.chrome.chrome_lines import cut, spread
 from ccltui.tui.state.scene import rank_name
 from ccltui.tui.state.session import FileState, Session

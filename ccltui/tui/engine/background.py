@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker, get_current_worker
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui.engine.analysis_pace import Analysed, is_due
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.options import ExplorerOptions

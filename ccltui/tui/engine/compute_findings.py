@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.collectives.arrivals import GroupArrivals, drawn_floor
@@ -20,6 +19,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.tui.state.communicator import Communicator
 from ccltui.tui.state.job_findings import Span, Step

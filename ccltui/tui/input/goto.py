@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.units import parse_duration
 from ccltui.tui.moves.cursor import to_collective, to_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ccltui.config import Config
-from ccltui.draw.numbers import counted
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.numbers import counted
 from ccltui.report.text_layout import table
 from ccltui.tui.actions.action import keys_of, shown
 from ccltui.tui.actions.action_list import all_actions

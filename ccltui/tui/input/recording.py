@@ -19,8 +19,8 @@ from textual import events
 from textual.app import App
 from textual.timer import Timer
 
-from ccltui.draw import numbers
 from ccltui.draw.text import clean
+from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.printable_json import printable_json
 from ccltui.tui.options import ExplorerOptions

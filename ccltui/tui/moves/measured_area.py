@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene, rank_name
@@ -64,7 +64,7 @@ def text(scene: Scene) -> str:
         edges = lane.own(np.array([found.start_ns, found.end_ns]) + scene.findings.origin_ns)
         tracks = {"compute": lane.compute, "net": lane.network, "both": lane.both}
         shares = [
-            f"{name} {track.sample(edges).covered_ns[0] / length:.1%}"
+            f"{name} {numbers.percent_cell(track.sample(edges).covered_ns[0] / length)}"
             for name, track in tracks.items()
         ]
         parts += [rank_name(lane.label), *shares, _exchanged(scene, lane.label, found)]

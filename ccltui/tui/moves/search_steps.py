@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.queries.wanted_queries import hit_query
 from ccltui.tui.state.scene import Scene

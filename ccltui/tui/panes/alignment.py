@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.draw import numbers
 from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_hits
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.parsers import numbers
 from ccltui.tui.moves.missing_data import no_collectives
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE

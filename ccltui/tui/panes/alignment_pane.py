@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import fit_middle
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
+from ccltui.parsers import numbers
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text
 from ccltui.tui.state.name_search import Among
@@ -122,9 +122,10 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
         ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
     else:
         ramp = [(".:-=+*#", Ink.TEXT)]
+    communicator = "" if narrow else _communicator_text(scene)
     return [
         (
-            f"{'' if narrow else _communicator_text(scene)}  lag {numbers.short_duration(floor)} ",
+            f"{communicator}  lag {numbers.compact_duration(floor)} ",
             Ink.TAB,
         ),
         *ramp,
@@ -136,8 +137,8 @@ def _top_of_scale(scene: Scene, floor: int) -> str:
     """Return the lag from which on a cell has the last colour."""
     communicator = scene.communicator
     if not ALIGNMENT_STATE.of(scene.state).linear or communicator is None:
-        return numbers.short_duration(floor * 100)
-    return f"{numbers.duration(communicator.top_ns(floor))}, even"
+        return numbers.compact_duration(floor * 100)
+    return f"{numbers.compact_duration(communicator.top_ns(floor))}, even"
 
 
 def _communicator_text(scene: Scene) -> str:
@@ -154,7 +155,7 @@ def _floor_text(scene: Scene) -> str:
     """Return the lag from which ranks are drawn as late, and the one from which they are blamed."""
     if scene.floor_ns is None or scene.communicator is None:
         return ""
-    drawn, blamed = map(numbers.short_duration, (scene.floor_ns, scene.communicator.floor_ns))
+    drawn, blamed = map(numbers.duration, (scene.floor_ns, scene.communicator.floor_ns))
     return f"floor {drawn}" if drawn == blamed else f"floor {drawn}, blamed from {blamed}"
 
 

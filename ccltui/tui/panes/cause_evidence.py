@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.spark import spark
+from ccltui.parsers import numbers
 from ccltui.tui.state.scene import rank_name
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.text import fit_middle
+from ccltui.parsers import numbers
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.styled_text import GAP, Line
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
+from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.name_search import Among

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
+from ccltui.parsers.numbers import counted
 from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.own.pane_names import FILES as NAME
 from ccltui.tui.state.own.sorting import Sorting, Value

@@ -8,8 +8,8 @@ from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
+from ccltui.parsers import numbers
 from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, name_column
@@ -89,7 +89,7 @@ def _shown(row: Work) -> str:
 
 def _total(row: Work, _: int) -> str:
     total = row.get("total_ns")
-    return f"{numbers.duration(total)} {total / max(row.table.all_ns, 1):6.1%}"
+    return f"{numbers.duration(total)} {numbers.percent_cell(total / max(row.table.all_ns, 1)):>7}"
 
 
 def _in_b(row: Work, _: int) -> str:
@@ -144,7 +144,15 @@ class KernelsPane(ListPane[Work]):
                 ("max/mean", "imbalance", "{:.2f}".format, "imbalance_ratio", 9, 104, _NEVER),
                 ("TFLOPS", "tflops", "{:.1f}".format, "tflops", 7, 0, _NEVER),
                 ("TB/s", "tbps", "{:.2f}".format, "tbps", 6, 104, _NEVER),
-                ("roofline", "roofline", "{:.1%}".format, "roofline_share", 9, 0, _NEVER),
+                (
+                    "roofline",
+                    "roofline",
+                    numbers.percent_cell,
+                    "roofline_share",
+                    9,
+                    0,
+                    _NEVER,
+                ),
             )
         ),
         Column("median", _of("median_ns"), key="median_ns", is_hidden=True),
@@ -304,7 +312,11 @@ def _roofline(row: Work) -> list[str]:
     text, share = row.table.roofline_text[row.at], row.get("roofline")
     if not text:
         return []
-    return [f"no roofline: {text}" if share is None else f"{share:.1%} of the roofline: {text}"]
+    return [
+        f"no roofline: {text}"
+        if share is None
+        else f"{numbers.percent_cell(share)} of the roofline: {text}"
+    ]
 
 
 def _longest(row: Work) -> list[str]:

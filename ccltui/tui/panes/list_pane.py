@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Align, fit, fit_middle, wrap
+from ccltui.parsers import numbers
 from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.state.answers import Query

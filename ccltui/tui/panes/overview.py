@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import wrap
+from ccltui.parsers import numbers
 from ccltui.tui.moves.overview_rows import (
     chosen_of,
     section_of,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
+from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
@@ -178,9 +178,9 @@ def _answer(found: Mapping[str, Any], width: int) -> str:
     if hidden is None:
         return "Nothing tells how much communication is hidden: see the reasons below."
     parts = [
-        f"{hidden:.1%} of the time in collectives is hidden",
+        f"{numbers.percent_cell(hidden)} of the time in collectives is hidden",
         f"exposed {_ms(found['exposed_ms'])} a rank",
-        f"{found['exposed_pct']:.1f}% of the measured time",
+        f"{numbers.percent_cell(found['exposed_pct'] / 100)} of the measured time",
     ]
     known = [row for row in found["dimensions"] if row["exposed_ms"]]
     if len(known) > 1:
@@ -301,7 +301,7 @@ def _formatted(value: float | None, column: Sort) -> str:
         return numbers.duration(round(value * 1000))
     if column is Sort.BUSBW:
         return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.2g}"
-    return f"{value:.1%}"
+    return f"{numbers.percent_cell(value)}"
 
 
 def _worst(row: Mapping[str, Any]) -> str:

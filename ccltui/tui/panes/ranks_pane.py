@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
+from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import RANKS as NAME
@@ -244,7 +244,7 @@ def _answer(table: RankTable, kind: str) -> str:
         name, part = worst.name, worst.caused_us or 0.0
     return (
         f"{numbers.counted(len(caused), 'rank')} cause {numbers.duration(round(total * 1e3))} of "
-        f"waiting in all, by who comes last; {part / total:.0%} of it: {name}."
+        f"waiting in all; {numbers.percent(part / total)} of it: {name}."
     )
 
 

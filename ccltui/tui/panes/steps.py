@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
+from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import STEPS as NAME
@@ -200,7 +200,7 @@ def _changes_text(scene: Scene, width: int) -> str:
     if row == middle:
         shares = zip(PARTS, parts.mean_shares(row), strict=True)
         title = "the median step" if len(parts) > 1 else "the only step"
-        return GAP.join([title, *(f"{name} {share:.0%}" for name, share in shares)])
+        return GAP.join([title, *(f"{name} {numbers.percent(share)}" for name, share in shares)])
     own, usual = parts.mean_ns(row), parts.mean_ns(middle)
     changes = [(name, a - b) for name, a, b in zip(PARTS, own, usual, strict=True)]
     changes.sort(key=lambda change: -abs(change[1]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
+from ccltui.parsers import numbers
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text, named
 from ccltui.tui.state.answers import Query

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
+from ccltui.parsers import numbers
 from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.tui.state.scene import Scene
@@ -46,7 +46,7 @@ def file_rows(scene: Scene) -> list[FileRow]:
         state, ink = _state(found, scene.session.files.get(found.path), notes, job)
         share = begun.get(found.path)
         if share is not None:
-            state, ink = f"! {share:.1%} is shown; {state}", Ink.WARNING
+            state, ink = f"! {numbers.percent(share)} is shown; {state}", Ink.WARNING
         ranks = job.ranks_in(found.path)
         rank = "" if found.rank is None else str(found.rank)
         rank = rank if ranks is None else ranges_text(ranks)
@@ -106,5 +106,8 @@ def _loading_state(state: FileState, notes: list[str]) -> tuple[str, Ink]:
         return (f"! {'; '.join(notes)}", Ink.WARNING) if notes else ("done", Ink.TEXT)
     if state.status == "reading":
         share = state.done_bytes / max(state.total_bytes, 1)
-        return f"reading {share:.0%}, {numbers.decimal_size(state.done_bytes)}", Ink.TEXT
+        return (
+            f"reading {numbers.percent(share)}, {numbers.decimal_size(state.done_bytes)}",
+            Ink.TEXT,
+        )
     return "queued", Ink.DIM

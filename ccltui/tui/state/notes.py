@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ccltui import slow_path
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.metrics.findings.words import time_text
 from ccltui.metrics.reason_text import merged_reasons
+from ccltui.parsers import numbers
 from ccltui.parsers.columns import note_groups
 from ccltui.parsers.device_times import lost_times
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.names import listed, printable
+from ccltui.parsers.numbers import time_text
 from ccltui.tui.state.finding_rows import details
 from ccltui.tui.state.plugged_problems import plugged_problems
 from ccltui.tui.state.scene import Scene, rank_name

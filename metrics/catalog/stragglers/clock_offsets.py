@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import median_along
-from ccltui.metrics.arrays.statistics import microseconds, milliseconds
+from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock
 from ccltui.metrics.metric import metric
@@ -16,6 +16,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
 from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -95,7 +96,7 @@ def _why(view: View) -> str:
     residual = view.clocks.residual_p95_ns or 0
     if residual > MAX_RESIDUAL_NS:
         text = "collectives that are taken for one end up to"
-        return f"{text} {milliseconds(residual):.3g} ms apart: they tell no clock"
+        return f"{text} {duration(residual)} apart: they tell no clock"
     if view.clocks.evidence == "uncertain matches":
         return "collectives are matched by order alone, with low confidence: they tell no clock"
     return "no collective that all ranks of a group wait for links two of these ranks"

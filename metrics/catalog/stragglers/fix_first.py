@@ -13,10 +13,10 @@ from ccltui.metrics.device.device_time import (
 )
 from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition
 from ccltui.metrics.findings.places import place_of
-from ccltui.metrics.findings.words import time_text
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -94,7 +94,7 @@ def fix_first(view: View) -> Result:
 
 def _row(view: View, loss: Part, window_ns: int, num_ranks: int) -> dict[str, Any]:
     lost_ms, share = milliseconds(loss.total_ns) / num_ranks, ratio(loss.total_ns, window_ns)
-    part = "" if share is None else f", {share:.1%} of the time"
+    part = "" if share is None else f", {percent(share)} of the time"
     return {
         "kind": loss.kind,
         "what": loss.what,

@@ -46,6 +46,7 @@ from ccltui.metrics.view.match_quality import (
     require_possible,
 )
 from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.numbers import duration
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -138,7 +139,7 @@ def straggler_cause(view: View) -> Result:
         details,
         source=source,
         basis={
-            "late": f"lag above {microseconds(view.arrivals.floor_ns):g} us",
+            "late": f"lag above {duration(view.arrivals.floor_ns)}",
             "peers": "median of the ranks less late than half of the lag",
             "since": "the last time the ranks waited for each other",
             "named": "the cause that explains at least half of the lateness",

@@ -35,6 +35,7 @@ from ccltui.metrics.view.collective_selection import chosen_of, parts_of, requir
 from ccltui.metrics.view.data_quality import guessed_steps, some_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.ladder import Ladder
@@ -46,7 +47,8 @@ MAX_RANKS: Final = 8
 
 
 _TYPICAL: Final = (
-    f"the median of those that run its program and are within {SLOW:.0%} of their lower median, "
+    f"the median of those that run its program and are within {percent(SLOW)} of their lower "
+    "median, "
     "there and in the whole step"
 )
 
@@ -212,7 +214,8 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
     host = found["host_slowdown"]
     if host > 1 + LEAST_OF_HOSTS:
         notes.append(
-            f"devices wait for their hosts in {1 - 1 / host:.0%} of the step: faster peers save "
+            f"devices wait for their hosts in {percent(1 - 1 / host)} of the step: faster peers "
+            "save "
             "nothing of that"
         )
     return {**found, "replay_error_pct": error}, notes

@@ -24,6 +24,7 @@ from ccltui.metrics.workload.job_steps import (
     step_times,
     warnings_of_markers,
 )
+from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -98,7 +99,7 @@ def iter_time(view: View) -> Result:
     if len(values) == 1:
         warnings.append("n=1: one step tells nothing about how steady the run is")
     if cv is not None and len(values) > 2 and cv > _UNSTEADY:
-        warnings.append(f"step times vary: standard deviation is {cv:.0%} of the mean")
+        warnings.append(f"step times vary: standard deviation is {percent(cv)} of the mean")
     basis = {"duration": "marker", "aggregate": "maximum over ranks of each step"}
     return answer(
         iter_time,

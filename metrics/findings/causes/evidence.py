@@ -29,6 +29,7 @@ from ccltui.metrics.findings.causes.chain import NOT_RECORDED, PIPELINE, SLOW_TR
 from ccltui.metrics.findings.causes.segments import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE, PARTS
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I64
+from ccltui.parsers.numbers import duration, percent
 
 MAX_KERNELS: Final = 5
 MAX_PEERS: Final = 16
@@ -204,9 +205,7 @@ def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel)
         return _unknown(evidence)
     if link.cause in (OTHER_COLLECTIVE, SLOW_TRANSFER, PIPELINE):
         return _other_group(chain, evidence, group_label)
-    text = (
-        f"{_own_cause(link.cause, evidence)} ({link.share:.0%} of {duration(evidence.excess_ns)})"
-    )
+    text = f"{_own_cause(link.cause, evidence)} ({percent(link.share)} of its delay)"
     return f"rank {link.label}: {text}"
 
 
@@ -223,14 +222,6 @@ def link_sentence(link: Link, group_label: GroupLabel) -> str:
     times = f" ×{link.count}" if link.count > 1 else ""
     reason = CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause]
     return f"rank {link.label} at {where}{times}, {duration(link.lag_ns)}: {reason}"
-
-
-def duration(ns: float) -> str:
-    """Format a time in s, ms or µs with three significant digits."""
-    size = abs(ns)
-    if size >= 999.5e6:
-        return f"{ns / 1e9:.3g} s"
-    return f"{ns / 1e6:.3g} ms" if size >= 999.5e3 else f"{ns / 1e3:.3g} µs"
 
 
 def _own_cause(cause: str, evidence: Evidence) -> str:
@@ -294,7 +285,7 @@ def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLa
 def _why_unknown(first: Link, root: Link) -> str:
     share = root.lag_ns / max(first.lag_ns, 1)
     if share < MIN_ROOT_SHARE:
-        return f"rank {root.label} accounts for {share:.1%} of the lag"
+        return f"rank {root.label} accounts for {percent(share)} of the lag"
     return f"the trace does not show why rank {root.label} was late"
 
 

@@ -37,7 +37,6 @@ from ccltui.metrics.findings.causes.cause_search import (
     starts_recording,
 )
 from ccltui.metrics.findings.causes.chain import NOT_RECORDED, PIPELINE, chains_of
-from ccltui.metrics.findings.causes.evidence import duration
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of, require_ranks
 from ccltui.metrics.view.exposed_waits import (
     ExposedWaits,
@@ -48,6 +47,7 @@ from ccltui.metrics.view.exposed_waits import (
 )
 from ccltui.metrics.view.match_quality import confidence_limit, require_possible
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.numbers import duration, percent
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -325,11 +325,11 @@ def _why_nobody(roots: Roots, ranked: Sequence[str], first_ns: int) -> str:
     order = sum(root.wait_ns for root in roots.every if root.cause == PIPELINE)
     parts = [f"no rank is behind most of {duration(whole)} of waiting"]
     if several:
-        parts.append(f"{several / whole:.0%} is due to several ranks that come equally late")
+        parts.append(f"{percent(several / whole)} is due to several ranks that come equally late")
     if order:
-        parts.append(f"{order / whole:.0%} follows from the order of the pipeline")
+        parts.append(f"{percent(order / whole)} follows from the order of the pipeline")
     if ranked:
-        parts.append(f"rank {ranked[0]} has {duration(first_ns)} ({first_ns / whole:.1%})")
+        parts.append(f"rank {ranked[0]} has {duration(first_ns)} ({percent(first_ns / whole)})")
     return "; ".join(parts)
 
 

@@ -11,7 +11,7 @@ from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, wor
 
 from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.findings.causes.cause_search import CAUSES, MEANINGS
-from ccltui.metrics.findings.causes.evidence import duration, shortened
+from ccltui.metrics.findings.causes.evidence import shortened
 from ccltui.metrics.findings.causes.instance_report import Instance, describe
 from ccltui.metrics.findings.causes.roots import NOBODY_LATE
 from ccltui.metrics.metric import Metric
@@ -298,20 +298,6 @@ def test_a_rank_that_is_not_selected_is_not_blamed() -> None:
 
 def test_every_cause_has_a_meaning() -> None:
     assert set(MEANINGS) == set(CAUSES)
-
-
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (900, "0.9 µs"),
-        (999_600, "1 ms"),
-        (18_900_000, "18.9 ms"),
-        (999_953_000, "1 s"),
-        (-5e6, "-5 ms"),
-    ],
-)
-def test_durations_in_words(ns: float, text: str) -> None:
-    assert duration(ns) == text
 
 
 def test_the_metric_is_registered() -> None:

@@ -17,11 +17,12 @@ from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.culprits import named_text, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording
-from ccltui.metrics.findings.words import factor, percent, ranks_text, sentence, time_text
+from ccltui.metrics.findings.words import factor, ranks_text, sentence
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note, ProcessGroup
 from ccltui.parsers.job import open_job
+from ccltui.parsers.numbers import percent, time_text
 
 SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -147,13 +148,6 @@ def test_what_is_saved_is_said_beside_what_is_lost(
     )
 
     assert with_saving_text(lost, 100, by_steps=True).more == f"It is late. {text}"
-
-
-def test_a_share_of_all_devices_has_all_devices_for_its_subject() -> None:
-    assert sentences.idle_text("checkpoint", 0.23, 4, "rank 2") == (
-        "the devices, mostly that of rank 2, are idle 23 % of the time while the host saves a "
-        "checkpoint"
-    )
 
 
 def test_a_device_that_computes_all_the_time_is_bound_by_it() -> None:

@@ -53,7 +53,7 @@ def test_the_block_of_the_kernel_under_the_cursor() -> None:
     assert found.state.block == ("1", 0)
     shown = picture(found)
     assert shown[0].startswith("── repeating block of 1 kernel on stream 7 ─")
-    assert shown[1].startswith(" 664 repetitions on 8 of 8 ranks   one every 1.16ms")
+    assert shown[1].startswith(" 664 repetitions on 8 of 8 ranks   one every 1.16 ms")
     assert shown[3].split()[:2] == ["▶1", "sm90_xmma_gemm_bf16"]
     assert shown[3].split()[-1] == "664"
     assert drawer.why_not_enter(found) == "a block leads nowhere: Y copies it"
@@ -102,9 +102,9 @@ def test_two_ranks_in_the_step_of_the_cursor() -> None:
     assert found.state.versus == Versus(("1", 0), ("5", 0))
     shown = picture(found)
     assert shown[0].startswith("── r5 it 0 against r1 it 0 ─")
-    assert shown[1].startswith(" 0ns = ")
+    assert shown[1].startswith(" 0 s = ")
     assert "= 28 matched" in shown[2]
-    assert "+ 0 added 0ns" in shown[2]
+    assert "+ 0 added 0 s" in shown[2]
     assert shown[3].startswith(" r1 it 0")
     assert shown[6].split() == ["kernel", "change", "first", "second", "stream", "at"]
     assert shown[7].startswith("▶= ")
@@ -117,7 +117,7 @@ def test_two_steps_and_the_largest_change_first() -> None:
     sorted_ = found.with_state(compare_ranks.sort_rows(found))
     first = picture(sorted_)[7]
     assert "sm90_xmma_gemm_bf16" in first
-    assert "+11.9" in first or "+12.0" in first  # 12 ms of lateness are planted there
+    assert "+11.9 ms" in first or "+12 ms" in first  # 12 ms of lateness are planted there
     assert compare_ranks.why_not_sort(found) is None
     assert [row["op"] for row in rows_of(sorted_)] == ["matched"] * 28
 

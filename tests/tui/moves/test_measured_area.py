@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink
+from ccltui.parsers.numbers import duration, percent_cell
 from ccltui.parsers.window import Window
 from ccltui.tui.input.filters import windowed
 from ccltui.tui.moves import measured_area, time_moves, view_moves
@@ -105,8 +106,8 @@ def test_shares_and_bytes_are_those_of_the_selected_rank() -> None:
     compute = int(ready[5, 40] - end[39]) / length
     network = int(end[40] - ready[5, 40] + 150_000) / length
     assert measured_area.text(found) == (
-        f"area {length / 1e6:.2f}ms  r5  compute {compute:.1%}  net {network:.1%}  "
-        f"both {150_000 / length:.1%}  1 collective 32 MiB"
+        f"area {duration(length)}  r5  compute {percent_cell(compute)}  "
+        f"net {percent_cell(network)}  both {percent_cell(150_000 / length)}  1 collective 32 MiB"
     )
 
 

@@ -109,7 +109,7 @@ def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:
     ruler = planes.row_text(0)
 
     assert glyphs.HIT in ruler
-    assert "20ms" in ruler
+    assert "20 ms" in ruler
     assert (planes.style[0] == Ink.HIT).any()
     assert (alignment.paint(searched("All", ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
 

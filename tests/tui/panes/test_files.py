@@ -79,7 +79,7 @@ def test_captures_come_first_and_say_which_is_open() -> None:
 
     assert list(rows)[:2] == ["iteration_5", "iteration_6"]
     assert rows["iteration_5"].cells[1:] == (
-        *("capture", "2 of 2", "8.0 MB", "enter opens it, ranks are missing"),
+        *("capture", "2 of 2", "8 MB", "enter opens it, ranks are missing"),
     )
     assert rows["iteration_5"].capture == "iteration_5"
     assert rows["iteration_6"].cells[4] == "open"
@@ -105,7 +105,7 @@ def test_files_of_the_open_capture_are_queued_read_done_cut_off_or_failed() -> N
     assert shown(job, session)[first].cells[4] == "queued"
 
     session = session.progressed({first: 1_000_000})
-    assert shown(job, session)[first].cells[4] == "reading 25%, 1.0 MB"
+    assert shown(job, session)[first].cells[4] == "reading 25 %, 1 MB"
 
     note = Note("truncated_trace", "cut off at byte 9")
     whole = trace(PLAN, 0, (note,))
@@ -126,10 +126,10 @@ def test_a_file_whose_beginning_is_shown_says_how_much_of_it_that_is() -> None:
     session = Session("/nowhere/run").opened(job).with_job(begun, first)
 
     rows = shown(begun, session)
-    assert (rows[first].cells[4], rows[first].ink) == ("! 1.4% is shown; queued", Ink.WARNING)
+    assert (rows[first].cells[4], rows[first].ink) == ("! 1.4 % is shown; queued", Ink.WARNING)
     assert rows[second].cells[4] == "queued"
     reading = shown(begun, session.progressed({first: 1_000_000}))
-    assert reading[first].cells[4] == "! 1.4% is shown; reading 25%, 1.0 MB"
+    assert reading[first].cells[4] == "! 1.4 % is shown; reading 25 %, 1 MB"
     done = begun.with_rank(replace(whole, source=source))
     assert shown(done, session.with_job(done, first))[first].cells[4] == "done"
 
@@ -265,4 +265,4 @@ def test_a_long_state_leaves_an_ellipsis() -> None:
     job = two_captures()
     picture = PANE.paint(Scene(Session("x").opened(job), ViewState(pane=FILES)), 12, 70)
 
-    assert [picture.row_text(y)[-2:] for y in (1, 3)] == ["i…", "t…"]
+    assert [picture.row_text(y)[-2:] for y in (1, 3)] == [",…", "r…"]

@@ -13,8 +13,8 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.findings.idle_causes import CAUSES
-from ccltui.metrics.findings.words import percent
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.numbers import percent
 from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows, row_moves

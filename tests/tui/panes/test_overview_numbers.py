@@ -14,10 +14,10 @@ import pytest
 from ccltui.cli import run
 from ccltui.demo import Cut, Spec, Straggler, write_job
 from ccltui.demo.planted import Fault, JobSpec, write_planted
-from ccltui.draw import numbers
-from ccltui.metrics.findings.words import percent, time_text
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers import numbers
 from ccltui.parsers.job import open_job
+from ccltui.parsers.numbers import percent, time_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows
 from ccltui.tui.panes import overview

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import show_communicator, to_time
 from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.state.figures.rank_board import board_rows
@@ -38,7 +38,7 @@ class Place:
 
 TITLES: Final[Mapping[Picked, tuple[str, ...]]] = {
     Picked.COMMUNICATORS: ("communicator", "ranks", "calls", "bytes", "waited", "worst rank"),
-    Picked.RANKS: ("rank", "waits caused", "waits suffered", "compute, copies"),
+    Picked.RANKS: ("rank", "waits caused", "waits suffered", "busy"),
     Picked.STEPS: ("step", "on device", "kept by"),
     Picked.KERNELS: ("kernel", "total", "share", "calls"),
 }
@@ -102,7 +102,7 @@ def _ranks(scene: Scene) -> list[Place]:
         row = rows.get(label)
         values = (None, None) if row is None else (row.caused_us, row.suffered_us)
         times = [_UNKNOWN if us is None else numbers.duration(round(us * 1e3)) for us in values]
-        busy = _UNKNOWN if row is None or row.busy is None else f"{row.busy:.1%}"
+        busy = _UNKNOWN if row is None or row.busy is None else f"{numbers.percent_cell(row.busy)}"
         is_here = label == scene.state.selection.rank
         show = partial(there.select, rank=label)
         found.append(Place(rank_name(label), (*times, busy), show, is_here))
@@ -144,7 +144,7 @@ def _kernels(scene: Scene) -> list[Place]:
             name,
             (
                 numbers.duration(int(found.total_ns[row])),
-                f"{int(found.total_ns[row]) / max(found.all_ns, 1):.1%}",
+                f"{numbers.percent_cell(int(found.total_ns[row]) / max(found.all_ns, 1))}",
                 numbers.count(int(found.calls[row])),
             ),
             partial(_to_kernel, scene, row),

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, wrap
-from ccltui.metrics.findings.words import percent
+from ccltui.parsers import numbers
+from ccltui.parsers.numbers import percent
 from ccltui.tui.moves import causal_zoom, drawer
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.state.scene import Scene, rank_name

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
+from ccltui.parsers import numbers
 from ccltui.tui.moves import drawer
 from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
 from ccltui.tui.panes.details import causal_picture, comparison, event_page, repeated_block

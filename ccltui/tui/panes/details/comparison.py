@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.draw import numbers
 from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
@@ -14,6 +13,7 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
+from ccltui.parsers import numbers
 from ccltui.tui.moves import compare_ranks, drawer
 from ccltui.tui.panes.details import waterfall
 from ccltui.tui.state.pane import drawer_has_keys

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, fit_middle, wrap
+from ccltui.parsers import numbers
 from ccltui.tui.moves import drawer, inspector
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name

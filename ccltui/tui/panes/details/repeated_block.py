@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
+from ccltui.parsers import numbers
 from ccltui.tui.moves import compare_ranks, drawer
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene

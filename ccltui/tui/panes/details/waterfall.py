@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw import numbers
 from ccltui.draw.composition import INKS
 from ccltui.draw.palette import Ink, filled, style_of
 from ccltui.draw.table import Column, table
+from ccltui.parsers import numbers
 from ccltui.report.overview_text import part_name
 
 if TYPE_CHECKING:

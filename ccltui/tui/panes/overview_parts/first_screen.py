@@ -15,7 +15,7 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, wrap
 from ccltui.metrics.confidence import sure_text
-from ccltui.metrics.findings.words import count, percent, time_text
+from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.tui.panes.overview_parts.grid import Draw, Region, middle_of, put_regions
 from ccltui.tui.panes.overview_parts.overview_page import MARK
 from ccltui.tui.state.finding_rows import (
@@ -173,10 +173,8 @@ def _step_title(scene: Scene) -> str:
     period = found.get("period_ms")
     name = "Step" if found.get("period") == "step" else "Window"
     text = name if period is None else f"{name} {time_text(period)}"
-    number, mean = times.get("num_iterations"), times.get("avg_iter_time_ms")
+    number = times.get("num_iterations")
     if name == "Step" and number and number > 1 and times.get("std_iter_time_ms") is not None:
-        if period is not None and mean is not None and time_text(mean) != time_text(period):
-            text += f", by markers {time_text(mean)}"  # whose spread it is
         text += f" ± {time_text(times['std_iter_time_ms'])} (n = {number})"
     return text
 
@@ -266,7 +264,7 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
     rows, work = rank_bars(scene), work_by_rank(scene)
     if not rows or room < 1:
         return Region()
-    region = Region("Ranks, those named first", count(len(work), "rank"))
+    region = Region("Ranks, those named first", counted(len(work), "rank"))
     if len(work) >= _STRIP and room > 1:
         room -= 1
         region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.metrics.result import Result, values_by_step
+from ccltui.parsers import numbers
 from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
 from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.figures.metric_columns import BY_RANK, BY_STEP, listed_columns
@@ -181,7 +181,7 @@ def _ranks(scene: Scene, metric: Metric, result: Result) -> dict[str, str]:
         # The value is no mean of these numbers, so they are no range around it.
         return {BY_RANK: f"({_picture(column, labels)})"}
     least, most = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
-    share = "" if wide is None else f"{wide:.1%}"
+    share = "" if wide is None else f"{numbers.percent_cell(wide)}"
     return {BY_RANK: _picture(column, labels), "min": least, "max": most, "spread": share}
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.parsers import numbers
 from ccltui.tui.state.figures.detail_tables import DetailTable, detail_tables
 from ccltui.tui.state.figures.metric_rows import Number, RankColumns, leading, rank_columns
 from ccltui.tui.state.notes import remarks_on

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ccltui.draw.numbers import counted
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import wrap
+from ccltui.parsers.numbers import counted
 
 Drawn = Callable[[Planes, int], object]
 """Draws one line at a row of the picture."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw import numbers
+from ccltui.parsers import numbers
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
