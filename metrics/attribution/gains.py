@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import students_t
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
@@ -80,15 +81,15 @@ class Gains:
         job, targets = self.ladder.job, self.ladder.targets
         mine = np.isin(job.worker, list(ranks))
         target = targets.stage.copy()
-        for kind in np.unique(targets.kind):
+        for kind in distinct_values(targets.kind):
             alike = targets.kind == kind
             place = targets.place[job.worker]
             others = [
                 targets.stage[alike & ~mine & (place == one)][0]
-                for one in np.unique(place[alike & ~mine])
+                for one in distinct_values(place[alike & ~mine])
             ]
             if others:
-                target[alike & mine] = float(np.median(others))
+                target[alike & mine] = float(median_along(others))
         ends = job.replay.ends(job.segments(target), targets.transfer)
         factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
         return Suspect(self._gain(1, ends), factor, ranks=tuple(ranks))
@@ -98,12 +99,12 @@ class Gains:
         targets = self.ladder.targets
         place = targets.place[self.ladder.job.worker]
         found = np.zeros(len(others))
-        for kind in np.unique(targets.kind):
+        for kind in distinct_values(targets.kind):
             alike = targets.kind == kind
             mine = np.flatnonzero(alike & (place == stage))
             if len(mine):
                 surplus = targets.stage[mine[0]] - others[mine[0]]
-                found[alike] = surplus / len(np.unique(place[alike]))
+                found[alike] = surplus / len(distinct_values(place[alike]))
         return found
 
     def _others(self, stage: int) -> F64:
@@ -111,14 +112,15 @@ class Gains:
         job, targets = self.ladder.job, self.ladder.targets
         place = targets.place[job.worker]
         found = targets.stage.copy()
-        for kind in np.unique(targets.kind):
+        for kind in distinct_values(targets.kind):
             mine = targets.kind == kind
             other = mine & (place != stage)
             if other.any():
                 values = [
-                    targets.stage[other & (place == one)][0] for one in np.unique(place[other])
+                    targets.stage[other & (place == one)][0]
+                    for one in distinct_values(place[other])
                 ]
-                found[mine] = float(np.median(values))
+                found[mine] = float(median_along(values))
         return found
 
     @cached_property
@@ -197,9 +199,9 @@ class Gains:
         # Inside a step from the scatter of its passes; over steps from the usual deviation of all.
         error = np.sqrt(rest) / centre * np.sqrt(count / np.maximum(count - 1, 1))
         here = count > 0
-        spread = 1.4826 * float(np.median(np.abs(ratio[here] - 1))) if here.any() else 0.0
+        spread = 1.4826 * float(median_along(np.abs(ratio[here] - 1))) if here.any() else 0.0
         # One value of each rank is its centre.
-        spread *= students_t(STANDARD_ERRORS, int(here.sum()) - len(np.unique(job.worker)))
+        spread *= students_t(STANDARD_ERRORS, int(here.sum()) - len(distinct_values(job.worker)))
         least = np.maximum(np.maximum(STANDARD_ERRORS * error, spread), LEAST_EXCESS)
         hit = here & (ratio - 1 > least)
         return np.asarray(hit.reshape(shape))
@@ -296,7 +298,7 @@ class Gains:
     def _members(self, mine: Bool) -> tuple[int, ...]:
         table = self.ladder.job.table
         inside = np.append(mine, False)[table.instance]
-        return tuple(np.unique(table.rank[table.line[inside]]).tolist())
+        return tuple(distinct_values(table.rank[table.line[inside]]).tolist())
 
     @cached_property
     def hosts_idle(self) -> list[Suspect]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -106,7 +107,7 @@ class HostDelays:
         mine = table.rank == rank
         beyond = (self.idle_ns * (1 - self.kept))[mine]
         step = np.bincount(table.step[mine], beyond, minlength=len(table.step_ids))
-        return float(np.median(step)) * len(step) > STEADY * float(step.sum())
+        return float(median_along(step)) * len(step) > STEADY * float(step.sum())
 
     def ends(self, ranks: Sequence[int] | None = None) -> F64:
         """Return step times, float64 ns, with the excess of some ranks set back; None: of all."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.findings import NOTHING
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.step_lines import SOON_NS
@@ -41,7 +42,7 @@ def idle_by_activity(
         job: its lines.
         ranks: indices of ranks; None for the first of all.
     """
-    chosen = list(ranks) if ranks else np.unique(job.table.rank)[:MAX_RANKS].tolist()
+    chosen = list(ranks) if ranks else distinct_values(job.table.rank)[:MAX_RANKS].tolist()
     found: dict[str, float] = {}
     told = False
     for rank in chosen:
@@ -70,7 +71,7 @@ def waits_for_copies(view: View, job: JobLines, ranks: Sequence[int] | None) -> 
         job: its lines.
         ranks: indices of ranks; None for all. The longest time is returned.
     """
-    chosen = list(ranks) if ranks else np.unique(job.table.rank).tolist()
+    chosen = list(ranks) if ranks else distinct_values(job.table.rank).tolist()
     found = 0.0
     for rank in chosen:
         facts = view.facts.ranks[job.labels[rank]]
@@ -125,7 +126,7 @@ def host_needs(view: View, job: JobLines) -> F64:
     found = np.full((len(job.labels), job.num_steps), np.nan)
     if view.facts.is_large:  # a launch time of every kernel takes more than the replays
         return found
-    for rank in np.unique(job.table.rank).tolist():
+    for rank in distinct_values(job.table.rank).tolist():
         lines = np.flatnonzero(job.table.rank == rank)
         needs, begun = _needs(view.facts.ranks[job.labels[rank]], job, lines)
         # How late a host began is in its time since the step before, where that is known.

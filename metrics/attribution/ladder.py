@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.host_delays import HostDelays, Idle
 from ccltui.metrics.attribution.lines.job_lines import JobLines
@@ -205,7 +206,7 @@ class Ladder:
     @cached_property
     def compares(self) -> bool:
         """Whether two ranks run one program, or there are stages to compare."""
-        places = self.targets.place[np.unique(self.job.table.rank)]
+        places = self.targets.place[distinct_values(self.job.table.rank)]
         return self.job.stages.count > 1 or int(np.bincount(places).max()) > 1
 
     def unequal_passes(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.attribution.findings import NOTHING, Context, Finding
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.ladder import Ladder
@@ -101,7 +102,9 @@ class Namer:
         ranks = sorted(rank for one in slow for rank in one.ranks)
         hosts = self.ladder.job.hosts
         named = {hosts[rank] for rank in ranks}
-        members = [r for r in np.unique(self.ladder.job.table.rank).tolist() if hosts[r] in named]
+        members = [
+            r for r in distinct_values(self.ladder.job.table.rank).tolist() if hosts[r] in named
+        ]
         if len(named) != 1 or "" in named or members != ranks or len(set(hosts)) < 2:
             return None
         one = self.gains.stages_alike(ranks)
@@ -154,7 +157,9 @@ class Namer:
         named = {hosts[rank] for rank in slow}
         if len(slow) < 2 or len(named) != 1 or not (host := named.pop()):
             return None
-        members = [rank for rank in np.unique(self.ladder.job.table.rank) if hosts[rank] == host]
+        members = [
+            rank for rank in distinct_values(self.ladder.job.table.rank) if hosts[rank] == host
+        ]
         if set(members) != set(slow) or len(set(hosts)) < 2:
             return None
         one = self.gains.workers(slow)
@@ -344,7 +349,7 @@ class Namer:
             return found
         like = np.flatnonzero(targets.place == targets.place[rank])
         others = host.excess_ns[like[like != rank]]
-        if len(others) and np.median(others) >= HALF * host.excess_ns[rank]:
+        if len(others) and median_along(others) >= HALF * host.excess_ns[rank]:
             why = f"{found.why}; the other ranks of its stage idle as long"
         elif not len(others) and found.hosts_cause is None and host.is_steady(rank):
             why = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import joint_inverse
+from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones, typical_of_groups
 from ccltui.metrics.attribution.host_delays import Idle
@@ -97,18 +97,20 @@ class Savings:
         usual = _medians(own, place * (int(part.max(initial=0)) + 1) + part)
         mine = place == stage
         excess = np.zeros(len(own))
-        for one in np.unique(part[mine]).tolist():
+        for one in distinct_values(part[mine]).tolist():
             alike = part == one
-            others = np.unique(place[alike & ~mine])
+            others = distinct_values(place[alike & ~mine])
             if len(others):
                 typical = [usual[alike & (place == other)][0] for other in others]
                 here = alike & mine
-                excess[here] = own[here] * (1 - float(np.median(typical)) / max(usual[here][0], 1))
+                excess[here] = own[here] * (
+                    1 - float(median_along(typical)) / max(usual[here][0], 1)
+                )
         shared = np.zeros(len(own))
-        for kind in np.unique(targets.kind[mine]).tolist():
+        for kind in distinct_values(targets.kind[mine]).tolist():
             alike = targets.kind == kind
             surplus = float(excess[alike & mine].mean())
-            shared[alike] = surplus / len(np.unique(place[alike]))
+            shared[alike] = surplus / len(distinct_values(place[alike]))
         return self._saved(np.maximum(own - excess + shared, 0.0))
 
     def transfers(self, mine: Bool) -> float:
@@ -209,11 +211,11 @@ class Savings:
             return found
         begun = np.full((len(job.labels), len(steps)), np.nan)
         begun[job.table.rank, job.table.step] = job.operations.begun_ns
-        begun = begun[np.unique(job.table.rank)]
+        begun = begun[distinct_values(job.table.rank)]
         if ranks is None:
             waits = begun.max(axis=0)
         else:
-            place = np.searchsorted(np.unique(job.table.rank), list(ranks))
+            place = np.searchsorted(distinct_values(job.table.rank), list(ranks))
             waits = begun[place].max(axis=0) - lower_medians(
                 begun.T.ravel(), np.repeat(np.arange(len(steps)), len(begun)), len(steps)
             )
@@ -279,7 +281,7 @@ def _medians(values: F64, key: I64) -> F64:
     edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
     found = np.empty(len(values))
     for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        found[order[begin:stop]] = np.median(values[order[begin:stop]])
+        found[order[begin:stop]] = median_along(values[order[begin:stop]])
     return found
 
 
@@ -474,7 +476,7 @@ class EvenRanks:
     def alone(self) -> Sequence[str]:
         """Ranks that are the only ones of their stage."""
         job, place = self.ladder.job, self.ladder.targets.place
-        here = np.unique(job.table.rank)
+        here = distinct_values(job.table.rank)
         counts = np.bincount(place[here])
         return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
 

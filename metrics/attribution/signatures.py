@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.parsers.array_types import F64, I64
@@ -99,7 +100,7 @@ class Signatures:
         rows = table[known]
         if not len(rows) or rows.shape[1] < 2 or not (rows.mean(axis=1) > 0).all():
             return None
-        return float(np.median(rows.std(axis=1) / rows.mean(axis=1)))
+        return float(median_along(rows.std(axis=1) / rows.mean(axis=1)))
 
     @cached_property
     def r_stages(self) -> float | None:
@@ -131,10 +132,10 @@ class Signatures:
             return rank
 
         pairs = self.job.table.pair
-        for one, other in np.unique(pairs[pairs[:, 0] >= 0], axis=0).tolist():
+        for one, other in set(map(tuple, pairs[pairs[:, 0] >= 0].tolist())):
             parent[root(one)] = root(other)
         roots = np.array([root(rank) for rank in range(len(parent))])
-        return [np.flatnonzero(roots == one) for one in np.unique(roots)]
+        return [np.flatnonzero(roots == one) for one in distinct_values(roots)]
 
 
 def correlation(one: F64, other: F64) -> float | None:
@@ -147,4 +148,4 @@ def correlation(one: F64, other: F64) -> float | None:
 
 
 def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None
+    return float(median_along(values)) if values else None

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import stable_order
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, stable_order
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import TYPE_NAMES
 from ccltui.metrics.attribution.lines.step_replay import LANES
@@ -65,7 +65,7 @@ class Slowdown:
         order = stable_order(table.alike)
         edges = np.flatnonzero(np.diff(table.alike[order], prepend=-1, append=-1))
         for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            found[order[begin:stop]] = np.median(own[order[begin:stop]])
+            found[order[begin:stop]] = median_along(own[order[begin:stop]])
         return found
 
     def _time(self, units: Bool, instances: Bool) -> float:
@@ -118,7 +118,7 @@ class Slowdown:
         job, (units, instances) = self.ladder.job, self._all
         kept = {
             TYPE_NAMES[kind]: (job.units.type == kind, ~instances)
-            for kind in np.unique(job.units.type).tolist()
+            for kind in distinct_values(job.units.type).tolist()
         }
         kept |= {name: (~units, one) for name, one in self._types_of_instances().items()}
         return self._slowdowns(kept)
@@ -142,7 +142,7 @@ class Slowdown:
             if chosen.any():
                 found[name] = chosen
         rest = ~(is_pair & (table.pair[:, 0] >= 0))
-        for one in np.unique(kind[rest]).tolist():
+        for one in distinct_values(kind[rest]).tolist():
             found[TYPES[one]] = rest & (kind == one)
         return found
 
@@ -156,7 +156,7 @@ class Slowdown:
         if not self.ladder.targets.has_stages:
             return {}
         instances = self._all[1]
-        stages = np.unique(self._stage).tolist()
+        stages = distinct_values(self._stage).tolist()
         return self._slowdowns({one: (self._stage == one, ~instances) for one in stages})
 
     @cached_property
@@ -182,7 +182,7 @@ class Slowdown:
     @cached_property
     def by_worker(self) -> dict[int, float]:
         """S of the ranks (indices) with the largest, descending."""
-        ranks = np.unique(self.ladder.job.table.rank)
+        ranks = distinct_values(self.ladder.job.table.rank)
         place, replica = self.ladder.targets.place, self._replica
         found = {
             int(rank): min(
@@ -203,7 +203,7 @@ class Slowdown:
     @cached_property
     def m_w(self) -> float | None:
         """M of the 3 % of the workers with the largest S."""
-        count = int(np.ceil(WORKERS_FIXED * len(np.unique(self.ladder.job.table.rank))))
+        count = int(np.ceil(WORKERS_FIXED * len(distinct_values(self.ladder.job.table.rank))))
         return self._m(np.isin(self.ladder.job.worker, list(self.by_worker)[:count]))
 
     @cached_property

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import joint_inverse
+from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BETWEEN
@@ -70,7 +70,7 @@ def _joined(job: JobLines, place: I64, regular: Bool) -> I64:
     One whose steps differ has to make all of them: it may lack records otherwise, and compute less
     than it did. For the same reason nothing is compared with a single rank whose steps differ.
     """
-    here = np.unique(job.table.rank)
+    here = distinct_values(job.table.rank)
     size = np.bincount(place[here], minlength=int(place.max(initial=0)) + 1)
     alone = here[size[place[here]] == 1]
     if not len(alone):
@@ -181,7 +181,7 @@ class Targets:
             here = slice(int(edges[one]), int(edges[one + 1]))
             first = np.flatnonzero(np.diff(step[here], prepend=-1))
             means = mean[here][first]
-            middle[one] = np.median(means)
+            middle[one] = median_along(means)
             of_steps = _standard_error(means) * (1 + FEW_STEPS / len(means))
             # Of one step nothing tells passes that are always unequal from a rank that is slow for
             # a while in it.

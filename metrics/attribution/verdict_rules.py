@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.bootstrap import drawn_places
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.findings import Context, Finding, Verdict
 from ccltui.metrics.attribution.host_needs import hosts_bind
 from ccltui.metrics.attribution.ladder import (
@@ -218,8 +220,7 @@ class Rules:
     def _agreement(self, costs: F64) -> float:
         """Share of resamplings of the steps in which the largest candidate is the same."""
         steps = costs.shape[1]
-        drawn = np.random.default_rng(0).integers(0, steps, (RESAMPLINGS, steps))
-        means = costs[:, drawn].mean(axis=2)
+        means = costs[:, drawn_places(steps, RESAMPLINGS)].mean(axis=2)
         winner = int(costs.mean(axis=1).argmax())
         return float((means.argmax(axis=0) == winner).mean())
 
@@ -421,7 +422,7 @@ def ranks_alone(ladder: Ladder) -> I64:
 
     Stages of a pipeline differ anyway and are compared by what they cost: none of them is alone.
     """
-    here = np.unique(ladder.job.table.rank)
+    here = distinct_values(ladder.job.table.rank)
     if ladder.targets.has_stages:
         return here[:0]
     place = ladder.targets.place[here]
@@ -443,7 +444,7 @@ def longer_alone(ladder: Ladder, least_share: float) -> str | None:
         return None
     total_ns = np.bincount(job.worker, weights=job.unit_ns, minlength=len(job.labels))
     compute_ns = total_ns / job.num_steps
-    others = np.setdiff1d(np.unique(job.table.rank), alone)
+    others = np.setdiff1d(distinct_values(job.table.rank), alone)
     longest = int(alone[compute_ns[alone].argmax()])
     longer_ns = float(compute_ns[longest] - compute_ns[others].max())
     if longer_ns < least_share * float(ladder.rungs[6].mean()):

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import unique_inverse
+from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.device.launch_origin import operator_rows
 from ccltui.metrics.model.classify import COMP
@@ -159,7 +159,7 @@ def _add(rates: dict[Product, ProductRate], rank: RankView, device: DevicePeak |
     for index, row in enumerate(first.tolist()):
         name, shapes = text(operators.name[row]), text(operators.shapes[row])
         mine = gpu.name[chosen[of_call[place] == index]]
-        inputs = _inputs(rank, row, [text(one) for one in np.unique(mine).tolist()])
+        inputs = _inputs(rank, row, [text(one) for one in distinct_values(mine).tolist()])
         if inputs is not None:
             rate = rates.setdefault((name, shapes), ProductRate())
             rate.add(inputs, device, int(calls[index]), int(time[index]))

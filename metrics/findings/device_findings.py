@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
@@ -408,7 +409,7 @@ def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
     if not len(every):
         return ""
     number = round(len(every) / scale.ranks / (scale.steps or 1))
-    median = milliseconds(float(np.median(every)))
+    median = milliseconds(float(median_along(every)))
     period = "a step" if scale.steps else "in all"
     return f"{counted(number, 'kernel')} {period}, {time_text(median)} long in the median"
 
@@ -475,7 +476,7 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
     for rank in ranks:
         for step, start, end in rank.step_windows:
             lengths[step] = max(lengths.get(step, 0), end - start)
-    middle = float(np.median(list(lengths.values())))
+    middle = float(median_along(list(lengths.values())))
     slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
     if not slow or len(slow) > len(lengths) / 3:
         return

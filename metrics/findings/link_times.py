@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
@@ -142,7 +143,7 @@ def _slowest(
     ratio = np.where(should > 0, spent / np.maximum(should, 1.0), 1.0)
     worst = int(excess.argmax())
     mine = known & (links.number == worst)
-    usually = float(np.median(own[mine] / np.maximum(usual[mine], 1.0)))
+    usually = float(median_along(own[mine] / np.maximum(usual[mine], 1.0)))
     others = np.delete(np.where(count >= FEWEST, ratio, 1.0), worst)
     least, other = min(usually, float(ratio[worst])), float(others.max(initial=1.0))
     if least < LEAST_FACTOR or other - 1 > APART * (ratio[worst] - 1):
@@ -191,7 +192,7 @@ def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -
     moved = table.bytes[large] * factor
     if not moved.any():
         return None
-    gbps = float(np.median((moved / np.maximum(spent, 1.0))[moved > 0]))
+    gbps = float(median_along((moved / np.maximum(spent, 1.0))[moved > 0]))
     of_rank = float((spent * size).sum()) / len(job.labels)
     waits = float(np.mean(list(exposed.values()))) if exposed else 0.0
     share = min(of_rank / float(job.measured_ns.sum()), waits)

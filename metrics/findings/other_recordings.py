@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
@@ -61,7 +62,7 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
     durations: dict[str, dict[str, list[Any]]] = {}
     for rank in ranks:
         gpu = rank.trace.group("gpu")
-        for name in np.unique(gpu.name).tolist():
+        for name in distinct_values(gpu.name).tolist():
             text = rank.trace.text(name)
             kernel = communication_kernel(text)
             key = bare_name(text) if kernel is None else kernel.operation
@@ -73,7 +74,7 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
         middle, tail, most = (
             milliseconds(float(one)) for one in np.percentile(every, (50, 95, 100))
         )
-        medians = {label: float(np.median(one)) for label, one in own.items()}
+        medians = {label: float(median_along(one)) for label, one in own.items()}
         slowest = max(medians, key=lambda label: (medians[label], label))
         by_device = "; ".join(
             f"device {label} {time_text(milliseconds(one))}" for label, one in medians.items()
@@ -228,6 +229,6 @@ def _other_ranges(view: View) -> list[tuple[str, int]]:
     total: Counter[str] = Counter()
     for trace in view.job.ranks:
         events = trace.group("other")
-        for name in np.unique(events.name).tolist():
+        for name in distinct_values(events.name).tolist():
             total[trace.text(name)] += int(events.dur_ns[events.name == name].sum())
     return total.most_common()

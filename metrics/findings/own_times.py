@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.confidence import Level
@@ -310,7 +311,7 @@ def _speeds(ranks: Sequence[RankView]) -> _Speeds | None:
     """Compare kernels of each name; None where ranks have too few in common."""
     names: dict[str, int] = {}
     tables = [_table(rank, names) for rank in ranks]
-    ids = np.unique(np.concatenate([steps for _, _, steps in tables]))
+    ids = distinct_values(np.concatenate([steps for _, _, steps in tables]))
     total = np.zeros((len(ranks), len(names), len(ids)))
     count = np.zeros_like(total)
     for place, (name, dur, step) in enumerate(tables):
@@ -367,7 +368,7 @@ def _table(rank: RankView, names: dict[str, int]) -> tuple[I64, F64, I64]:
     rows = np.flatnonzero((rank.facts.classes == COMP) & rank.starts_inside & (gpu.name >= 0))
     codes = {
         one: names.setdefault(bare_name(rank.trace.text(one)), len(names))
-        for one in np.unique(gpu.name[rows]).tolist()
+        for one in distinct_values(gpu.name[rows]).tolist()
     }
     name = np.array([codes[one] for one in gpu.name[rows].tolist()], np.int64)
     start = gpu.start_ns[rows]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.inspection.event_facts import EventRef
 from ccltui.parsers.errors import GrammarError
 
@@ -39,7 +40,7 @@ def find_event(
     chosen = next((one for one in view.ranks if one.label == rank), None)
     trace = view.facts.ranks[rank].trace
     events = trace.group(group)
-    names = [name for name in np.unique(events.name).tolist() if matches(trace.text(name))]
+    names = [name for name in distinct_values(events.name).tolist() if matches(trace.text(name))]
     inside = np.isin(events.name, names)
     if chosen is not None:
         inside &= chosen.contains(events.start_ns)

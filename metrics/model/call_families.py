@@ -112,7 +112,7 @@ def _announced(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     if not any(announcing.values()):
         return nothing, nothing
     firsts, seconds = [], []
-    for track in np.unique(gpu.track[rows]).tolist():
+    for track in distinct_values(gpu.track[rows]).tolist():
         places = np.flatnonzero(gpu.track[rows] == track)
         names = gpu.name[rows[places]].tolist()
         for place, name, after in zip(places, names, names[1:], strict=False):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.classify import (
     COMM,
     COMP,
@@ -53,7 +54,7 @@ def untimed_gaps(trace: RankTrace, launched_ns: I64) -> Intervals:
     starts, ends = [], []
     last_ns = int(gpu.end_ns.max())
     known = launched_ns > np.iinfo(np.int64).min
-    for track in np.unique(untimed.track).tolist():
+    for track in distinct_values(untimed.track).tolist():
         rows = np.flatnonzero(known & (gpu.track == track))
         rows = rows[np.argsort(launched_ns[rows], kind="stable")]
         launches = untimed.start_ns[untimed.track == track]

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.nsys_reports.range_work import (
     Stacks,
     chosen_work,
@@ -252,7 +253,7 @@ def projection_trace(tables: ReportTables, chosen: Filter) -> Columns:
         "Style": "",
         "PID": int(process_ids(thread)),
         "TID": int(thread_ids(thread)),
-        "NumGPUOps": len(np.unique(work.correlation[free])),
+        "NumGPUOps": len(distinct_values(work.correlation[free])),
         "NumChild": 0,
         "RangeStack": "",
     }

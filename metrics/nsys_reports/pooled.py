@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.nsys_reports.report import is_chosen
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, of_thread
 from ccltui.parsers.array_types import I64
@@ -69,7 +70,7 @@ class _CaptureRows:
         self._names = np.array([names.of(text) for text in tables.names] or [0], np.int32)
         known = (tables.api, tables.os_calls, tables.ranges)
         every = [np.empty(0, np.int64), *(one.thread for one in known if one is not None)]
-        self._threads = np.unique(np.concatenate(every))
+        self._threads = distinct_values(np.concatenate(every))
 
     def work(self) -> Work | None:
         work = self._tables.work

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.nsys_reports.report import Columns, ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
 from ccltui.metrics.nsys_reports.summaries import (
@@ -100,7 +101,7 @@ def enclosed(ranges: Ranges, rows: I64, pairs: Pairs, api: Calls) -> Enclosed:
     thread, start = api.thread[pairs.call], api.start_ns[pairs.call]
     end = api.end_ns[pairs.call]
     low, high = (np.zeros(len(rows), np.int64) for _ in range(2))
-    for one in np.unique(ranges.thread[rows]).tolist():
+    for one in distinct_values(ranges.thread[rows]).tolist():
         here = np.flatnonzero(ranges.thread[rows] == one)
         first, last = (int(np.searchsorted(thread, one, side)) for side in ("left", "right"))
         low[here] = first + np.searchsorted(start[first:last], ranges.start_ns[rows[here]])

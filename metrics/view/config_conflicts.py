@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.card.effective_config import PARALLEL, PLAIN_AXES
 from ccltui.metrics.result import Reason
 from ccltui.parsers.errors import TraceError
@@ -100,7 +101,7 @@ def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]
     for rows, of in ((usual, "all steps"), (recorded, "the recorded steps")):
         known = rates[rows & np.isfinite(rates) & (rates > 0)]
         if len(known):
-            found.append((path, float(np.median(known)), f"{unit}median of {of}"))
+            found.append((path, float(median_along(known)), f"{unit}median of {of}"))
     return found
 
 

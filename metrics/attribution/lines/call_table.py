@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import row_all, stable_order, unique_inverse
+from ccltui.metrics.arrays.reductions import distinct_values, row_all, stable_order, unique_inverse
 from ccltui.metrics.attribution.lines.stage_order import Stages
 from ccltui.metrics.attribution.lines.step_lines import StepLines
 from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
@@ -84,7 +84,7 @@ def call_table(
 ) -> CallTable:
     """Collect the calls of all ranks and number their instances."""
     matches, pairs = linked
-    step_ids = np.unique(np.concatenate([one.steps for one in lines]))
+    step_ids = distinct_values(np.concatenate([one.steps for one in lines]))
     offset = np.concatenate(([0], np.cumsum([len(one.steps) for one in lines])))
     direction = [np.zeros(len(item.calls), np.int8) for item in inputs]
     for index in range(len(inputs)):

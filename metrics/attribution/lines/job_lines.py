@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.attribution.lines.call_table import (
     CallTable,
     call_table,
@@ -239,8 +240,8 @@ class JobLines:
             if np.array_equal(changed, label):
                 break
             label = changed
-        here = np.unique(table.rank)
-        return [here[label[here] == one] for one in np.unique(label[here])]
+        here = distinct_values(table.rank)
+        return [here[label[here] == one] for one in distinct_values(label[here])]
 
     @cached_property
     def measured_ns(self) -> F64:
@@ -258,7 +259,7 @@ class JobLines:
             for ranks in self.together:
                 mine = np.isin(self.table.rank, ranks)
                 for i in range(self.num_steps):
-                    typical = np.max if first[i] else np.median
+                    typical = np.max if first[i] else median_along
                     found[i] = max(found[i], typical(length[mine & (step == i)]))
             return found
         ends = np.full(self.num_steps, np.iinfo(np.int64).min)
@@ -349,7 +350,7 @@ def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
     whole = [label for label in marked if marked[label]]
     if len(whole) < 2:
         return {}
-    a_step = np.median([counts[label] / marked[label] for label in whole])
+    a_step = median_along([counts[label] / marked[label] for label in whole])
     return {
         label: "its recording holds no whole step"
         for label in marked
@@ -383,7 +384,7 @@ def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:
         for one in lines
         if len(one.steps)
     ]
-    usual = [np.median([count[step] for step in shared]) for count in counted]
+    usual = [median_along([count[step] for step in shared]) for count in counted]
     fewer = {
         step: [count[step] < most for count, most in zip(counted, usual, strict=True)]
         for step in shared
@@ -474,7 +475,7 @@ def _one_step_apart(step: I64, end: I64, length: I64) -> bool:
     last, first = np.full(count, np.iinfo(np.int64).min), np.full(count, np.iinfo(np.int64).max)
     np.maximum.at(last, step, end)
     np.minimum.at(first, step, end)
-    return bool((last - first).max() <= np.median(length))
+    return bool((last - first).max() <= median_along(length))
 
 
 def _call_steps(lines: StepLines, count: int) -> I64:

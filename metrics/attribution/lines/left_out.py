@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.metrics.model.rank_steps import launched_before_recording
 from ccltui.metrics.result import Reason
@@ -55,7 +56,7 @@ def longest_tail(view: View, job: JobLines) -> Tail | None:
             max(ends.get(step, 0) - end, 0)
             for step, end in zip(steps, job.own_end_ns[lines].tolist(), strict=True)
         ]
-        usual = float(np.median(tails))
+        usual = float(median_along(tails))
         for line, step, tail in zip(lines.tolist(), steps, tails, strict=True):
             beyond = tail - usual
             if job.table.step[line] in last and beyond > (longest.beyond_ns if longest else 0.0):

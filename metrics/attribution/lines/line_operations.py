@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.attribution.lines.pass_units import (
     PassSizes,
@@ -354,7 +355,7 @@ def line_operations(
         of_call, of_unit = one.call >= 0, one.unit >= 0
         busy = np.diff(own.busy(one.lines, one.at), axis=1, prepend=0.0)
         if one.is_usual:
-            typical[one.program] = np.median(busy, axis=0)
+            typical[one.program] = median_along(busy, axis=0)
         for row, line in enumerate(one.lines.tolist()):
             place = slice(int(first[line]), int(first[line + 1]))
             waits = of_call & ~one.single[row]

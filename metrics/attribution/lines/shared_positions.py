@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.attribution.lines.call_table import CallTable, is_receive, is_send
 from ccltui.metrics.attribution.lines.stage_order import BACKWARD, FORWARD
 from ccltui.metrics.attribution.lines.step_lines import QUEUED_NS
@@ -197,7 +198,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         waits[at] = awaited
         hidden[at] = awaited & (share < SENDS_WAITED_SHARE) & ~is_passed
     for at, unseen, one in silent:
-        starts = silent_starts(one, float(np.median(ratios)) if ratios else None)
+        starts = silent_starts(one, float(median_along(ratios)) if ratios else None)
         if starts is not None:
             resumed[at[:, unseen]] = starts[unseen]
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
@@ -316,9 +317,9 @@ def _pass_ratio(early: I64, is_sent: Bool, direction: I8) -> list[float]:
     sends = sends[np.argsort(early[sends], kind="stable")]
     sizes, towards = np.diff(early[sends]), direction[sends][1:]
     forward, backward = sizes[towards == FORWARD], sizes[towards == BACKWARD]
-    if not len(forward) or not len(backward) or np.median(forward) <= 0:
+    if not len(forward) or not len(backward) or median_along(forward) <= 0:
         return []
-    return [float(np.median(backward) / np.median(forward))]
+    return [float(median_along(backward) / median_along(forward))]
 
 
 def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.lines.step_lines import IN_BACKWARD, IN_FORWARD, StepLines
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
@@ -145,7 +146,7 @@ def _of_groups(
     stage = np.array(
         [-1 if item.rank is None else place.get(item.rank, -1) for item in inputs], np.int64
     )
-    involved = np.union1d(pairs.sender, pairs.receiver)
+    involved = distinct_values(np.concatenate((pairs.sender, pairs.receiver)))
     if (stage[involved] < 0).any():
         return None
     hops = np.abs(stage[pairs.sender] - stage[pairs.receiver])

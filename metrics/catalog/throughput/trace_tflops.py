@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import unique_counts
+from ccltui.metrics.arrays.reductions import distinct_values, unique_counts
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.device.product_rates import shapes_in
 from ccltui.metrics.metric import metric
@@ -196,7 +196,7 @@ def _recorded(rank: RankView) -> Made | None:
     events = rank.trace.group("cpu_ops")
     if not len(events.shapes):
         return None
-    named = np.unique(events.name[events.shapes >= 0])
+    named = distinct_values(events.name[events.shapes >= 0])
     products = [code for code in named.tolist() if is_product(rank.trace.text(code))]
     if not products:
         return None

@@ -159,7 +159,7 @@ def regular_groups(
         alike = alike_within(min(len(queues[index].rows) for index in mine))
         number = _best(np.array(present), size, table, APART * alike * usual_ns, alike)
         if number is not None:
-            groups = [np.flatnonzero(number == one).tolist() for one in np.unique(number)]
+            groups = [np.flatnonzero(number == one).tolist() for one in distinct_values(number)]
             found += [[mine[place] for place in group] for group in groups]
     return found
 
@@ -186,7 +186,7 @@ def _best(ranks: I64, size: int, distance: F64, limit: float, alike: float) -> I
         return None
     together = chosen[:, np.newaxis] == chosen
     meets = ((distance <= most) & ~together).any(axis=1)
-    return chosen if (np.bincount(chosen, meets)[np.unique(chosen)] == 0).any() else None
+    return chosen if (np.bincount(chosen, meets)[distinct_values(chosen)] == 0).any() else None
 
 
 def _divisions(ranks: I64, size: int) -> Iterator[I64]:

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives import lag_tables
@@ -450,12 +451,9 @@ def _agreement(waits: F64) -> float:
 
     ``waits`` is [step, rank], at least 0; its last column belongs to no rank.
     """
-    if _agrees(waits).all():  # so does each sum of such steps, and numpy.random is slow to import
+    if _agrees(waits).all():  # so does each sum of such steps
         return 1.0
-    drawn = np.random.default_rng(0).multinomial(
-        len(waits), np.full(len(waits), 1 / len(waits)), size=SAMPLES
-    )
-    return float(_agrees(drawn @ waits).mean())
+    return float(_agrees(waits[drawn_places(len(waits), SAMPLES)].sum(axis=1)).mean())
 
 
 def _agrees(waits: F64) -> Bool:

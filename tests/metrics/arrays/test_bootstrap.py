@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
+from ccltui.metrics.arrays.bootstrap import LEAST, block_length, drawn_places, mean_differences
 
 
 @pytest.mark.parametrize("n", [4, 20])
@@ -119,3 +119,17 @@ def test_a_late_step_does_not_hide_a_change_many_times_larger() -> None:
 
     assert found.half_width is not None
     assert found.half_width[0] < 20 < -found.delta[0]
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 1000])
+def test_drawn_places_are_even_and_independent(count: int) -> None:
+    drawn = drawn_places(count, 400)
+
+    assert drawn.shape == (400, count)
+    assert np.array_equal(drawn, drawn_places(count, 400))
+    often = np.bincount(drawn.ravel(), minlength=count)
+    # of 400 * count draws each place has 400, with a standard deviation of at most 20
+    assert len(often) == count
+    assert abs(often - 400).max() < 100
+    if count > 2:  # the first draw tells nothing about the second
+        assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 0.2
