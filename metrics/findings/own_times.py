@@ -129,7 +129,7 @@ def _slower(view: View, ranks: Sequence[RankView]) -> Slower | None:
     )
     always = hits.any(axis=1) & (mean >= ALWAYS * of_hits)
     slow = np.flatnonzero(always if always.any() else hits.any(axis=1))
-    others = np.setdiff1d(np.flatnonzero(known), slow)
+    others = np.setdiff1d(np.flatnonzero(known), slow, assume_unique=True)
     if not len(slow) or not len(others) or not _stands_out(excess, hits, slow, others):
         return None
     found = _named(_Case(view, ranks, speeds, hits, slow, others, bool(always.any())))
