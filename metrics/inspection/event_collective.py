@@ -120,6 +120,13 @@ def _other_side(view: View, rank: str, call: int) -> tuple[str, int] | None:
     return None
 
 
+def _arrival(late_ns: int) -> str:
+    """Return how late a rank arrived; "" where that is not known."""
+    if late_ns <= 0:
+        return "" if late_ns < 0 else "arrived first"
+    return f"arrived {duration(late_ns)} after the first"
+
+
 def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> Link:
     """Return the other side of a transfer, and how much later it began."""
     calls = view.facts.named_calls[label]
@@ -130,7 +137,8 @@ def _transfer_link(view: View, rank: str, call: int, label: str, other: int) -> 
     event = event_of_call(view, label, other)
     trace = view.facts.ranks[label].trace
     after = starts[1] - starts[0]
-    note = f"began {duration(abs(after))} {'later' if after >= 0 else 'earlier'}"
+    note = f"began {duration(abs(after))} {'later' if after > 0 else 'earlier'}"
+    note = note if after else "began at the same time"
     name = trace.text(int(trace.group(event.group).name[event.row]))
     return Link("peer", event, name, starts[1] - view.origin_ns, int(calls.dur_ns[other]), note)
 
@@ -163,7 +171,7 @@ def _matched(
                 trace.text(int(trace.group(event.group).name[event.row])),
                 int(group.start_ns[row, other]) - view.origin_ns,
                 int(group.dur_ns[row, other]),
-                f"arrived {duration(late[other])} after the first" if late[other] >= 0 else "",
+                _arrival(int(late[other])),
             )
         )
     return facts, links

@@ -46,7 +46,7 @@ def test_a_rank_with_calls_of_its_own_is_not_cleared() -> None:
     found = verdict_on(traces(200))
 
     assert (found.details["verdict"], found.details["confidence"]) == ("inconclusive", None)
-    assert "rank 3 computes 0.2 ms longer" in found.details["why"]
+    assert "rank 3 computes 200 us longer" in found.details["why"]
     assert found.status == "partial"
     assert "3" in {reason.rank for reason in found.reasons}
 

@@ -126,7 +126,7 @@ def test_a_job_whose_posts_say_nothing_is_replayed_by_its_passes() -> None:
 def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
     text = why_not_physical(np.array([1e6, 1e6]), np.array([1.06e6, 1.06e6]))
 
-    assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in text
+    assert "takes 1.06 ms, 60 us (6.0 %) longer than as it was, 1 ms" in text
 
 
 def test_a_rank_that_is_late_once_costs_that_even_where_posts_say_nothing() -> None:

@@ -146,7 +146,7 @@ def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:
     for name in ("step_time_mean", "step_time_p50", "step_time_p95"):
         assert found[name].verdict == "not comparable"
         assert "rest on 6 of 300 micro-steps" in found[name].note
-        assert "cover 19% of the training wall time" in found[name].note
+        assert "cover 19 % of the training wall time" in found[name].note
     assert found["step_time_p95"].delta_pct == pytest.approx(-18.40, abs=0.005)
 
 

@@ -65,7 +65,9 @@ def test_longer_kernels() -> None:
     (worst,) = found.evidence.kernels
     assert (worst.name, worst.more_ns, worst.late_ns) == ("gemm", 900_000.0, 1_800_000)
     assert (worst.late_count, worst.peers_count) == (3, 3.0)
-    assert found.why == ("rank 2: 900 µs more computation, 900 µs of it in gemm (100% of 900 µs)")
+    assert found.why == (
+        "rank 2: 900 us more computation, 900 us of it in gemm (100 % of its delay)"
+    )
 
 
 def test_more_kernels() -> None:
@@ -171,8 +173,8 @@ def test_a_mixture_is_unknown_and_lists_its_parts() -> None:
     found = second(late)
 
     assert (found.cause, found.share, found.cause_confidence) == ("unknown", 0.0, "low")
-    assert "no part makes up half of 800 µs" in (found.why or "")
-    assert "waits for data 280 µs" in (found.why or "")
+    assert "no part makes up half of 800 us" in (found.why or "")
+    assert "waits for data 280 us" in (found.why or "")
 
 
 def test_what_every_rank_does_is_no_cause() -> None:
@@ -282,7 +284,7 @@ def test_the_metric_adds_up() -> None:
     (worst,) = details["worst"]
     assert worst["more_us"] == {"compute": 900.0}
     assert worst["kernels"][0] == {"name": "gemm", "more_us": 900.0, "count": 3, "peers_count": 3.0}
-    assert worst["chain"] == ["rank 2 at default_pg 0-3 AllReduce, 900 µs: its kernels take longer"]
+    assert worst["chain"] == ["rank 2 at default_pg 0-3 AllReduce, 900 us: its kernels take longer"]
     assert details["meanings"] == {"compute": "its kernels take longer"}
 
 

@@ -344,7 +344,7 @@ def test_every_class_has_a_meaning() -> None:
 def test_numbers_are_those_that_a_person_says() -> None:
     times = (0.0004, 0.3, 6.32, 749.2, 2214.0, 46_600.0, 429_218.0, 9.1e6)
     assert [time_text(one) for one in times] == [
-        *("0.4 us", "300 us", "6.32 ms", "749 ms"),
+        *("400 ns", "300 us", "6.32 ms", "749 ms"),
         *("2.21 s", "46.6 s", "7 min 9 s", "2 h 31 min"),
     ]
     assert [percent(one) for one in (0.683, 0.085, 0.0004, 1.0, 0.9966)] == [

@@ -98,7 +98,7 @@ def test_percentiles_of_six_samples_have_a_warning(tmp_path: Path) -> None:
     assert result.details["coverage_ratio"] == pytest.approx(0.1896, abs=5e-5)
     assert result.details["step_time_p95_ms"] == pytest.approx(77.409, abs=5e-4)
     assert result.reasons[0].message == (
-        "step times, p95 too, rest on 6 of 300 micro-steps (reckoned, not stated) and cover 19% "
+        "step times, p95 too, rest on 6 of 300 micro-steps (reckoned, not stated) and cover 19 % "
         "of the training wall time"
     )
 

@@ -36,7 +36,7 @@ def test_waiting_is_told_from_transfer() -> None:
     assert waiting["lost_ms"] == 0.12  # rank 0 waited from 100 to 340, rank 1 not at all
     assert waiting["share"] == 240 / 800
     assert waiting["sentence"] == (
-        "120 us per rank, 30.0% of the time: the others wait for rank 1, which comes late"
+        "120 us per rank, 30 % of the time: the others wait for rank 1, which comes late"
     )
     assert waiting["evidence"] == {
         "rank": "1",
