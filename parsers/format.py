@@ -1,18 +1,19 @@
 """Declaration of a file format: how the parsers recognise, read and use files of the format.
 
 A `Format` is declared in the ``__init__`` of the folder that reads the kind, and listed in
-:mod:`ccltui.parsers.formats`. Declarations import no reader: functions that need one import it when
-they are called. Rules by keys, file name or text are made by the functions at the end.
+:mod:`ccltui.parsers.formats`. Declarations import no reader: they name its functions by `imported`.
+Rules by keys, file name or text are made by the functions at the end.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -250,6 +251,19 @@ class Format:
     def has_one_rank(self) -> bool:
         """Whether each file is the trace of one rank."""
         return self.is_trace and not self.several_ranks
+
+
+def imported(module: str, function: str) -> Callable[..., Any]:
+    """Return a function of a reader that is imported when it is first called.
+
+    Declarations name functions in this way, because readers need numpy and take long to import.
+    """
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*arguments, **options)
+
+    call.__qualname__ = f"{module}:{function}"
+    return call
 
 
 UNKNOWN = Format(kind="unknown", description="nothing that is recognised", sniff=())

@@ -13,8 +13,6 @@ from ccltui.parsers.numbers import time_text
 
 Results = Mapping[str, Result]
 
-_SPAN_TOLERANCE: Final = 0.1
-"""Difference between markers and device work of a step above which both are stated."""
 _IDLE: Final = {
     "data_loading": "data loading",
     "checkpoint": "checkpoint",
@@ -39,21 +37,21 @@ def details_of(results: Results, name: str) -> Mapping[str, Any]:
 
 
 def step_time(results: Results) -> str:
-    """Return the step time with its spread and the number of steps, "" where it is unknown."""
+    """Return the step time with its spread and the number of steps, "" where it is unknown.
+
+    Steps are timed by their markers, each on its slowest rank, and by the measured time of ranks,
+    which is what costs are stated of: both are named where they differ in print.
+    """
     found = details_of(results, "iter_time")
     mean, count = found.get("avg_iter_time_ms"), found.get("num_iterations")
     if mean is None:
         return ""
-    spread = found.get("std_iter_time_ms")
-    device = details_of(results, "step_composition").get("step_ms")
-    # Markers end when the host has launched the work, which may be long before it is done.
-    apart = device is not None and abs(device - mean) > _SPAN_TOLERANCE * max(device, mean)
-    several = count != 1
-    text = (
-        f"The markers of a step last {time_text(mean)}"
-        if apart
-        else f"A step takes {time_text(mean)}"
-    )
+    spread, several = found.get("std_iter_time_ms"), count != 1
+    answer = details_of(results, "findings")
+    period = answer.get("period_ms") if answer.get("period") == "step" else None
+    apart = period is not None and time_text(period) != time_text(mean)
+    text = "By its markers a step takes" if apart else "A step takes"
+    text += f" {time_text(mean)}"
     text += f", standard deviation {time_text(spread)}" if several and spread is not None else ""
     text += f" (n = {count})"
     median = found.get("p50_iter_time_ms")
@@ -61,9 +59,10 @@ def step_time(results: Results) -> str:
     slowest = details_of(results, "step_variability").get("slowest_step")
     if several and slowest and slowest.get("iter_time_ms") is not None:
         text += f"; slowest {time_text(slowest['iter_time_ms'])}, step {slowest['step']}"
-    return (
-        f"{text}; on the devices a step takes {time_text(device or 0.0)}." if apart else f"{text}."
-    )
+    if apart and period is not None:
+        where = "the devices" if "step_ms" in details_of(results, "step_composition") else "ranks"
+        text += f"; measured on {where} {time_text(period)}, mean over ranks"
+    return f"{text}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:

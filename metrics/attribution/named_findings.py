@@ -23,6 +23,9 @@ OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
 OTHER_SHARE: Final = 0.5
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
+MAX_CHANCE_CV: Final = 0.1
+"""Spread of the passes of a step beyond which they hold unequal work: kernels and whole passes vary
+by up to 8 %. Where forward and backward do not vary together all the same, passes may be wrong."""
 MAX_JITTER_CV: Final = 0.02
 """Scatter of whole steps below which no lengths of sequences are behind it."""
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
@@ -245,7 +248,8 @@ class Namer:
             span = "only step" if self.ladder.job.period == "a step" else "window"
             return Finding("", f"times vary within the {span}")
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
-            return Finding("random", "times vary by chance over ranks and steps", cap=1)
+            cap = 0 if (signs.cv or 0.0) >= MAX_CHANCE_CV else 1
+            return Finding("random", "times vary by chance over ranks and steps", cap=cap)
         if first and gain >= MAX_OTHER_GAIN:
             return Finding(
                 "", "several ranks are slow in some steps, and no single one explains it"

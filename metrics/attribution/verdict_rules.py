@@ -278,7 +278,13 @@ class Rules:
             level = 0
         if self.ladder.unequal_passes() is not None or self.ladder.invalid() is not None:
             level = 0
+        if finding.verdict == "host" and self._hosts_of_others_cost_more(finding):
+            level = 0
         return LEVELS[level]
+
+    def _hosts_of_others_cost_more(self, finding: Finding) -> bool:
+        """Whether hosts cost more that no rank stands out by: then chance may decide who does."""
+        return finding.suspect is not None and self.ladder.common_host_ns > (finding.saves_ns or 0)
 
     def _hosts_bind(self, finding: Finding) -> bool:
         """Whether hosts need most of the step that is left once the finding is mended."""

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
 from ccltui.metrics.findings.busy_times import SUPPORTED, busiest, has_stages, is_supported
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
-from ccltui.metrics.findings.link_times import details_of_link, slow_link
-from ccltui.metrics.findings.own_times import Slower, details_of_slower, slower_ranks
-from ccltui.metrics.findings.partition import OTHERS, partition
+from ccltui.metrics.findings.link_times import BETWEEN_HOSTS, details_of_link, slow_link
+from ccltui.metrics.findings.own_times import LEAST_EXCESS, Slower, details_of_slower, slower_ranks
+from ccltui.metrics.findings.partition import COMPUTE, OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
 from ccltui.metrics.findings.words import factor, numbers_text, ranks_text, sentence
 from ccltui.metrics.unavailable import Refusal
@@ -55,6 +55,8 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
 )
 """Classes of idle time that hosts cause."""
 COMPUTING: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage")
+LEAST_FACTOR: Final = 1 + LEAST_EXCESS
+"""Ranks slower by less are never named surely: devices of a kind differ by some per cent."""
 MANY_MISSING: Final = 0.2
 """Share of ranks without a file from which waits alone name nobody surely: the late rank may be one
 of those, as it is on four ranks of eight of a public recording."""
@@ -200,10 +202,31 @@ class Culprits:
             steps: number of steps, None where no step is measured.
         """
         told = [
-            with_saving_text(one, period_ms, by_steps=steps is not None)
+            self._with_counted(with_saving_text(one, period_ms, by_steps=steps is not None))
             for one in self._refined(found, period_ms, by_steps=steps is not None)
         ]
         return [self._no_surer_than_waits(one) for one in told] if self._many_missing else told
+
+    def _with_counted(self, one: Finding) -> Finding:
+        """Return the finding with where else its time is counted than as waiting for its ranks."""
+        if one.kind not in NAMED | {"waiting_for_rank"} or one.share is None:
+            return one
+        divided, ranks = partition(self._view), one.where.ranks
+        waited = sum(
+            part.total_ns
+            for part in divided.losses
+            if part.kind == "straggler" and (not ranks or part.what in ranks)
+        )
+        share = waited / max(sum(divided.span_ns.values()), 1)
+        if one.share <= share or percent(share) == percent(one.share):
+            return one
+        told = (
+            f"{percent(share)} is waiting at matched collectives; the rest is counted as other "
+            "kinds of time."
+            if waited
+            else "No matched collective shows the waiting: it is counted as other kinds of time."
+        )
+        return replace(one, more=" ".join(filter(None, (one.more, told))))
 
     @staticmethod
     def _no_surer_than_waits(one: Finding) -> Finding:
@@ -446,7 +469,7 @@ class Culprits:
                 return verdict if sure else {**verdict, "confidence": slow.sure}
             # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
             takes_turns = slow.takes_turns and kind in COMPUTING and ranks < set(slow.ranks)
-            takes_turns |= kind == "random"
+            takes_turns |= kind == "random" or (slow.takes_turns and kind == "uneven_microbatches")
             told = self._of(slow, period_ms)
             if told["confidence"] == "low" and kind in NAMED:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
@@ -454,7 +477,10 @@ class Culprits:
                 return told
         saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
         link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
-        if link is None or (kind in NAMED and link.sure == "low"):
+        if link is None:
+            return verdict
+        much = FAR_MORE * self._lost_ms(verdict, ()) < link.share * period_ms
+        if kind in NAMED and link.sure == "low" and not (kind == "random" and much):
             return verdict
         doubted = sure or self._wait_for_others(link.ranks, link.share)
         return details_of_link(replace(link, sure="low") if doubted else link, period_ms)
@@ -508,6 +534,8 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
+        if kind in COMPUTING and (culprit.get("factor") or LEAST_FACTOR) < LEAST_FACTOR:
+            confidence = "low"
         if kind in ("slow_worker", "occasional_worker") and confidence == "high":
             slow = self._slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
@@ -565,11 +593,11 @@ class Culprits:
         """Yield the share of computing of the first rank that its own times name."""
         if not labels:
             return
-        rows = details_of(self._view, "temporal_breakdown").get("per_rank") or {}
+        rows = details_of(self._view, "step_composition").get("per_rank") or {}
         row = rows.get(labels[0]) or {}
-        key = "comp_only_ratio"
-        if row.get(key) is not None:
-            yield Evidence("temporal_breakdown", f"per_rank.{labels[0]}.{key}", row[key], "ratio")
+        if row.get(COMPUTE) is not None:
+            key = f"per_rank.{labels[0]}.{COMPUTE}"
+            yield Evidence("step_composition", key, row[COMPUTE], "ratio")
 
     def unknown(self) -> Iterator[str]:
         """Yield what would tell more, one sentence each."""
@@ -650,6 +678,8 @@ def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
             others = peers.replace("its peers", "other transfers")
             if culprit.get("gbps") is not None:
                 return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s a rank: {cost}"
+            if culprit.get("group") == BETWEEN_HOSTS:
+                return f"transfers between hosts take longer than computing: {cost}"
             return f"transfers between {who} take {slower} {others}: {cost}"
         case _:
             return f"times vary by chance over ranks and steps: {cost}"
@@ -657,7 +687,7 @@ def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
 
 def who_text(culprit: Mapping[str, Any]) -> str:
     """Return a culprit in words, "" where nobody is named."""
-    if culprit.get("gbps") is not None:
+    if culprit.get("group") == BETWEEN_HOSTS:
         return "all hosts"
     if culprit.get("host") is not None:
         return f"host {culprit['host']}"

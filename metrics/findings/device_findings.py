@@ -493,6 +493,7 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
             f"{names} {takes} {up_to}{times:.1f} times as long as the others: {percent(share)} of "
             f"the time"
         ),
+        more="Counted from the first work of a step to that of the next, on its slowest rank.",
         where=Where(steps=tuple(steps)),
         share=share,
         cost_ms=scale.period_ms * share,

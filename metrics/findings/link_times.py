@@ -19,7 +19,7 @@ from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.busy_times import busy_excess
+from ccltui.metrics.findings.busy_times import busy_excess, has_stages
 from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
@@ -42,7 +42,8 @@ each in a cluster for training, of which a healthy network gives four fifths."""
 LARGE_BYTES: Final = 1_000_000
 """Smaller messages are bound by latency."""
 LEAST_SHARE: Final = 0.1
-"""Share of the time that slow transfers between hosts take, to be named."""
+"""Share of the time that slow transfers take, for all those between hosts to be named, and for one
+link to be named surely: stages of a pipeline have slack that takes up less."""
 BETWEEN_HOSTS: Final = "between hosts"
 
 
@@ -79,17 +80,20 @@ def _slow_link(view: View) -> SlowLink | None:
     try:
         job = ladder_of(view).job
     except Refusal:
-        return _slow_members(view, exposed)
+        return _slow_members(view, exposed) or _longer_than_computing(view, exposed)
     links = _links(job)
-    one = _slowest(view, job, links, exposed)
-    return one or _between_hosts(job, links, exposed) or _slow_members(view, exposed)
+    one = _slowest(view, job, links, exposed) or _between_hosts(job, links, exposed)
+    return one or _slow_members(view, exposed) or _longer_than_computing(view, exposed)
 
 
 def _exposed(view: View) -> Mapping[str, float]:
-    """Return the share of the time of each rank that is exposed communication."""
+    """Return the share of the time of each rank that transfers take while nothing computes.
+
+    Copies count: engines for copies gather what other ranks hold.
+    """
+    parts = {rank.label: split_time(rank) for rank in device_ranks(view)}
     return {
-        rank.label: split_time(rank).comm_only / max(rank.window_ns, 1)
-        for rank in device_ranks(view)
+        label: (one.comm_only + one.mem_only) / max(one.window, 1) for label, one in parts.items()
     }
 
 
@@ -151,7 +155,7 @@ def _slowest(
     labels = tuple(job.labels[rank] for rank in links.members[worst])
     waits = [exposed[label] for label in labels if label in exposed]
     share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
-    doubtful = view.job.missing_ranks or count[worst] < 2 * FEWEST
+    doubtful = view.job.missing_ranks or count[worst] < 2 * FEWEST or share < LEAST_SHARE
     return SlowLink(
         labels,
         float(ratio[worst]),
@@ -218,6 +222,20 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
             by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
     found = [_long_calls(view, durations, exposed) for durations in by_queue.values()]
     return max(filter(None, found), key=lambda one: one.share, default=None)
+
+
+def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+    """Return all links between hosts, where transfers take longer than computing on every rank.
+
+    Nobody is late then, as the last rank would wait for nobody; sizes need not be recorded.
+    Whether the network is slow or its work too much is not told.
+    """
+    ranks = device_ranks(view)
+    if len({rank.trace.host for rank in ranks}) < 2 or has_stages(ranks):
+        return None
+    least = min(exposed.values(), default=0.0)
+    longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
+    return SlowLink((), None, least, "low") if least > longest else None
 
 
 def _long_calls(

@@ -118,16 +118,14 @@ IDLE: Final[Mapping[str, Idle]] = {
 
 
 def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
-    """Return the sentence on idle time of one cause; ``who`` names the ranks that have most."""
+    """Return the sentence on idle time of one cause; ``who`` names the rank that has most.
+
+    The share is of the time of all devices, so that they are the subject also then.
+    """
     one = num_ranks == 1
-    device = "the device is" if one else "the devices are"
-    waits = "the device waits" if one else "the devices wait"
-    if who:
-        device = (
-            f"the device of {who} is" if who.startswith("rank ") else f"the devices of {who} are"
-        )
-        waits = device.removesuffix(" is").removesuffix(" are")
-        waits += " waits" if who.startswith("rank ") else " wait"
+    most = f", mostly that of {who}," if who else ""
+    device = "the device is" if one else f"the devices{most} are"
+    waits = "the device waits" if one else f"the devices{most} wait"
     return IDLE[cause].text.format(device=device, waits=waits, share=percent(share))
 
 

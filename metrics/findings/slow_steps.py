@@ -91,7 +91,8 @@ class SlowStep(Struct, frozen=True):
     def sentence(self) -> str:
         """The finding in one sentence, without a full stop."""
         whole, over = duration(self.time_ns), duration(self.over_ns)
-        return f"step {self.step} takes {whole}, {over} beyond the median step: {self.why}"
+        ends = f"on the devices step {self.step} ends {whole} after the step before it"
+        return f"{ends}, {over} more than the median step: {self.why}"
 
 
 def robust_deviation(values: Sequence[float]) -> tuple[float, float]:

@@ -8,47 +8,155 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.format import (
-    Companion,
-    Format,
-    Match,
-    Priority,
-    RankInfo,
-    Report,
-    Rule,
-    binary_suffix,
-)
+from ccltui.parsers.format import Format, Match, Priority, RankInfo, Rule, binary_suffix, imported
+from ccltui.parsers.text.file_heads import text_pieces
+from ccltui.parsers.text.file_sample import Member, integer_at, object_shape, skip_blank
 
 if TYPE_CHECKING:
-    from ccltui.parsers.columns import RankTrace
-    from ccltui.parsers.event_record import EventRecord, SoughtEvent
-    from ccltui.parsers.text.file_sample import FileSample
+    from ccltui.parsers.text.file_sample import FileSample, JsonHead
+
+
+_BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})(?!\d)')
+_TIME = re.compile(rb'"ts"\s*:\s*(\d{1,17})(?=[.,}\s])')
+_TPU_PROCESS = re.compile(rb'"name"\s*:\s*"[^"]*/device:TPU:\d')
+
+_END_TRIES = 16  # a file may repeat the key thousands of times; the one that counts is the last
+# Keys that only a Chrome trace of PyTorch has before its events: a file cut there is still one.
+_TRACE_HEADER = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "traceName"})
+
+
+def xla_trace(sample: FileSample) -> Match | None:
+    """Match a list of trace events with a process of a TPU."""
+    document = sample.json
+    if document is None or not _has_events(document):
+        return None
+    return Match() if _TPU_PROCESS.search(document.data) else None
+
+
+def kineto_trace(sample: FileSample) -> Match | None:
+    """Match a list of trace events, bare or in an object."""
+    document = sample.json
+    if document is None or not _has_events(document):
+        return None
+    times = times_in(document.data)
+    if document.is_list:
+        return Match(info=times)
+    info = distributed_info(document.data, document.shape.find("distributedInfo"))
+    if info.rank is None and document.whole:
+        info = info_at_end(document.data)
+    return Match(info=info.completed(times))
+
+
+def kineto_fragment(sample: FileSample) -> Match | None:
+    """Match a trace that is damaged or cut off before its events."""
+    document = sample.json
+    if document is None or not document.is_plain_object:
+        return None
+    if b'"traceEvents"' not in document.data and not document.shape.keys & _TRACE_HEADER:
+        return None
+    info = distributed_info(document.data, document.shape.find("distributedInfo"))
+    return Match(info=info, undecided=document.is_cut)
+
+
+def times_in(data: bytes) -> RankInfo:
+    """Base time and extreme times of the events in a piece of a trace.
+
+    Descriptions of processes have time 0, which is not a time of the recording.
+    """
+    base = _BASE_TIME.search(data)
+    times = [int(text) for text in _TIME.findall(data)]
+    times = [us for us in times if us > 0]
+    return RankInfo(
+        base_ns=int(base.group(1)) if base else None,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+    )
+
+
+def ends_as_json(tail: bytes) -> bool:
+    """Whether a text ends as an object or list does."""
+    return tail.rstrip().endswith((b"}", b"]"))
+
+
+def _has_events(document: JsonHead) -> bool:
+    keys = document.shape.keys
+    if document.is_list:
+        return document.item == b"{" and ("ph" in keys or {"name", "ts"} <= keys)
+    events = document.shape.find("traceEvents")
+    if events is None:
+        return False
+    return document.data[events.start : events.start + 1] in (b"[", b"")
+
+
+def distributed_info(data: bytes, member: Member | None) -> RankInfo:
+    """Rank and world size inside the value of ``distributedInfo``, which may be cut off."""
+    if member is None:
+        return RankInfo()
+    inner = object_shape(data, member.start)
+    return RankInfo(
+        integer_at(data, inner.find("rank")), integer_at(data, inner.find("world_size"))
+    )
+
+
+def info_at_end(tail: bytes) -> RankInfo:
+    """``distributedInfo`` after the events, and times; ``tail`` holds the end of the text.
+
+    It counts only at the top level: from there the text must close exactly one object and end.
+    """
+    key = b'"distributedInfo"'
+    position = len(tail)
+    for _ in range(_END_TRIES):
+        position = tail.rfind(key, 0, position)
+        if position < 0:
+            break
+        rest = b"{" + tail[position:]
+        shape = object_shape(rest)
+        if shape.state == "complete" and skip_blank(rest, shape.end) == len(rest):
+            return distributed_info(rest, shape.members[0]).completed(times_in(tail))
+    return times_in(tail)
+
+
+_KERNEL: Final = re.compile(
+    rb'"cat"\s*:\s*"(?:[^"]{0,40},)?\s*(?:[Kk]ernel|mtia_ccp_events)\s*[",]'
+)
+"""The categories whose events are computation; of several in one string each is looked at."""
+_WORDS: Final = (b'ernel"', b"ernel,", b'mtia_ccp_events"', b"mtia_ccp_events,")
+_LONGEST_MATCH: Final = 128
+_PIECE_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 64 << 20
+"""Text that is searched: about 0.2 s of work. PyTorch writes the kernels after the operators."""
+
+
+def has_kernels(path: str) -> bool | None:
+    """Return whether an event of the file is a kernel, None where its beginning has none.
+
+    Args:
+        path: A plain or compressed file.
+    """
+    read = 0
+    before = b""
+    try:
+        with closing(text_pieces(path, _PIECE_BYTES)) as pieces:
+            for piece in pieces:
+                text = before + piece
+                # Searching words is ten times as fast, and operators of the host have neither.
+                if any(word in text for word in _WORDS) and _KERNEL.search(text):
+                    return True
+                before = piece[-_LONGEST_MATCH:]
+                read += len(piece)
+                if read >= _MAX_BYTES:
+                    return None
+    except OSError:
+        return None
+    return False
+
 
 PARSER_VERSION: Final = 11
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
-
-
-def _is_kineto(sample: FileSample) -> Match | None:
-    from ccltui.parsers.kineto.sniff_chrome_trace import kineto_trace  # noqa: PLC0415
-
-    return kineto_trace(sample)
-
-
-def _is_kineto_fragment(sample: FileSample) -> Match | None:
-    from ccltui.parsers.kineto.sniff_chrome_trace import kineto_fragment  # noqa: PLC0415
-
-    return kineto_fragment(sample)
-
-
-def _is_xla(sample: FileSample) -> Match | None:
-    from ccltui.parsers.kineto.sniff_chrome_trace import xla_trace  # noqa: PLC0415
-
-    return xla_trace(sample)
 
 
 def _is_execution_trace(sample: FileSample) -> Match | None:
@@ -56,113 +164,39 @@ def _is_execution_trace(sample: FileSample) -> Match | None:
     return Match() if "schema" in keys and keys & {"nodes", "start_ts"} else None
 
 
-def _read_record(path: Path, sought: SoughtEvent, *, shown: str) -> EventRecord:
-    from ccltui.parsers.kineto.event_in_json import read_json_record  # noqa: PLC0415
-
-    return read_json_record(path, sought, shown=shown)
-
-
-def _info_at_end(tail: bytes) -> RankInfo:
-    from ccltui.parsers.kineto.sniff_chrome_trace import info_at_end  # noqa: PLC0415
-
-    return info_at_end(tail)
-
-
-def _is_finished(tail: bytes) -> bool:
-    from ccltui.parsers.kineto.sniff_chrome_trace import ends_as_json  # noqa: PLC0415
-
-    return ends_as_json(tail)
-
-
-def _has_kernels(real_path: str) -> bool | None:
-    from ccltui.parsers.kineto.sniff_chrome_trace import has_kernels  # noqa: PLC0415
-
-    return has_kernels(real_path)
-
-
-def _read_kineto(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Report | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
-    from ccltui.parsers.kineto.kineto_reader import read_ranks  # noqa: PLC0415
-
-    return read_ranks(path, shown=shown, progress=progress, cancelled=cancelled)
-
-
-def _read_xla(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Report | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
-    from ccltui.parsers.kineto.xla_profile import read_xla  # noqa: PLC0415
-
-    return read_xla(path, shown=shown, progress=progress, cancelled=cancelled)
-
-
-def _preview(path: Path, *, shown: str) -> RankTrace | None:
-    from ccltui.parsers.kineto.preview import read_preview  # noqa: PLC0415
-
-    return read_preview(path, shown=shown)
-
-
-def _add_execution_trace(trace: RankTrace, companion: Companion) -> RankTrace:
-    """Add the metadata of an execution trace where collectives of the rank lack it."""
-    from ccltui.parsers.columns import Note  # noqa: PLC0415
-    from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
-    from ccltui.parsers.kineto.execution_join import joined, lacks_metadata  # noqa: PLC0415
-    from ccltui.parsers.kineto.execution_trace import read_execution_trace  # noqa: PLC0415
-
-    if not lacks_metadata(trace):
-        return trace
-    try:
-        with contained(companion.path):
-            found = read_execution_trace(Path(companion.real_path), shown=companion.path)
-            return joined(trace, found)
-    except TraceError as error:
-        note = Note("execution_trace_unread", str(error))
-        return dataclasses.replace(trace, notes=(*trace.notes, note))
-
-
 KINETO: Final = Format(
     kind="kineto",
     description="a Chrome trace of PyTorch: an object with traceEvents, or a bare list of events",
     sniff=(
-        Rule(Priority.JSON_CONTENT, _is_kineto),
-        Rule(Priority.JSON_FRAGMENT, _is_kineto_fragment),
+        Rule(Priority.JSON_CONTENT, kineto_trace),
+        Rule(Priority.JSON_FRAGMENT, kineto_fragment),
     ),
     source="torch",
     profiler="torch",
-    read=_read_kineto,
+    read=imported("ccltui.parsers.kineto.kineto_reader", "read_ranks"),
     version=PARSER_VERSION,
     family="kineto",
     rank_in_name=True,
     compares_content=True,
-    preview=_preview,
-    read_record=_read_record,
-    add_companion=_add_execution_trace,
-    info_at_end=_info_at_end,
-    is_finished=_is_finished,
-    has_kernels=_has_kernels,
+    preview=imported("ccltui.parsers.kineto.preview", "read_preview"),
+    read_record=imported("ccltui.parsers.kineto.event_in_json", "read_json_record"),
+    add_companion=imported("ccltui.parsers.kineto.execution_join", "with_execution_trace"),
+    info_at_end=info_at_end,
+    is_finished=ends_as_json,
+    has_kernels=has_kernels,
     card_name="kineto_trace",
 )
 TPU_TRACE: Final = Format(
     kind="tpu_trace",
     description="a Chrome trace of an XLA profile, or that profile in protocol buffers",
     sniff=(
-        Rule(Priority.JSON_CONTENT, _is_xla),
+        Rule(Priority.JSON_CONTENT, xla_trace),
         binary_suffix(
             ".xplane.pb", problem="a TPU profile in protocol buffers: its trace.json.gz is read"
         ),
     ),
     source="torch",
-    read=_read_xla,
+    read=imported("ccltui.parsers.kineto.xla_profile", "read_xla"),
     version=PARSER_VERSION,
     family="xla",
     several_ranks=True,

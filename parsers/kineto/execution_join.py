@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,9 @@ from ccltui.parsers.columns import (
     RankTrace,
     Strings,
 )
-from ccltui.parsers.kineto.execution_trace import Call, ExecutionTrace
+from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.format import Companion
+from ccltui.parsers.kineto.execution_trace import Call, ExecutionTrace, read_execution_trace
 
 _HOST: Final[tuple[Group, ...]] = ("cpu_ops", "annotations")
 _AGREEMENT: Final = 0.95
@@ -36,6 +39,18 @@ def lacks_metadata(trace: RankTrace) -> bool:
     """Whether a collective of the rank does not state its operation or its group."""
     args = trace.collective_args
     return bool(((args.op < 0) | (args.group < 0)).any())
+
+
+def with_execution_trace(trace: RankTrace, companion: Companion) -> RankTrace:
+    """Add the metadata of an execution trace where collectives of the rank lack it."""
+    if not lacks_metadata(trace):
+        return trace
+    try:
+        with contained(companion.path):
+            path = Path(companion.real_path)
+            return joined(trace, read_execution_trace(path, shown=companion.path))
+    except TraceError as error:
+        return _noted(trace, Note("execution_trace_unread", str(error)))
 
 
 def joined(trace: RankTrace, execution: ExecutionTrace) -> RankTrace:

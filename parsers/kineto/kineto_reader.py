@@ -175,10 +175,13 @@ def read_ranks(
     *,
     shown: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    scratch: Sequence[Path] = (),
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> tuple[RankTrace, ...]:
     """Read ``path`` as :func:`read_kineto` does, into one trace for each rank.
+
+    ``scratch``, as of every reader, is not needed: nothing is converted.
 
     Raises:
         TraceError: As there; and where events of several ranks cannot be told apart.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +34,13 @@ def read_xla(
     path: Path,
     *,
     shown: str | None = None,
+    scratch: Sequence[Path] = (),
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> tuple[RankTrace, ...]:
     """Read one trace per device, by device number; their ranks are None.
 
-    Arguments are those of :func:`read_kineto`.
+    Arguments are those of `kineto_reader.read_ranks`.
 
     Raises:
         TraceError: The file cannot be read or has no row of operations.

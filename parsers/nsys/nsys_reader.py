@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def read_nsys(
     shown: str | None = None,
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
-    scratch: Path | None = None,
+    scratch: Sequence[Path] = (),
     report: Path | None = None,
 ) -> Ranks:
     """Read the ``.sqlite`` export in ``path``: one trace per process and device.
@@ -65,13 +66,15 @@ def read_nsys(
         shown: The path to use in messages; ``path`` if None.
         progress: Called with the bytes read so far, estimated from rows.
         cancelled: Polled; reading stops when it returns True.
-        scratch: Directory of the unnamed files that hold columns until they are accessed.
+        scratch: Directories for the unnamed files that hold columns until they are accessed: the
+            first that can be written, else the temporary directory.
         report: The report that ``path`` was exported from; it becomes the source of the traces.
 
     Raises:
         TraceError: The file is not an nsys export or cannot be read.
         CancelledError: ``cancelled`` returned True.
     """
+    directory = next((one for one in scratch if os.access(one, os.W_OK)), None)
     try:
         size = path.stat().st_size
         source = _source_of(report or path, shown, size)
@@ -84,9 +87,9 @@ def read_nsys(
             with database.guarded():
                 meter = _Meter(total, size, progress)
                 check = _DamageCheck(path, cancelled)
-                return Ranks(database, _read(database, meter, Scratch(scratch), check), source)
+                return Ranks(database, _read(database, meter, Scratch(directory), check), source)
         except OSError as error:
-            why = f"no room for its columns in {scratch or 'the temporary directory'}"
+            why = f"no room for its columns in {directory or 'the temporary directory'}"
             raise TraceError(f"{why} ({error.strerror})", path=source.path) from error
 
 

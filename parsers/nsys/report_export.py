@@ -16,7 +16,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -90,29 +90,24 @@ def read_report(
         status = path.stat()
     except OSError as error:
         raise TraceError(f"cannot be read ({error.strerror})", path=shown) from error
-    half = status.st_size // 2
+    half, size = status.st_size // 2, 0
 
     def exporting(written: int) -> None:
         if progress is not None:
             progress(min(written, half))
 
-    def reading(done: int, total: int) -> None:
+    def reading(done: int) -> None:
         if progress is not None:
-            progress(half + (status.st_size - half) * done // max(total, 1))
+            progress(half + (status.st_size - half) * done // max(size, 1))
 
-    with scratch_directory(scratch) as directory:
-        export = export_report(
-            path, directory / EXPORT_NAME, shown=shown, progress=exporting, cancelled=cancelled
-        )
-        size = export.stat().st_size
-        ranks = read_nsys(
-            export,
-            shown=shown,
-            progress=lambda done: reading(done, size),
-            cancelled=cancelled,
-            scratch=directory.parent,
-            report=path,
-        )
+    def export(target: Path) -> None:
+        nonlocal size
+        made = export_report(path, target, shown=shown, progress=exporting, cancelled=cancelled)
+        size = made.stat().st_size
+
+    ranks = read_made_export(
+        path, export, shown=shown, scratch=scratch, progress=reading, cancelled=cancelled
+    )
     if not ranks.num_events:
         raise TraceError(f"nsys exported no event of it; run {_MANUAL_EXPORT}", path=shown)
     return ranks
@@ -212,8 +207,60 @@ def _failure_message(status: int, output: str) -> str:
     )
 
 
+def read_made_export(
+    path: Path,
+    make: Callable[[Path], object],
+    *,
+    shown: str,
+    scratch: Sequence[Path] = (),
+    progress: Callable[[int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Ranks:
+    """Read the export that ``make`` writes to the path that it is given, as the file ``path``.
+
+    Other arguments and errors are those of `read_nsys`; the export is removed once it is read.
+    """
+    with _scratch_directory(scratch) as directory:
+        export = directory / EXPORT_NAME
+        make(export)
+        return read_nsys(
+            export,
+            shown=shown,
+            progress=progress,
+            cancelled=cancelled,
+            scratch=(directory.parent,),
+            report=path,
+        )
+
+
+Table = tuple[Sequence[str], Sequence[tuple[int | None, ...]]]
+"""Names of the columns, all of them integers, and rows."""
+
+
+def write_export(
+    target: Path,
+    tables: Mapping[str, Table],
+    strings: Mapping[str, int],
+    devices: Mapping[int, str],
+) -> None:
+    """Write an export: tables with rows, texts by their ids, and names of devices by number."""
+    named = {
+        export_schema.STRINGS: ('"id" INTEGER, "value" TEXT', [(i, s) for s, i in strings.items()]),
+        export_schema.GPUS: ('"id" INTEGER, "name" TEXT', list(devices.items())),
+    }
+    numbers = {
+        name: (", ".join(f'"{column}" INTEGER' for column in columns), rows)
+        for name, (columns, rows) in tables.items()
+    }
+    with closing(sqlite3.connect(target)) as connection, connection:
+        for name, (declared, rows) in (named | numbers).items():
+            connection.execute(f"CREATE TABLE {name} ({declared})")
+            marks = ", ".join("?" * (declared.count(",") + 1))
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+
+
 @contextlib.contextmanager
-def scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
+def _scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
     """Create a folder in the first writable one of the ``wanted`` directories, else in TMPDIR."""
     with contextlib.ExitStack() as stack:
         for directory in wanted:
@@ -304,16 +351,14 @@ def read_tables(
         TraceError: pyarrow is absent or cannot read the tables.
         CancelledError: ``cancelled`` returned True.
     """
-    with scratch_directory(scratch) as directory:
-        made = sqlite_of(path, directory / EXPORT_NAME, shown=shown, cancelled=cancelled)
-        return read_nsys(
-            made,
-            shown=shown,
-            progress=progress,
-            cancelled=cancelled,
-            scratch=directory.parent,
-            report=path,
-        )
+    return read_made_export(
+        path,
+        lambda target: sqlite_of(path, target, shown=shown, cancelled=cancelled),
+        shown=shown,
+        scratch=scratch,
+        progress=progress,
+        cancelled=cancelled,
+    )
 
 
 class _Copy:

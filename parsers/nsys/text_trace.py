@@ -7,9 +7,7 @@ work only, no calls, no ranges and no processes.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +17,7 @@ import numpy as np
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.nsys.report_export import scratch_directory
+from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import (
@@ -46,11 +43,11 @@ _COPY: Final = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[^\]]+)\]"
 _FILL: Final = "[CUDA memset]"
 _SHORT_WAYS: Final = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
 _WAYS: Final = {label: kind for kind, label in export_schema.COPY_KINDS.items()} | _SHORT_WAYS
-_PLACE: Final = "start, end, deviceId, streamId, correlationId"
+_PLACE: Final = "start end deviceId streamId correlationId"
 _TABLES: Final = {
-    export_schema.KERNELS: f"{_PLACE}, demangledName, gridX, gridY, gridZ",
-    export_schema.COPIES: f"{_PLACE}, bytes, copyKind",
-    export_schema.FILLS: f"{_PLACE}, bytes",
+    export_schema.KERNELS: f"{_PLACE} demangledName gridX gridY gridZ",
+    export_schema.COPIES: f"{_PLACE} bytes copyKind",
+    export_schema.FILLS: f"{_PLACE} bytes",
 }
 
 
@@ -69,17 +66,14 @@ def read_text_trace(
         CancelledError: ``cancelled`` returned True.
     """
     rows = trace_rows(read_stats_text(path, shown=shown), shown)
-    with scratch_directory(scratch) as directory:
-        export = directory / "text.sqlite"
-        _write_export(rows, export)
-        ranks = read_nsys(
-            export,
-            shown=shown,
-            progress=progress,
-            cancelled=cancelled,
-            scratch=directory.parent,
-            report=path,
-        )
+    ranks = read_made_export(
+        path,
+        lambda target: _write_export(rows, target),
+        shown=shown,
+        scratch=scratch,
+        progress=progress,
+        cancelled=cancelled,
+    )
     return [replace(rank, notes=(*rank.notes, *rows.notes)) for rank in ranks]
 
 
@@ -248,22 +242,8 @@ def _write_export(rows: TraceRows, path: Path) -> None:
         else:
             kernel = (*place, strings[name], *map(_known, grid))
             tables[export_schema.KERNELS].append(kernel)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"CREATE TABLE {export_schema.STRINGS} (id INTEGER, value TEXT)")
-        connection.executemany(
-            f"INSERT INTO {export_schema.STRINGS} VALUES (?, ?)",
-            [(number, name) for name, number in strings.items()],
-        )
-        connection.execute(f"CREATE TABLE {export_schema.GPUS} (id INTEGER, name TEXT)")
-        connection.executemany(
-            f"INSERT INTO {export_schema.GPUS} VALUES (?, ?)", list(rows.devices.items())
-        )
-        for name, listed in _TABLES.items():
-            marks = ", ".join("?" * len(listed.split(",")))
-            declared = ", ".join(f'"{column.strip()}" INTEGER' for column in listed.split(","))
-            connection.execute(f"CREATE TABLE {name} ({declared})")
-            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", tables[name])
-        connection.commit()
+    listed = {name: (columns.split(), tables[name]) for name, columns in _TABLES.items()}
+    write_export(path, listed, strings, rows.devices)
 
 
 def _known(value: int) -> int | None:

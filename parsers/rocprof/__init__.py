@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.format import Format, Match, Priority, Report, Rule
+from ccltui.parsers.format import Format, Match, Priority, Rule, imported
 
 if TYPE_CHECKING:
-    from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.text.file_sample import FileSample
+
+
+NEEDED: Final = ("Kernel_Name", "Agent_Id", "Start_Timestamp", "End_Timestamp")
+_BESIDE: Final = re.compile(
+    r'^"?(?:Guid"?,"?)?(?:Domain"?,"?Function|Kind"?,"?(?:Direction|Operation)|Node_Id"?,"?)'
+    r'|^"?Name"?,"?Calls"?,"?TotalDurationNs'
+)
+
+
+def kernel_table(sample: FileSample) -> Match | None:
+    """Return a match where the first line names the columns of kernel_trace.csv."""
+    line = _first_line(sample)
+    if "Kernel_Name" not in line:
+        return None
+    names = {cell.strip().strip('"') for cell in line.split(",")}
+    return Match() if set(NEEDED) <= names and "Counter_Name" not in names else None
+
+
+def other_table(sample: FileSample) -> Match | None:
+    """Return a match where the first line names the columns of a table beside kernel_trace.csv."""
+    line = _first_line(sample)
+    if not _BESIDE.match(line):
+        return None
+    return Match() if any(word in line for word in ("_Timestamp", "Durat", "Agent")) else None
+
+
+def _first_line(sample: FileSample) -> str:
+    text = sample.plain
+    return "" if text is None else text.lstrip("\n").partition("\n")[0]
+
 
 ROCPROF_VERSION: Final = 1
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 
-def _is_kernels(sample: FileSample) -> Match | None:
-    from ccltui.parsers.rocprof.sniff_rocprof import kernel_table  # noqa: PLC0415
-
-    return kernel_table(sample)
-
-
-def _is_beside(sample: FileSample) -> Match | None:
-    from ccltui.parsers.rocprof.sniff_rocprof import other_table  # noqa: PLC0415
-
-    return other_table(sample)
-
-
-def _read(
-    path: Path,
-    *,
-    shown: str,
-    scratch: Sequence[Path] = (),
-    progress: Report | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> Sequence[RankTrace]:
-    from ccltui.parsers.rocprof.kernel_trace import read_kernel_trace  # noqa: PLC0415
-
-    return read_kernel_trace(
-        path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
-    )
-
-
 ROCPROF_TRACE: Final = Format(
     kind="rocprof_trace",
     description="kernel_trace.csv of rocprofv3: kernels of the devices of a process",
-    sniff=(Rule(Priority.TEXT_BANNER, _is_kernels),),
+    sniff=(Rule(Priority.TEXT_BANNER, kernel_table),),
     source="nsys",  # device work and host calls without metadata, as the exports of nsys
-    read=_read,
+    read=imported("ccltui.parsers.rocprof.kernel_trace", "read_kernel_trace"),
     version=ROCPROF_VERSION,
     family="rocprof",
     several_ranks=True,
@@ -58,5 +59,5 @@ ROCPROF_TRACE: Final = Format(
 ROCPROF_TABLE: Final = Format(
     kind="rocprof_table",
     description="another csv of rocprofv3: calls, copies and markers belong to kernel_trace.csv",
-    sniff=(Rule(Priority.TEXT_BANNER, _is_beside),),
+    sniff=(Rule(Priority.TEXT_BANNER, other_table),),
 )

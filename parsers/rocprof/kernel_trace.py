@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -21,10 +19,9 @@ from msgspec import structs
 
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.nsys.nsys_reader import read_nsys
-from ccltui.parsers.nsys.report_export import scratch_directory
+from ccltui.parsers.nsys.report_export import read_made_export, write_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.rocprof.sniff_rocprof import NEEDED
+from ccltui.parsers.rocprof import NEEDED
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.line_prefixes import Prefixes
 
@@ -41,12 +38,11 @@ _PUSHED: Final = 59
 """A range that began and ended on one thread."""
 _CANCEL_ROWS: Final = 20_000
 _TABLES: Final = {
-    export_schema.KERNELS: "start, end, deviceId, streamId, correlationId, globalPid, "
-    "demangledName, gridX, gridY, gridZ",
-    export_schema.COPIES: "start, end, deviceId, streamId, correlationId, globalPid, bytes, "
-    "copyKind",
-    export_schema.API_CALLS: "start, end, globalTid, correlationId, nameId, eventClass",
-    export_schema.NVTX: "start, end, eventType, textId, globalTid, domainId",
+    export_schema.KERNELS: "start end deviceId streamId correlationId globalPid demangledName "
+    "gridX gridY gridZ",
+    export_schema.COPIES: "start end deviceId streamId correlationId globalPid bytes copyKind",
+    export_schema.API_CALLS: "start end globalTid correlationId nameId eventClass",
+    export_schema.NVTX: "start end eventType textId globalTid domainId",
 }
 
 Row = Mapping[str, str]
@@ -74,17 +70,9 @@ def read_kernel_trace(
     if not tables.rows[export_schema.KERNELS]:
         raise TraceError("no row of it has a kernel, an agent and two times", path=shown)
     tables.add_beside(path)
-    with scratch_directory(scratch) as directory:
-        export = directory / "rocprof.sqlite"
-        tables.write(export)
-        ranks = read_nsys(
-            export,
-            shown=shown,
-            progress=progress,
-            cancelled=cancelled,
-            scratch=directory.parent,
-            report=path,
-        )
+    ranks = read_made_export(
+        path, tables.write, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
+    )
     return [_as_rocprof(rank, tables.notes()) for rank in ranks]
 
 
@@ -235,25 +223,8 @@ class _Tables:
 
     def write(self, path: Path) -> None:
         """Write the rows as the tables of an export."""
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"CREATE TABLE {export_schema.STRINGS} (id INTEGER, value TEXT)")
-            connection.executemany(
-                f"INSERT INTO {export_schema.STRINGS} VALUES (?, ?)",
-                [(number, text) for text, number in self.strings.items()],
-            )
-            connection.execute(f"CREATE TABLE {export_schema.GPUS} (id INTEGER, name TEXT)")
-            connection.executemany(
-                f"INSERT INTO {export_schema.GPUS} VALUES (?, ?)", list(self.agents.items())
-            )
-            for name, rows in self.rows.items():
-                columns = [column.strip() for column in _TABLES[name].split(",")]
-                if not rows:
-                    continue
-                declared = ", ".join(f'"{column}" INTEGER' for column in columns)
-                connection.execute(f"CREATE TABLE {name} ({declared})")
-                marks = ", ".join("?" * len(columns))
-                connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-            connection.commit()
+        tables = {name: (_TABLES[name].split(), rows) for name, rows in self.rows.items() if rows}
+        write_export(path, tables, self.strings, self.agents)
 
 
 def _times(row: Row) -> tuple[int, int] | None:

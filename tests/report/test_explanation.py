@@ -220,16 +220,20 @@ def test_the_step_time_names_what_it_is_of() -> None:
     slowest = result("step_variability", {"slowest_step": {"step": 13, "iter_time_ms": 64.84}})
     markers = {"iter_time": result("iter_time", numbers)}
     near, far = (
-        {**markers, "step_composition": result("step_composition", {"step_ms": device})}
-        for device in (57.62, 290.0)
+        {
+            **markers,
+            "step_composition": result("step_composition", {"step_ms": device}),
+            "findings": result("findings", {"period": "step", "period_ms": device}),
+        }
+        for device in (58.31, 290.0)
     )
 
     assert step_time({**near, "step_variability": slowest}) == (
         "A step takes 58.3 ms, standard deviation 3.21 ms (n = 6); slowest 64.8 ms, step 13."
     )
     assert step_time(far) == (
-        "The markers of a step last 58.3 ms, standard deviation 3.21 ms (n = 6); on the devices a "
-        "step takes 290 ms."
+        "By its markers a step takes 58.3 ms, standard deviation 3.21 ms (n = 6); measured on the "
+        "devices 290 ms, mean over ranks."
     )
     assert step_time({}) == ""
 

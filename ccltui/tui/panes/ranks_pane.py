@@ -244,7 +244,7 @@ def _answer(table: RankTable, kind: str) -> str:
         name, part = worst.name, worst.caused_us or 0.0
     return (
         f"{numbers.counted(len(caused), 'rank')} cause {numbers.duration(round(total * 1e3))} of "
-        f"waiting in all; {numbers.percent(part / total)} of it: {name}."
+        f"waiting in all, by who comes last; {numbers.percent(part / total)} of it: {name}."
     )
 
 

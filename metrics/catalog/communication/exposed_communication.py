@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     unit="ms",
     definition=(
         "Time in ms, mean over ranks, in which a collective runs while the device neither "
-        "computes nor copies: an upper bound on the time that faster links could save."
+        "computes nor copies, waiting for late ranks and the bubble of a pipeline included (the "
+        "parts waiting, communication and bubble of `step_composition`): an upper bound on the "
+        "time that faster links could save."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         "across_ranks",
     ),
     headline="exposed_ms",
-    label="exposed communication",
+    label="exposed communication + waits",
     higher_is_better=False,
 )
 def exposed_communication(view: View) -> Result:

@@ -57,7 +57,7 @@ class Busy:
         "per_rank",
     ),
     headline="gpu_busy_ratio",
-    label="GPU busy",
+    label="GPU busy, waiting included",
     higher_is_better=True,
 )
 def gpu_busy(view: View) -> Result:

@@ -150,6 +150,13 @@ def test_what_is_saved_is_said_beside_what_is_lost(
     assert with_saving_text(lost, 100, by_steps=True).more == f"It is late. {text}"
 
 
+def test_a_share_of_all_devices_has_all_devices_for_its_subject() -> None:
+    assert sentences.idle_text("checkpoint", 0.23, 4, "rank 2") == (
+        "the devices, mostly that of rank 2, are idle 23 % of the time while the host saves a "
+        "checkpoint"
+    )
+
+
 def test_a_device_that_computes_all_the_time_is_bound_by_it() -> None:
     trace = rank_trace(0, gpu=[kernel("sgemm", 0, 900), kernel("gelu", 900, 100)])
     first = answered(trace).findings[0]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from found_files import put, trace_text
 
+from ccltui.parsers import kineto, nsys
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.kineto import rank_builder, sniff_chrome_trace
-from ccltui.parsers.kineto.sniff_chrome_trace import has_kernels
-from ccltui.parsers.nsys import sniff_nsys
+from ccltui.parsers.kineto import has_kernels, rank_builder
 
 COMPUTING = ("kernel", "Kernel", "mtia_ccp_events", "cuda,kernel")
 OTHERS = ("cpu_op", "gpu_memcpy", "Memset", "kernel_launch", "cuda_runtime", "python_function")
@@ -75,7 +74,7 @@ def test_iterations_of_a_job_are_not_looked_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several(tmp_path, iteration_5=(2, "cpu_op"), iteration_10=(2, "cpu_op"))
-    monkeypatch.setattr(sniff_chrome_trace, "has_kernels", None)
+    monkeypatch.setattr(kineto, "text_pieces", None)
 
     assert discover(tmp_path).choose().name == "iteration_10"
 
@@ -97,14 +96,14 @@ def test_a_category_between_two_pieces_is_found(
 ) -> None:
     path = put(tmp_path, "rank0.json", of_category("kernel"))
     for size in range(100, 300, 7):
-        monkeypatch.setattr(sniff_chrome_trace, "_PIECE_BYTES", size)
+        monkeypatch.setattr(kineto, "_PIECE_BYTES", size)
         assert has_kernels(str(path)) is True
 
 
 def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path, "rank0.json", of_category("kernel", padding=5000))
-    monkeypatch.setattr(sniff_chrome_trace, "_PIECE_BYTES", 500)
-    monkeypatch.setattr(sniff_chrome_trace, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(kineto, "_PIECE_BYTES", 500)
+    monkeypatch.setattr(kineto, "_MAX_BYTES", 1000)
 
     assert has_kernels(str(path)) is None
 
@@ -129,8 +128,8 @@ def test_an_export_has_kernels_where_their_table_has_rows(
             database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?)", [(5,)] * rows)
         database.commit()
 
-    assert sniff_nsys.has_kernels(str(path)) is expected
+    assert nsys.has_kernels(str(path)) is expected
 
 
 def test_a_file_that_is_no_database_decides_nothing(tmp_path: Path) -> None:
-    assert sniff_nsys.has_kernels(str(put(tmp_path, "a.sqlite", "SQLite format 3\0 no"))) is None
+    assert nsys.has_kernels(str(put(tmp_path, "a.sqlite", "SQLite format 3\0 no"))) is None

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ccltui.parsers.nsys import sniff_nsys as sniff
+from ccltui.parsers import nsys as sniff
 
 UNESCAPED = re.sub(r"\\(.)", r"\1", sniff._NSYS_BANNER)
 BANNERS = UNESCAPED.split("\n      | ")

@@ -38,7 +38,7 @@ class Place:
 
 TITLES: Final[Mapping[Picked, tuple[str, ...]]] = {
     Picked.COMMUNICATORS: ("communicator", "ranks", "calls", "bytes", "waited", "worst rank"),
-    Picked.RANKS: ("rank", "waits caused", "waits suffered", "busy"),
+    Picked.RANKS: ("rank", "waits caused", "waits suffered", "compute, copies"),
     Picked.STEPS: ("step", "on device", "kept by"),
     Picked.KERNELS: ("kernel", "total", "share", "calls"),
 }

@@ -173,8 +173,10 @@ def _step_title(scene: Scene) -> str:
     period = found.get("period_ms")
     name = "Step" if found.get("period") == "step" else "Window"
     text = name if period is None else f"{name} {time_text(period)}"
-    number = times.get("num_iterations")
+    number, mean = times.get("num_iterations"), times.get("avg_iter_time_ms")
     if name == "Step" and number and number > 1 and times.get("std_iter_time_ms") is not None:
+        if period is not None and mean is not None and time_text(mean) != time_text(period):
+            text += f", by markers {time_text(mean)}"  # whose spread it is
         text += f" ± {time_text(times['std_iter_time_ms'])} (n = {number})"
     return text
 
