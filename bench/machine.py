@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from ccltui.parsers.kineto.scanner.accelerator import compiled
+from ccltui.parsers.kineto.scanner.typed_event import compiled
 
 
 def facts() -> dict[str, str | int]:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ccltui.parsers.system.acceleration import wanted
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 from ccltui.report.output import print_message
 
 MODULES: Final = (
@@ -25,7 +25,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 @cache
 def missing_modules() -> tuple[str, ...]:
     """Enabled compiled modules that cannot be imported: not built, or for another platform."""
-    return tuple(name for name in MODULES if not _imported(name)) if wanted() else ()
+    return tuple(name for name in MODULES if not _imported(name)) if wants_compiled_code() else ()
 
 
 def summary() -> str:

@@ -30,7 +30,7 @@ from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.parsers.text.file_heads import read_head
+from ccltui.parsers.text.compression import read_head
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card

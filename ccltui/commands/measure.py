@@ -16,8 +16,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.system.heap_trim import LARGEST, keep_freed, trim_heap
-from ccltui.parsers.system.machine_limits import resident_memory
+from ccltui.parsers.system.machine_limits import LARGEST, keep_freed, resident_memory, trim_heap
 from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback

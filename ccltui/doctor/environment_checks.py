@@ -28,7 +28,7 @@ from ccltui.doctor.plug_in_checks import installed_plug_ins
 from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system import machine_limits
-from ccltui.parsers.system.acceleration import wanted
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 
 State = Literal["ok", "warning", "problem"]
 
@@ -198,7 +198,7 @@ def _can_install() -> bool:
 def _compiled_modules() -> list[EnvironmentFinding]:
     check = "compiled modules"
     total = len(slow_path.MODULES)
-    if not wanted():
+    if not wants_compiled_code():
         return [
             EnvironmentFinding(
                 check,

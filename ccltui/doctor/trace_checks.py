@@ -25,12 +25,12 @@ from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.kineto_reader import NANOSECONDS
 from ccltui.parsers.kineto.ranks_in_file import ONE_FILE_A_RANK, OPEN_THE_FILES
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 from ccltui.parsers.merged_files import GUESSES
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.numbers import counted, duration
-from ccltui.parsers.system.acceleration import wanted
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
@@ -400,10 +400,10 @@ from it on, and so do hosts in different time zones."""
 
 def decoder(_job: Job) -> Finding:
     """Report which of the two readers of Kineto files is in use; both give the same columns."""
-    if not wanted():
+    if not wants_compiled_code():
         message = "the general decoder: CCLTUI_ACCEL=0 turns the compiled scanner off"
         return Finding("decoder", "ok", message)
-    if accelerator.compiled():
+    if typed_event.compiled():
         return Finding("decoder", "ok", "the compiled scanner")
     message = "the general decoder, about four times slower: the scanner was not compiled"
     return Finding("decoder", "warning", message, slow_path.remedy())

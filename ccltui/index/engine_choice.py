@@ -8,7 +8,7 @@ from typing import Final
 from ccltui.index.index_engine import BytesRead, Engine, EngineEvent, EngineOptions, Work
 from ccltui.index.index_state import FileRecord
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.ingest.file_tasks import Failed, Loaded, Progress, Reading
+from ccltui.parsers.ingest.load import Failed, Loaded, Progress, Reading
 from ccltui.parsers.system.machine_limits import workers_for
 
 

@@ -19,8 +19,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job, LoadSettings, load_job, start_job
-from ccltui.parsers.system.heap_trim import trim_heap
-from ccltui.parsers.system.machine_limits import resident_memory
+from ccltui.parsers.system.machine_limits import resident_memory, trim_heap
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import ProfileMode

@@ -98,7 +98,7 @@ class Row:
         outcomes: Results by name of the metric.
         problem: Reason why nothing could be opened.
         lost: Problems of files that could not be inspected, see
-            :class:`ccltui.parsers.ingest.file_tasks.Failed`.
+            :class:`ccltui.parsers.ingest.load.Failed`.
     """
 
     directory: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ccltui.parsers.system.acceleration import wanted
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 
 
 @cache
@@ -16,7 +16,7 @@ def available() -> bool:
 
     Cached, because a command calls this for thousands of sets of intervals.
     """
-    if not wanted():
+    if not wants_compiled_code():
         return False
     try:
         import ccltui.metrics.arrays._intervals  # noqa: PLC0415

@@ -19,7 +19,7 @@ from ccltui.parsers.side.unread_files import LOG, TEXT
 
 if TYPE_CHECKING:
     from ccltui.metrics.hangs.hang import Hang
-    from ccltui.parsers.cluster.ras_text import RasReport
+    from ccltui.parsers.cluster.nccl_log import RasReport
     from ccltui.parsers.found_files import Discovery, FoundFile
 
 _LOGS: Final = (WATCHDOG_LOG, TRAINING_LOG, NCCL_LOG, LOG, TEXT)
@@ -127,7 +127,7 @@ def _of_last_attempt(files: Sequence[FoundFile]) -> list[FoundFile]:
 
 def _of_reports(files: Sequence[FoundFile]) -> Hang | None:
     from ccltui.metrics.hangs.ras_hang import ras_hang  # noqa: PLC0415
-    from ccltui.parsers.cluster.ras_text import read_ras_text  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_log import read_ras_text  # noqa: PLC0415
 
     reports: list[RasReport] = []
     for file in files:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, ranks_text, sentence
-from ccltui.parsers.cluster.ras_text import (
+from ccltui.parsers.cluster.nccl_log import (
     RasCommunicator,
     RasDifference,
     RasPart,

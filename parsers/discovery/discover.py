@@ -54,7 +54,7 @@ from ccltui.parsers.store.store_entry import (
     write_beside,
 )
 from ccltui.parsers.system.slow_calls import each
-from ccltui.parsers.text.file_heads import content_digest
+from ccltui.parsers.text.compression import content_digest
 
 FOLDER: Final = "directories"
 RULES_VERSION: Final = 2

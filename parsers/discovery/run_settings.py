@@ -38,7 +38,7 @@ from ccltui.parsers.runs import (
 )
 from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.parsers.text.file_heads import read_head
+from ccltui.parsers.text.compression import read_head
 
 ANCHORS: Final = frozenset({TRAINING_METRICS, STEP_LOG, LAUNCHER_METADATA, RUN_COMPLETE})
 """A folder that holds a file of one of these is a run."""

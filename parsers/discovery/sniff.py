@@ -17,9 +17,8 @@ from ccltui.parsers.nsys.sqlite.database import unfinished
 from ccltui.parsers.nsys.text_reports import PARQUET
 from ccltui.parsers.side.unread_files import LOG, TEXT
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.parsers.text import file_heads
-from ccltui.parsers.text.compression import Compression
-from ccltui.parsers.text.file_heads import Head, ends_of, head_of, read_tail
+from ccltui.parsers.text import compression
+from ccltui.parsers.text.compression import Compression, Head, ends_of, head_of, read_tail
 from ccltui.parsers.text.file_sample import SQLITE_MAGIC, FileSample, JsonHead, useless_text
 
 __all__ = ["Sniffed", "late_info", "sniff"]
@@ -71,7 +70,7 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
     if size_bytes == 0:
         return Sniffed("unknown", "an empty file", lasts=True)
     try:
-        with file_heads.open_regular(path) as file:
+        with compression.open_regular(path) as file:
             return _sniffed(file, path, name)
     except OSError as error:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")

@@ -26,8 +26,7 @@ from ccltui.parsers.columns import (
     Strings,
     later,
 )
-from ccltui.parsers.store.file_mapping import PAGE
-from ccltui.parsers.store.stored_columns import StoredColumns, columns_of, map_columns
+from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _REPORT_S = 0.05
 class Outcome:
     """Result of a worker: small, because the columns are in the store.
 
-    ``is_lost`` as of :class:`ccltui.parsers.ingest.file_tasks.Failed`.
+    ``is_lost`` as of :class:`ccltui.parsers.ingest.load.Failed`.
     """
 
     directory: Path = Path()

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.format import Format, Match, Priority, RankInfo, Rule, binary_suffix, imported
-from ccltui.parsers.text.file_heads import text_pieces
+from ccltui.parsers.text.compression import text_pieces
 from ccltui.parsers.text.file_sample import Member, integer_at, object_shape, skip_blank
 
 if TYPE_CHECKING:

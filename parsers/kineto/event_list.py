@@ -28,7 +28,7 @@ from ccltui.parsers.kineto.scanner.typed_event import (
 from ccltui.parsers.text.json_text import Extent, TextBuffer, object_extent
 
 if TYPE_CHECKING:
-    from ccltui.parsers.kineto.scanner.accelerator import Scanner
+    from ccltui.parsers.kineto.scanner.typed_event import Scanner
 
 
 TRUNCATED: Final = ("truncated_trace", "the file ends in the middle of the document")

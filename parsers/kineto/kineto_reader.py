@@ -42,7 +42,7 @@ from ccltui.parsers.kineto.ranks_in_file import (
 )
 from ccltui.parsers.merged_files import GUESSES, ranks_of_groups
 from ccltui.parsers.names import listed, printable
-from ccltui.parsers.system.heap_trim import keep_freed
+from ccltui.parsers.system.machine_limits import keep_freed
 from ccltui.parsers.text.compression import TextChunks
 from ccltui.parsers.text.json_text import TextBuffer, lenient_json
 

@@ -19,8 +19,7 @@ from ccltui.parsers.columns import (
 from ccltui.parsers.kineto.collective_rows import input_kind
 from ccltui.parsers.kineto.event_list import Batch, NoteLog
 from ccltui.parsers.kineto.event_rows import EventRows, GroupColumns, Part
-from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
-from ccltui.parsers.kineto.scanner.typed_event import Event, Scalar
+from ccltui.parsers.kineto.scanner.typed_event import Event, Scalar, Scanner, new_scanner
 from ccltui.parsers.text.json_text import is_late, nanoseconds
 
 _GROUP_OF_CATEGORY: dict[str, Group] = {

@@ -196,7 +196,7 @@ def archive_problem(path: str) -> str:
     """One sentence that names the first members of a tar archive; nothing is unpacked."""
     import tarfile  # noqa: PLC0415
 
-    from ccltui.parsers.text.file_heads import text_pieces  # noqa: PLC0415
+    from ccltui.parsers.text.compression import text_pieces  # noqa: PLC0415
 
     names: list[str] = []
     complete = True

@@ -58,7 +58,6 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.store.cache_place import store_limit
-from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
 from ccltui.parsers.store.store_entry import (
     COLUMNS_NAME,
     EXPORT_NAME,
@@ -81,17 +80,19 @@ from ccltui.parsers.store.store_entry import (
 )
 from ccltui.parsers.store.stored_columns import (
     PACKED_ROWS,
+    FileMapping,
     StoredEvents,
     SummedFile,
     columns_of,
     is_intact,
     map_bytes,
     map_columns,
+    mapping_of,
     open_columns,
     write_packed,
 )
 from ccltui.parsers.system.scratch_folder import remove_abandoned
-from ccltui.parsers.text.file_heads import read_ends
+from ccltui.parsers.text.compression import read_ends
 
 FOLDER: Final = "in_use"
 TOUCHED_S: Final = 3600

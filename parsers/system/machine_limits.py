@@ -1,11 +1,17 @@
-"""CPUs and memory that this process may use: limits of Slurm, affinity and control groups."""
+"""CPUs and memory that this process may use, and whether compiled code is wanted.
+
+Limits are those of Slurm, affinity and control groups. Freed memory is given back to the system
+where the C library can.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 MAX_WORKERS = 8
 _CGROUP = Path("/sys/fs/cgroup")
@@ -134,3 +140,39 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+LARGEST: Final = (32 << 20) - (1 << 16)
+"""Largest block whose release changes the threshold of the GNU C library."""
+
+
+def keep_freed(size_bytes: int) -> None:
+    """Have blocks of up to so many bytes reused, at most `LARGEST`.
+
+    By default each is a mapping of its own: given back to the system when it is freed, and zeroed
+    page by page when the next one is taken. The GNU C library raises its threshold to the largest
+    block that was ever freed (mallopt(3), M_MMAP_THRESHOLD), so one is taken and freed here, which
+    touches none of its pages. Other C libraries are not affected.
+    """
+    bytes(min(size_bytes, LARGEST))
+
+
+def trim_heap() -> None:
+    """Return freed memory to the system; without effect where the C library cannot, as musl."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    """Return ``malloc_trim`` of the C library in use, None where there is none."""
+    import ctypes  # noqa: PLC0415  (milliseconds that most commands save)
+
+    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return found
+
+
+def wants_compiled_code() -> bool:
+    """Whether compiled code is used where it was built: ``CCLTUI_ACCEL=0`` turns all of it off."""
+    return os.environ.get("CCLTUI_ACCEL", "1") != "0"

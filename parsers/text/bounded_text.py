@@ -11,8 +11,7 @@ from typing import Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.text.compression import TextChunks, detect
-from ccltui.parsers.text.file_heads import open_regular
+from ccltui.parsers.text.compression import TextChunks, detect, open_regular
 from ccltui.parsers.text.file_sample import ANSI
 from ccltui.parsers.text.line_prefixes import Prefixes
 

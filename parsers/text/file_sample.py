@@ -13,7 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head
+from ccltui.parsers.text.compression import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.line_prefixes import plain_text
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 DECODERS = ["general", "compiled"]
 
 
 def use_decoder(monkeypatch: pytest.MonkeyPatch, decoder: str) -> None:
-    if decoder == "compiled" and not accelerator.compiled():
+    if decoder == "compiled" and not typed_event.compiled():
         pytest.skip("the scanner is not compiled here")
     monkeypatch.setenv("CCLTUI_ACCEL", "1" if decoder == "compiled" else "0")
 

@@ -21,7 +21,7 @@ from unittest import mock
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.kineto.kineto_reader import read_pieces
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 from ccltui.parsers.text.compression import TextChunks
 
 WHOLE = 8 << 20
@@ -266,7 +266,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
-    if not accelerator.compiled():
+    if not typed_event.compiled():
         sys.stderr.write("the scanner is not compiled here: nothing to compare\n")
         return 1
     folder = Path(tempfile.mkdtemp(prefix="kineto-fuzz-"))

@@ -11,10 +11,10 @@ from test_real_kineto_walk import FILES
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 pytestmark = pytest.mark.skipif(
-    not accelerator.compiled(), reason="the scanner is not compiled here"
+    not typed_event.compiled(), reason="the scanner is not compiled here"
 )
 
 

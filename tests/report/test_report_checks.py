@@ -12,7 +12,7 @@ from ccltui.demo import Cut, Spec, write_job
 from ccltui.doctor import trace_checks
 from ccltui.doctor.trace_checks import check
 from ccltui.parsers.job import Job, open_job
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 SMALL = Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=())
 
@@ -266,7 +266,7 @@ def test_which_decoder_is_in_use(
 ) -> None:
     job = open_job(whole)
     monkeypatch.setenv("CCLTUI_ACCEL", wanted)
-    monkeypatch.setattr(accelerator, "compiled", lambda: compiled)
+    monkeypatch.setattr(typed_event, "compiled", lambda: compiled)
 
     finding = trace_checks.decoder(job)
 

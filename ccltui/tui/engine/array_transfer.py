@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ccltui.parsers.store.file_mapping import FileMapping
+    from ccltui.parsers.store.stored_columns import FileMapping
 
 _LARGE_BYTES: Final = 4096
 _ALIGNED: Final = 64
@@ -99,7 +99,7 @@ def unpack(data: bytes, descriptor: int | None, resolve: Callable[[Any], object]
     size, spans = pickle.load(stream)
     buffers: list[memoryview] = []
     if descriptor is not None:
-        from ccltui.parsers.store.file_mapping import map_file, mapping_of  # noqa: PLC0415  (imports numpy)
+        from ccltui.parsers.store.stored_columns import map_file, mapping_of  # noqa: PLC0415  (imports numpy)
 
         array = map_file(descriptor, size)
         mapped = mapping_of(array)

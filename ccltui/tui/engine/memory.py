@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.store.column_store import release
-from ccltui.parsers.system.heap_trim import trim_heap
+from ccltui.parsers.system.machine_limits import trim_heap
 from ccltui.tui.engine import array_transfer
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.acceleration import wanted
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 
 
 class Numbers(Protocol):
@@ -107,7 +107,7 @@ def new_texts(marks: tuple[bytes, bytes] = (b"", b""), *, blobs: bool = False) -
 
 def available() -> bool:
     """Return whether the compiled code was built and is not turned off."""
-    if not wanted():
+    if not wants_compiled_code():
         return False
     try:
         import ccltui.parsers.nsys.sqlite._btree  # noqa: F401, PLC0415

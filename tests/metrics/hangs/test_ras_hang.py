@@ -9,7 +9,7 @@ import pytest
 
 from ccltui.metrics.hangs.find_hang import hang_of, hangs_of
 from ccltui.metrics.hangs.hang import Hang
-from ccltui.parsers.cluster.ras_text import read_ras_text
+from ccltui.parsers.cluster.nccl_log import read_ras_text
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
 

@@ -14,7 +14,7 @@ import zstandard
 from found_files import by_path, codes, put, trace_text
 
 import ccltui.parsers.discovery.walk
-import ccltui.parsers.text.file_heads
+import ccltui.parsers.text.compression
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.names import natural_key, printable
@@ -103,13 +103,13 @@ def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(OSError, match="not a regular file"):
-        ccltui.parsers.text.file_heads.open_regular(str(tmp_path / "pipe"))
+        ccltui.parsers.text.compression.open_regular(str(tmp_path / "pipe"))
 
 
 def test_unreadable_files_and_folders(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(job, "rank1.json", trace_text(1, 2))
     put(job, "locked/rank2.json", trace_text(2, 2))
-    real_open, real_scandir = ccltui.parsers.text.file_heads.open_regular, os.scandir
+    real_open, real_scandir = ccltui.parsers.text.compression.open_regular, os.scandir
 
     def open_unless_locked(path: str) -> BinaryIO:
         if path.endswith("rank1.json"):
@@ -121,7 +121,7 @@ def test_unreadable_files_and_folders(job: Path, monkeypatch: pytest.MonkeyPatch
             raise PermissionError(13, "Permission denied", path)
         return real_scandir(path)
 
-    monkeypatch.setattr(ccltui.parsers.text.file_heads, "open_regular", open_unless_locked)
+    monkeypatch.setattr(ccltui.parsers.text.compression, "open_regular", open_unless_locked)
     monkeypatch.setattr("os.scandir", list_unless_locked)
 
     assert problems(job) == {"rank1.json": "cannot be read: Permission denied"}

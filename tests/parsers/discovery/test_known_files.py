@@ -14,7 +14,7 @@ from found_files import put, trace_text
 from ccltui.parsers.discovery import discover as discovery
 from ccltui.parsers.discovery.discover import FOLDER, LEAST_FILES, Discovery, discover
 from ccltui.parsers.store.store_entry import with_checksum
-from ccltui.parsers.text import file_heads
+from ccltui.parsers.text import compression
 
 RANKS = LEAST_FILES + 4
 
@@ -45,13 +45,13 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files that are opened to be recognised."""
     names: list[str] = []
-    real = file_heads.open_regular
+    real = compression.open_regular
 
     def recorded(path: str) -> object:
         names.append(Path(path).name)
         return real(path)
 
-    monkeypatch.setattr(file_heads, "open_regular", recorded)
+    monkeypatch.setattr(compression, "open_regular", recorded)
     return names
 
 

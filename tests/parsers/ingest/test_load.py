@@ -120,7 +120,7 @@ def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
     killer = threading.Thread(target=kill_readers)
     killer.start()
     try:
-        from ccltui.parsers.ingest.file_tasks import Reading
+        from ccltui.parsers.ingest.load import Reading
 
         scratch = directory.parent / "columns"
         scratch.mkdir()

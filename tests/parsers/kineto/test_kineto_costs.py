@@ -10,7 +10,7 @@ import pytest
 from kineto_fuzz import read_in_pieces
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.kineto.scanner.accelerator import compiled
+from ccltui.parsers.kineto.scanner.typed_event import compiled
 
 LAST = '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":0,"tid":7}'
 

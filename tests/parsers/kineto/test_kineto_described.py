@@ -10,10 +10,10 @@ import pytest
 from kineto_fuzz import difference
 
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 pytestmark = pytest.mark.skipif(
-    not accelerator.compiled(), reason="the scanner is not compiled here"
+    not typed_event.compiled(), reason="the scanner is not compiled here"
 )
 
 STATED = {

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from kineto_fuzz import difference, run
 
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 pytestmark = pytest.mark.skipif(
-    not accelerator.compiled(), reason="the scanner is not compiled here"
+    not typed_event.compiled(), reason="the scanner is not compiled here"
 )
 
 PLAIN = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}'

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kineto_fuzz import WHOLE, difference, outcome
 
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.kineto.scanner import typed_event
 
 EVENT = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1}
 CALL = {**EVENT, "cat": "cpu_op", "name": "c10d::send"}
@@ -141,7 +141,7 @@ def test_the_reader_raises_trace_errors_only(tmp_path: Path, events: list[dict[s
 
     with mock.patch.dict(os.environ):  # the decoder is chosen by a variable
         outcome(path, "general", WHOLE)
-    if accelerator.compiled():
+    if typed_event.compiled():
         assert difference(path, 64) is None
 
 

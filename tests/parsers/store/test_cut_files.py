@@ -11,7 +11,7 @@ import pytest
 
 _READ_AFTER_CUT = """\
 import os, sys
-from ccltui.parsers.store.file_mapping import map_file
+from ccltui.parsers.store.stored_columns import map_file
 descriptor = os.open(sys.argv[1], os.O_RDWR)
 column = map_file(descriptor, 1 << 20)
 assert int(column[-1]) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.parsers.store.file_mapping import PAGE, map_file, mapping_of
+from ccltui.parsers.store.stored_columns import PAGE, map_file, mapping_of
 
 BODY = bytes(range(256)) * 64
 

@@ -18,7 +18,7 @@ import ccltui
 from ccltui.demo import Spec, write_job
 from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace, Samples
 from ccltui.parsers.errors import DamagedColumnsError
-from ccltui.parsers.ingest import file_tasks
+from ccltui.parsers.ingest import load
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME
 
@@ -52,7 +52,7 @@ def store(pristine: Path, tmp_path: Path) -> Path:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lines about damage that a user would see."""
     found: list[str] = []
-    monkeypatch.setattr(file_tasks, "_report", [found.append])
+    monkeypatch.setattr(load, "_report", [found.append])
     return found
 
 

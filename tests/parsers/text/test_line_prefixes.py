@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.parsers.text.file_heads import Head
+from ccltui.parsers.text.compression import Head
 from ccltui.parsers.text.file_sample import FileSample
 from ccltui.parsers.text.line_prefixes import Prefixes, plain_text
 
