@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -59,6 +60,45 @@ def xla() -> list[bytes]:
     return compressed([
         json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode() for events in every
     ])  # fmt: skip
+
+
+def flight_records() -> list[bytes]:
+    entry = {
+        "frames": [{"name": "step", "filename": "/job/train.py", "line": 40}],
+        "record_id": 3,
+        "pg_id": 1,
+        "process_group": ("3", "mesh_tp"),
+        "thread_name": "python3",
+        "collective_seq_id": 5,
+        "p2p_seq_id": 0,
+        "op_id": 6,
+        "profiling_name": "nccl:all_reduce",
+        "time_created_ns": 1_780_000_000_000_000_000,
+        "duration_ms": 2.5,
+        "input_sizes": [[4096, 2]],
+        "input_dtypes": ["BFloat16"],
+        "output_sizes": [[4096, 2]],
+        "output_dtypes": ["BFloat16"],
+        "state": "scheduled",
+        "retired": False,
+        "is_p2p": False,
+        "time_discovered_started_ns": None,
+        "time_discovered_completed_ns": None,
+    }
+    sent = entry | {"profiling_name": "nccl:send 1->0", "is_p2p": True, "record_id": 4}
+    groups = {"3": {"name": "3", "desc": "mesh_tp", "ranks": "[2, 3]"}}
+    status = {
+        "1": {
+            "last_enqueued_collective": 5,
+            "last_started_collective": -1,
+            "last_completed_collective": 4,
+        }
+    }
+    dump = {"version": "2.10", "pg_config": groups, "pg_status": status, "entries": [entry, sent]}
+    old = {"entries": [{**entry, "seq_id": 4}], "version": "1.4", "pg_config": {1: [2, 3]}}
+    texts = [json.dumps(dump).encode(), json.dumps(dump, sort_keys=True, indent=4).encode()]
+    values = (dump, old, [entry, sent])
+    return [*texts, *(pickle.dumps(one, number) for one in values for number in (2, 4))]
 
 
 BANNER = "Processing [x.sqlite] with [/opt/nsight-systems-2023.2.3/reports/{}.py]... \n"

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import gzip
 import os
+import pickle
 import re
 import sqlite3
 import tempfile
@@ -39,6 +40,7 @@ from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.event_record import sought_event
+from ccltui.parsers.flight_recorder.read_dump import read_flight_dump
 from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.job import find_card
 from ccltui.parsers.kineto.execution_join import joined
@@ -68,6 +70,7 @@ from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle
 from ccltui.tui.input.recording import event_of, read_recording
 
 SHOWN: Final = "input"
@@ -136,6 +139,16 @@ def kineto(data: bytes, path: Path) -> None:
                     _record(trace, group, row)
     if one_of(data, 8, 4):
         same_packed(data, path, lambda one: contents(read_kineto(one, shown=SHOWN)))
+
+
+def flight_record(data: bytes, path: Path) -> None:
+    """The values of a pickle that is read are those that `pickle` builds of it."""
+    if is_pickle(data):
+        read = read_plain_pickle(data, shown=SHOWN)
+        if not read.cut:  # holds no opcode that could run anything; lengths of frames are not used
+            with contextlib.suppress(UnicodeDecodeError, OverflowError, pickle.UnpicklingError):
+                require_same(read.value, pickle.loads(data), "pickle")
+    read_flight_dump(path, shown=SHOWN)
 
 
 def _record(trace: RankTrace, group: Any, row: int) -> None:
@@ -430,6 +443,8 @@ TARGETS: Final = {
                _of(read_profile_summary, **_SHOWN)),
         Target("serving", "serving results", seeds.serving, _PACKED_JSON, serving),
         Target("expert_load", "expert loads", seeds.expert_loads, _PACKED_JSON, expert_load),
+        Target("flight_record", "dumps of the flight recorder", seeds.flight_records,
+               mixed(any_bytes, _JSON), flight_record),
         Target("train_config", "training configuration (TOML)", lambda: [seeds.TRAIN_CONFIG],
                _TEXT, _of(read_train_config), (ConfigError,)),
         Target("settings", "settings of the explorer (TOML)", lambda: [seeds.SETTINGS], _TEXT,
