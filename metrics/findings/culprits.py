@@ -479,9 +479,10 @@ class Culprits:
         link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
         if link is None:
             return verdict
-        much = FAR_MORE * self._lost_ms(verdict, ()) < link.share * period_ms
-        if kind in NAMED and link.sure == "low" and not (kind == "random" and much):
-            return verdict
+        if kind in NAMED and link.sure == "low":
+            by_chance = self._lost_ms(verdict, ())
+            if kind != "random" or FAR_MORE * by_chance >= link.share * period_ms:
+                return verdict
         doubted = sure or self._wait_for_others(link.ranks, link.share)
         return details_of_link(replace(link, sure="low") if doubted else link, period_ms)
 

@@ -23,6 +23,7 @@ from ccltui.metrics.findings.busy_times import busy_excess, has_stages
 from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.array_types import F64, I64
 
@@ -45,6 +46,7 @@ LEAST_SHARE: Final = 0.1
 """Share of the time that slow transfers take, for all those between hosts to be named, and for one
 link to be named surely: stages of a pipeline have slack that takes up less."""
 BETWEEN_HOSTS: Final = "between hosts"
+SENDRECV: Final = TYPES.index("SendRecv")
 
 
 class SlowLink(Struct, frozen=True):
@@ -219,6 +221,8 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
             if kind in (SEND, RECV):  # stages wait for each other, in all calls, by the schedule
                 return None
             mine = (queue[0] == kind) & (queue[1] == stream)
+            if kind == SENDRECV and (calls.group[mine] < 0).all():
+                continue  # what is no known ring may be stages, which wait by the schedule
             by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
     found = [_long_calls(view, durations, exposed) for durations in by_queue.values()]
     return max(filter(None, found), key=lambda one: one.share, default=None)

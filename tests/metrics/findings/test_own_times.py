@@ -165,3 +165,22 @@ def test_rounded_times_that_agree_exactly_do_not_end_the_answer(tmp_path: Path) 
     spec = random_spec(960263, varied=True)
 
     assert find("findings").run(view_of(tmp_path, spec)).status != "unavailable"
+
+
+@pytest.mark.parametrize("seed", [960009, 960281])  # by names alone; beside what varies by chance
+def test_transfers_that_take_longer_than_computing_are_a_slow_network(
+    tmp_path: Path, seed: int
+) -> None:
+    first = (
+        find("findings").run(view_of(tmp_path, random_spec(seed, varied=True))).details["findings"]
+    )
+    blaming = next(one for one in first if one["class"] == "slow_link")
+
+    assert blaming["where"]["group"] == "between hosts"
+    assert blaming["sure"]["what"] == "low"
+
+
+def test_a_network_is_judged_where_no_step_can_be_replayed(tmp_path: Path) -> None:
+    spec = random_spec(960580, varied=True)
+
+    assert find("findings").run(view_of(tmp_path, spec)).status != "unavailable"
