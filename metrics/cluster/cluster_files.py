@@ -1,14 +1,21 @@
-"""Read the files about machines below a directory; unreadable files become one line each."""
+"""Read the files about machines, and build results for the metrics of machines.
+
+Unreadable files become one line each.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ccltui.metrics.model.peaks import DevicePeak, find_device
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.cluster import (
     CLUSTER_BENCHMARK,
     GPU_TOPOLOGY,
@@ -26,10 +33,13 @@ from ccltui.parsers.found_files import Discovery, FoundFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.view.job_view import View
     from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
     from ccltui.parsers.cluster.nccl_log import NcclLog
     from ccltui.parsers.cluster.nccl_tests import NcclTest
     from ccltui.parsers.cluster.topology_files import GpuTopology, IbPort, NcclTopology
+
 
 T = TypeVar("T")
 
@@ -138,3 +148,49 @@ def _all(files: Sequence[FoundFile], read: Callable[..., T], problems: list[str]
 
 def _flat(found: Sequence[Named[tuple[T, ...]]]) -> tuple[Named[T], ...]:
     return tuple((path, one) for path, several in found for one in several)
+
+
+def cluster_of(view: View, part: str, what: str) -> ClusterFiles:
+    """Return the files about machines.
+
+    Raises:
+        Refusal: No file of ``part`` (a field of `ClusterFiles`) could be read.
+    """
+    if not view.job.ranks and not view.job.discovery.files:
+        require_traces(view)
+    files = read_cluster(view.job.discovery)
+    if getattr(files, part):
+        return files
+    problems = [Reason("no_side_file", problem) for problem in files.problems]
+    if problems:
+        raise Refusal(Reason("no_side_file", f"no {what} that can be read"), *problems)
+    raise refuse("no_side_file", f"no {what} here")
+
+
+def device_peak(view: View, files: ClusterFiles) -> DevicePeak | None:
+    """Return the device named by the user or the card, else by the files; None if not known."""
+    names = [view.card.text("gpu_model"), *files.device_names]
+    return next((peak for name in names if name and (peak := find_device(name))), None)
+
+
+def cluster_answer(
+    metric: MetricDefinition,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    paths: Sequence[str],
+    files: ClusterFiles,
+    basis: Mapping[str, str],
+    warnings: Sequence[str] = (),
+    reasons: Sequence[Reason] = (),
+) -> Result:
+    """Return the result of a metric of machines."""
+    return side_answer(
+        metric,
+        view,
+        details,
+        files=list(dict.fromkeys(paths)),
+        basis=basis,
+        warnings=(*warnings, *files.problems),
+        reasons=reasons,
+    )

@@ -15,12 +15,13 @@ from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.job_changes import (
     CollectiveChange,
     DimensionChange,
+    JobChecks,
     PartChange,
     RunIntervals,
     TimeChange,
     WorkChange,
+    job_checks,
 )
-from ccltui.metrics.compare.job_checks import JobChecks, job_checks
 from ccltui.metrics.compare.job_table import Collective, JobTable, Work, WorkKey
 from ccltui.metrics.compare.metric_changes import (
     DimensionRow,

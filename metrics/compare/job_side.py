@@ -19,9 +19,14 @@ from ccltui.metrics.compare.job_table import (
     WorkKey,
 )
 from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
-from ccltui.metrics.device.pivot_groups import by_name, by_operator
-from ccltui.metrics.device.pivot_rows import with_launches
-from ccltui.metrics.device.work_pivot import Group, Grouping, pivot
+from ccltui.metrics.device.work_pivot import (
+    Group,
+    Grouping,
+    by_name,
+    by_operator,
+    pivot,
+    with_launches,
+)
 from ccltui.metrics.findings.partition import COMPUTE, Named, named_parts, partition
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS

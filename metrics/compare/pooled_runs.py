@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ccltui.metrics.compare.job_checks import job_checks
+from ccltui.metrics.compare.job_changes import job_checks
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.compare.metric_changes import Measure
 from ccltui.parsers.errors import NotFoundError

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.cluster.cluster_files import read_cluster
-from ccltui.metrics.cluster.outliers import name_of
-from ccltui.metrics.cluster.plausibility import hosts_of, label_of
+from ccltui.metrics.cluster.plausibility import hosts_of, label_of, name_of
 from ccltui.metrics.compare.comparable import Check, Comparability, comparability
 from ccltui.metrics.compare.compare_profiles import ProfileComparison, compare_profiles, profile
 from ccltui.metrics.compare.compare_runs import Comparison, Row, compare, judged

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.arrays.distribution import Distribution, distribution
+from ccltui.metrics.arrays.statistics import Distribution, distribution
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.compare.step_diff import Side
-from ccltui.metrics.compare.step_waterfall import step_waterfall
+from ccltui.metrics.compare.step_diff import Side, step_waterfall
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.findings.step_culprits import step_culprits
 from ccltui.metrics.findings.step_parts import step_parts

@@ -16,8 +16,7 @@ from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Drawer, Shown, Versus, ViewState
 
 if TYPE_CHECKING:
-    from ccltui.metrics.compare.step_diff import StepDiff
-    from ccltui.metrics.compare.step_waterfall import Waterfall
+    from ccltui.metrics.compare.step_diff import StepDiff, Waterfall
     from ccltui.metrics.device.repetition import Block
 
 _PART = re.compile(r"r\s*(?P<rank>\S+)|it(?:er)?\s*(?P<step>\d+)", re.IGNORECASE)

@@ -25,7 +25,7 @@ from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
-    from ccltui.metrics.device.pivot_columns import PivotColumns
+    from ccltui.metrics.device.work_pivot import PivotColumns
     from ccltui.tui.state.against.compared import Compared, TimeOf
 
 KINDS: Final = ("name", "category", "operator", "module", "stream", "rank")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.cluster.outliers import FLOOR_PCT, LEAST_PEERS, K, Peers, name_of, peers_of
+from ccltui.metrics.cluster.cluster_files import cluster_answer, cluster_of
+from ccltui.metrics.cluster.plausibility import FLOOR_PCT, LEAST_PEERS, K, Peers, name_of, peers_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row, unread_parts
+from ccltui.metrics.cluster.cluster_files import cluster_answer, cluster_of
+from ccltui.metrics.cluster.cluster_table import nccl_test_row, unread_parts
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 

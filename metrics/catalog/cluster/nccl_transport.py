@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
+from ccltui.metrics.cluster.cluster_files import cluster_answer, cluster_of
 from ccltui.metrics.metric import metric
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.arrays.distribution import distribution
-from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.arrays.statistics import distribution, milliseconds
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse

@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.device.pivot_groups import CLASSES, by_name, category
-from ccltui.metrics.device.pivot_rows import COLUMNS_BASIS, table, total_ns
-from ccltui.metrics.device.product_rates import product_rates
-from ccltui.metrics.device.product_rows import RATES_BASIS, product_table, roofline_of
-from ccltui.metrics.device.work_pivot import PivotRow, pivot
+from ccltui.metrics.device.product_rates import (
+    RATES_BASIS,
+    product_rates,
+    product_table,
+    roofline_of,
+)
+from ccltui.metrics.device.work_pivot import (
+    CLASSES,
+    COLUMNS_BASIS,
+    PivotRow,
+    by_name,
+    category,
+    pivot,
+    table,
+    total_ns,
+)
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP, MEM
 from ccltui.metrics.result import Result

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.device.launch_origin import has_ranges
-from ccltui.metrics.device.pivot_groups import by_path
-from ccltui.metrics.device.pivot_rows import (
+from ccltui.metrics.device.work_pivot import (
     COLUMNS_BASIS,
     attributed_share,
+    by_path,
+    pivot,
     table,
     with_launches,
 )
-from ccltui.metrics.device.work_pivot import pivot
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer

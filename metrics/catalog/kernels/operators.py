@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.device.pivot_groups import by_operator
-from ccltui.metrics.device.pivot_rows import (
+from ccltui.metrics.device.product_rates import RATES_BASIS, product_rates, rate_cells, roofline_of
+from ccltui.metrics.device.work_pivot import (
     COLUMNS_BASIS,
+    PivotRow,
     attributed_share,
+    by_operator,
+    pivot,
     table,
     with_launches,
 )
-from ccltui.metrics.device.product_rates import product_rates
-from ccltui.metrics.device.product_rows import RATES_BASIS, rate_cells, roofline_of
-from ccltui.metrics.device.work_pivot import PivotRow, pivot
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer

@@ -21,7 +21,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.overrides import positive_number
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, peak_of
+from ccltui.metrics.workload.hardware import PEAK_OVERRIDE, peak_of
 from ccltui.parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:

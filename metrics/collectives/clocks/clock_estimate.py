@@ -58,7 +58,7 @@ from ccltui.metrics.arrays.reductions import (
     rows_by_value,
     unique_inverse,
 )
-from ccltui.metrics.arrays.theil_sen import Z_99, slopes
+from ccltui.metrics.arrays.typical import Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_model import (
     MAX_DRIFT_PPB,
     MAX_RESIDUAL_NS,

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
-from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes
+from ccltui.metrics.arrays.typical import UNKNOWN_ERROR, Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_estimate import Observation, solve, standard_errors
 from ccltui.metrics.collectives.implied.stream_evidence import (
     FEWEST,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along, unique_inverse
-from ccltui.metrics.arrays.theil_sen import slopes
+from ccltui.metrics.arrays.typical import slopes
 from ccltui.metrics.collectives.matching.validity import nearest_rank
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING

@@ -25,7 +25,7 @@ from ccltui.metrics.arrays.reductions import (
     row_min,
 )
 from ccltui.metrics.arrays.statistics import rank_place
-from ccltui.metrics.arrays.theil_sen import Z_99, slopes
+from ccltui.metrics.arrays.typical import Z_99, slopes
 from ccltui.metrics.collectives.matching.group_member import (
     EQUAL_INPUTS,
     EQUAL_OUTPUTS,

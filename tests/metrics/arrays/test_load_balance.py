@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.arrays.load_balance import KEYS, balance
+from ccltui.metrics.arrays.statistics import KEYS, balance
 
 LOADS = st.lists(st.integers(0, 10_000), min_size=1, max_size=64)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from runs_by_hand import view_of
 
 from ccltui.metrics.cluster.cluster_table import cluster_table
-from ccltui.metrics.cluster.outliers import peers_of
-from ccltui.metrics.cluster.plausibility import hosts_of, implausible
+from ccltui.metrics.cluster.plausibility import hosts_of, implausible, peers_of
 from ccltui.metrics.compare.sides import compare_benchmarks
 from ccltui.metrics.model.peaks import find_device
 from ccltui.metrics.registry import find

@@ -8,7 +8,7 @@ from calls_by_hand import EPOCH_NS, Call, group, member
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes
+from ccltui.metrics.arrays.typical import UNKNOWN_ERROR, Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_estimate import (
     Observation,
     components,

@@ -11,8 +11,7 @@ from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_tr
 from full_jobs import view_of
 from worked import cpu_only, two_steps
 
-from ccltui.metrics.compare.step_diff import Side
-from ccltui.metrics.compare.step_waterfall import OTHER_GROUPS, step_waterfall
+from ccltui.metrics.compare.step_diff import OTHER_GROUPS, Side, step_waterfall
 from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions

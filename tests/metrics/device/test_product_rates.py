@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.device.pivot_columns import pivot_columns
+from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

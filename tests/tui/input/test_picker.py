@@ -8,7 +8,7 @@ import pytest
 from explorers import Settle, Start, screen
 from fakes import Plan, full_job, scene
 
-from ccltui.metrics.device.pivot_columns import pivot_columns
+from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.findings.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View

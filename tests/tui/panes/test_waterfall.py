@@ -8,7 +8,7 @@ import pytest
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.metrics.compare.step_waterfall import Waterfall
+from ccltui.metrics.compare.step_diff import Waterfall
 from ccltui.tui.panes.details import waterfall
 
 FEW = Waterfall(

@@ -12,7 +12,7 @@ from ccltui.report.overview_text import part_name
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.compare.step_waterfall import Waterfall
+    from ccltui.metrics.compare.step_diff import Waterfall
 
 MOST_ROWS: Final = 10
 _LEAST_BAR: Final = 12

@@ -13,10 +13,9 @@ from ccltui.tui.state.view_state import EventTarget, Versus
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
-    from ccltui.metrics.compare.step_diff import StepDiff
-    from ccltui.metrics.compare.step_waterfall import Waterfall
-    from ccltui.metrics.device.pivot_columns import PivotColumns
+    from ccltui.metrics.compare.step_diff import StepDiff, Waterfall
     from ccltui.metrics.device.repetition import Block
+    from ccltui.metrics.device.work_pivot import PivotColumns
     from ccltui.metrics.findings.causes.instance_report import CausalChain
     from ccltui.metrics.findings.step_culprits import StepCulprits
     from ccltui.metrics.findings.step_parts import StepParts
@@ -208,7 +207,7 @@ class PivotQuery(ViewQuery["PivotColumns"]):
 
     def answer(self, view: View, findings: Findings) -> PivotColumns:
         """Return the rows with the most time."""
-        from ccltui.metrics.device.pivot_columns import pivot_columns  # noqa: PLC0415
+        from ccltui.metrics.device.work_pivot import pivot_columns  # noqa: PLC0415
 
         found = pivot_columns(view, self.by)
         if findings.complete:  # what was computed for this table alone is not kept
@@ -275,8 +274,7 @@ class WaterfallQuery(ViewQuery["Waterfall"]):
 
     def answer(self, view: View, findings: Findings) -> Waterfall:
         """Return the parts of the difference."""
-        from ccltui.metrics.compare.step_diff import Side  # noqa: PLC0415
-        from ccltui.metrics.compare.step_waterfall import step_waterfall  # noqa: PLC0415
+        from ccltui.metrics.compare.step_diff import Side, step_waterfall  # noqa: PLC0415
 
         return step_waterfall(view, Side(*self.versus.one), Side(*self.versus.other))
 

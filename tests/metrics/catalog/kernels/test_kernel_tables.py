@@ -11,7 +11,7 @@ from factories import Event, allreduce, copy, kernel, launch, rank_trace, step
 from worked import cpu_only, measure
 
 from ccltui.commands.measure import choose_metrics
-from ccltui.metrics.device import pivot_rows
+from ccltui.metrics.device import work_pivot
 from ccltui.metrics.registry import metrics
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
@@ -90,7 +90,7 @@ def test_a_window_cuts_totals_and_counts_by_start() -> None:
 
 
 def test_rows_beyond_the_most_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pivot_rows, "MOST_ROWS", 1)
+    monkeypatch.setattr(work_pivot, "MOST_SHOWN", 1)
     details = measure("kernels", lengths(0)).details
 
     assert [row["name"] for row in details["kernels"]] == ["gemm"]
