@@ -221,11 +221,18 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
             if kind in (SEND, RECV):  # stages wait for each other, in all calls, by the schedule
                 return None
             mine = (queue[0] == kind) & (queue[1] == stream)
-            if kind == SENDRECV and (calls.group[mine] < 0).all():
-                continue  # what is no known ring may be stages, which wait by the schedule
             by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
-    found = [_long_calls(view, durations, exposed) for durations in by_queue.values()]
+    found = [
+        _long_calls(view, durations, exposed)
+        for (kind, _), durations in by_queue.items()
+        if kind != SENDRECV or _in_rings(durations)
+    ]
     return max(filter(None, found), key=lambda one: one.share, default=None)
+
+
+def _in_rings(durations: Mapping[str, I64]) -> bool:
+    """Whether ranks send and receive by one kernel equally often: inner stages do so twice."""
+    return len({len(one) for one in durations.values()}) == 1
 
 
 def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
