@@ -22,7 +22,12 @@ from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.causes.roots import root_by_rank, root_waiting
+from ccltui.metrics.findings.causes.roots import (
+    BLAMELESS_CAUSES,
+    RootWaiting,
+    root_by_rank,
+    root_waiting,
+)
 from ccltui.metrics.findings.idle_causes import causes_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
@@ -189,13 +194,17 @@ class _Waits:
                 if longest > worst.get(straggler, -1):
                     worst[straggler] = longest
                     self._places[straggler] = self._place(part, row, straggler)
-        self._roots = _roots(view) if self._parts else {}
+        followed = root_waiting(view) if self._parts else None
+        # The rank that delayed each late rank, where most of its lag ends at another one.
+        self._roots = {} if followed is None else root_by_rank(followed.behind)
         behind: defaultdict[str, int] = defaultdict(int)
         for label, wait in caused.items():
             root = self._roots.get(label, label)
             behind[root] += wait
             if root != label and (root not in worst or worst[label] > worst[root]):
                 worst[root], self._places[root] = worst[label], self._places[label]
+        if followed is not None:
+            self._places |= self._own_places(followed)
         self._of_label: defaultdict[str, list[_Column]] = defaultdict(list)
         for part in self._parts:
             last = part.arrived.delaying
@@ -206,6 +215,19 @@ class _Waits:
                 )
         order = sorted(behind, key=lambda label: (-behind[label], label))
         self.stragglers = order[:MAX_STRAGGLERS]
+
+    def _own_places(self, followed: RootWaiting) -> dict[str, Place]:
+        """Return the longest wait for each rank that came last for a cause of its own.
+
+        At the longest wait of all it may have been late by the order of the pipeline.
+        """
+        parts, found = {part.number: part for part in self._parts}, dict[str, Place]()
+        for one, (number, row) in zip(followed.behind, followed.places, strict=True):
+            late = one.chain[0]
+            is_own = len(one.chain) == 1 and late.cause not in BLAMELESS_CAUSES
+            if is_own and late.label not in found and number in parts:
+                found[late.label] = self._place(parts[number], row, late.label)
+        return found
 
     def _place(self, part: collective_selection.Part, row: int, straggler: str) -> Place:
         calls = self._view.facts.named_calls[straggler]
@@ -236,11 +258,6 @@ class _Waits:
             if name in by_straggler:
                 starts, ends = zip(*by_straggler[name], strict=True)
                 yield name, union(np.concatenate(starts), np.concatenate(ends))
-
-
-def _roots(view: View) -> Mapping[str, str]:
-    """Return the rank that delayed each late rank, where most of its lag ends at another one."""
-    return root_by_rank(root_waiting(view).behind)
 
 
 def _reliable_parts(view: View) -> list[collective_selection.Part]:

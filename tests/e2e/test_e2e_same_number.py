@@ -6,15 +6,19 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from founded_claims import at
 from mcp_client import answers
 from shell import CCL_METRICS, CCLTUI
+from stated_numbers import Recording, check_all
 from warm_shell import run
 
 import ccltui
+from ccltui.demo import Spec, write_job
+from ccltui.demo.planted import random_spec, write_planted
+from ccltui.demo.planted.job_spec import Family, FaultKind
 from ccltui.report.result_rows import cell_text
 
 METRICS = (
@@ -127,22 +131,68 @@ def test_in_answers_of_the_server(job: Path, results: dict[str, dict[str, Any]])
             assert value == at(one["details"], key), key
 
 
-def test_parts_are_within_their_whole(job: Path, results: dict[str, dict[str, Any]]) -> None:
-    """A finding costs and saves less than a step, kinds of time add up, and texts agree."""
-    names = ("--metric", "findings", "--metric", "step_composition", "--format", "json")
-    found = {one["metric"]: one for one in json.loads(run(CCLTUI, job, *names).stdout)["results"]}
-    rows = found["findings"]["details"]["findings"]
-    explained = json.loads(run(CCLTUI, "explain", job, "--format", "json").stdout)
-    text = run(CCLTUI, "explain", job).stdout
-    step_ms = results["iter_time"]["details"]["avg_iter_time_ms"]
-    assert [one["text"] for one in explained["findings"]] == [one["text"] for one in rows]
-    for one in rows:
-        assert one["text"] in text
-        assert 0 <= one["share"] <= 1
-        assert one["cost_ms"] is None or 0 <= one["cost_ms"] <= step_ms
-        assert one["saves_ms"] is None or one["saves_ms"] <= one["cost_ms"]
-    losses = results["fix_first"]["details"]
-    assert sum(one["lost_ms"] for one in losses["losses"]) == pytest.approx(losses["lost_ms"])
-    assert losses["lost_ms"] <= losses["window_ms"]
-    shares = found["findings"]["details"]["shares"]
-    assert sum(shares.values()) == pytest.approx(1)
+PLANTED: Final = (
+    *(("slow_worker", "dp", 1), ("heavy_stage", "pp", 2), ("alternating", "dp", 3)),
+    *(("data_loading", "fsdp", 4), ("uneven_experts", "moe", 6), ("checkpoint", "pp", 7)),
+    *(("occasional_worker", "tp", 8), ("slow_node", "fsdp", 9), ("random", "pp", 10)),
+)
+"""Fault, family and seed of generated jobs of less usual programs and recorders."""
+GIVEN: Final = (
+    *(f"recorded/{name}" for name in ("ddp_2", "deepspeed_2", "dp_pp_4", "fake_1024", "pp_4")),
+    *("traces/aorta/misc", "traces/astra-sim/megatron-tp8", "traces/astra-sim/dlrm_et_plus"),
+    *("traces/hta/cpu_only", "traces/hta/nccl_parser_config", "traces/hta/trace_filter"),
+    *("traces/hta/critical_path/alexnet", "traces/kineto/samples/resnet50_num_workers_0"),
+    *("traces/torchrec/log/resnet18", "traces/torchrec/trace/sst_long_a2a_optimizer"),
+    *("traces/torchrec/trace/sst_long_a2a_optimizer_3", "traces/stragglers-st"),
+    *("traces/tracelens/traces/b200", "nsys/ddp53/profiles", "nsys/oracle"),
+    *("nsys/gpt2-deepspeed", "cases/base/input", "cases/gpu_clock_dead_one_rank/input"),
+    *("cases/hg_dataloader_gap/input", "cases/kernels_lost_copies_kept/input"),
+    *("cases/t10_rocprofv3_csv/input", "cases/t14_deepspeed_watchdog_two_attempts/input"),
+)
+"""Public recordings of every kind: ranks, one rank, CPU jobs, totals, logs, damaged files."""
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: one[0])
+def test_places_agree_on_a_generated_job(
+    planted: tuple[FaultKind, Family, int], tmp_path: Path, own_cache: Path
+) -> None:
+    fault, family, seed = planted
+    write_planted(tmp_path / "job", random_spec(seed, fault=fault, family=family, varied=True))
+    hold(Recording(tmp_path / "job", own_cache), least=250)
+
+
+def test_places_agree_on_the_demo(tmp_path: Path, own_cache: Path) -> None:
+    write_job(tmp_path / "job", Spec())
+    one = Recording(tmp_path / "job", own_cache)
+    hold(one, least=450)
+    assert {"pipeline_bubble", "slow_worker"} <= {row["class"] for row in one.answer["findings"]}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", GIVEN)
+def test_places_agree_on_a_given_recording(shared: Path, own_cache: Path, name: str) -> None:
+    if not (shared / name).exists():
+        pytest.skip(f"{shared / name} is absent")
+    hold(Recording(shared / name, own_cache), least=40)
+
+
+def hold(one: Recording, least: int) -> None:
+    """No two places of a recording contradict each other, and so many numbers were compared."""
+    check_all(one)
+    assert one.found == []
+    assert one.compared >= least
+
+
+def test_a_contradiction_is_found(tmp_path: Path, own_cache: Path) -> None:
+    """A bar whose bubble is called transfer, and a cost that is no part of the step, are told."""
+    write_job(tmp_path / "job", Spec())
+    one = Recording(tmp_path / "job", own_cache)
+    details = one.results["findings"].details
+    details["shares"]["transfer"] += details["shares"].pop("bubble")
+    details["findings"][0]["cost_ms"] *= 1.5
+    check_all(one)
+
+    told = "\n".join(one.found)
+    assert "kinds: " in told
+    assert "pipeline_bubble: " in told
+    assert f"{details['findings'][0]['label']}: " in told
