@@ -1,4 +1,4 @@
-"""Generate the pages of ``docs/`` on metrics, commands and keys from their registries.
+"""Generate the pages of ``docs/`` on metrics, commands, keys, findings and sentences from the code.
 
 ``python -m ccltui.tools.reference`` writes them, ``--check`` fails where they differ.
 """
@@ -35,6 +35,7 @@ from ccltui.metrics.findings.words import sentence
 from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.metric import Metric
 from ccltui.report.output import write_file
+from ccltui.tools import sentences as printed_sentences
 from ccltui.tui.actions.action import shown
 from ccltui.tui.actions.action_list import GROUPS, all_actions
 from ccltui.tui.state.pane import all_panes
@@ -50,6 +51,7 @@ def pages() -> Mapping[str, str]:
         "cli.md": cli_page(),
         "keys.md": keys_page(),
         "findings.md": findings_page(),
+        "sentences.md": printed_sentences.page(_NOTICE),
     }
 
 

@@ -1,0 +1,52 @@
+"""The page of all sentences: what is collected, and how fields become examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.tools import sentences
+
+SOURCE = '''
+"""A docstring is not printed by anybody here."""
+
+NAMES = ("one", "two words")
+
+
+def why(label: str, ns: int, found: int) -> str:
+    """A docstring of a function is left out."""
+    waited = f"rank {label} makes the others wait {duration(ns)}"
+    if found == "this text is compared only":
+        raise ValueError(f"{path} holds no trace of rank {label}")
+    verb = "is" if found == 1 else "are"
+    return f"nothing worth fixing: {waited}, {counted(found, 'rank')} {verb} late"
+
+
+parser.add_argument("--x", help="a file that is written")
+'''
+
+
+@pytest.fixture
+def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[sentences.Sentence]:
+    """Sentences of a tree with one module."""
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "one.py").write_text(SOURCE)
+    monkeypatch.setattr(sentences, "ROOT", tmp_path)
+    return sentences.sentences()
+
+
+def test_sentences_are_collected_with_examples(collected: list[sentences.Sentence]) -> None:
+    assert [(one.section, one.text) for one in collected] == [
+        ("metrics", "rank 3 makes the others wait 29.1 ms"),
+        ("errors", "run/trace_3.json holds no trace of rank 3"),
+        (
+            "metrics",
+            "nothing worth fixing: rank 3 makes the others wait 29.1 ms, 4 ranks are late",
+        ),
+        ("help", "a file that is written"),
+    ]
+
+
+def test_every_section_has_sentences() -> None:
+    assert {one.section for one in sentences.sentences()} == {key for key, _ in sentences.SECTIONS}
