@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import fit_middle
-from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.parsers import numbers
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text
@@ -163,4 +162,6 @@ def _match_text(scene: Scene) -> str:
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):
         return ""
+    from ccltui.metrics.collectives.matching.match import CONFIDENCES
+
     return f"matched: who {CONFIDENCES[communicator.confidence[k]]}"
