@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ccltui.draw import glyphs
-from ccltui.draw.palette import Ink, filled, style_of
+from ccltui.draw.palette import KIND_INKS, Ink, filled, style_of
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import round_step, ticks
 from ccltui.parsers import numbers
-
-_INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.IDLE)
-_ORDER = (0, 2, 1, 3, 4)
-"""Order of the parts: computing, overlapped, exposed, copies, idle."""
 
 
 def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
@@ -26,17 +22,18 @@ def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
 
 
 def put_bar(
-    planes: Planes, y: int, x: int, parts_ns: Sequence[int], most_ns: int, *, colour: bool
+    planes: Planes, y: int, x: int, parts_ns: Mapping[str, int], most_ns: int, *, colour: bool
 ) -> None:
-    """Parts (computing, exposed, overlapped, copies, idle) end to end, to the nearest cell."""
+    """Draw kinds of time end to end, each to the nearest cell."""
     if y >= planes.height or x >= planes.width:
         return
     cells, passed, left = planes.width - x, 0, 0
-    for part in _ORDER:
-        passed += parts_ns[part]
+    for kind, part_ns in parts_ns.items():
+        passed += part_ns
         right = round(passed * cells / max(most_ns, 1))
         if right > left:
-            glyph = filled(_INKS[part], colour=colour)
-            style = style_of(glyph, _INKS[part])
+            ink = KIND_INKS[kind]
+            glyph = filled(ink, colour=colour)
+            style = style_of(glyph, ink)
             planes.put(y, x + left, glyph * (right - left), style)
         left = max(right, left)

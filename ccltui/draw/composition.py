@@ -7,36 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.draw.palette import IDLE_INKS, Ink, style_of
+from ccltui.draw.palette import IDLE_INKS, KIND_INKS, SHADES, Ink, style_of
 from ccltui.draw.planes import Planes
 
-INKS: Final = {
-    "compute": Ink.COMPUTE,
-    "waiting": Ink.WAITING,
-    "communication": Ink.EXPOSED,
-    "transfer": Ink.EXPOSED,
-    "collectives": Ink.EXPOSED,
-    "bubble": Ink.DELAY,
-    "operators": Ink.COMPUTE,
-    "other_groups": Ink.OVERLAPPED,
-    "copies": Ink.COPY,
-    "idle": Ink.IDLE,
-}
-"""Colour of each kind of part."""
 _SHADES: Final = "█▓▒░"
 """Parts of one kind in turn: their colour is the same, and fills less of a cell each time."""
-_MONO: Final = {
-    "compute": "█",
-    "waiting": "▓",
-    "communication": "▒=~%",
-    "transfer": "▒",
-    "collectives": "▒",
-    "bubble": "=",
-    "operators": "█",
-    "other_groups": "%",
-    "copies": "+",
-    "idle": "░·:-",
-}
+_MORE: Final = {"communication": "&$", "idle": "'-_"}
+"""Characters without colour of the second and later parts of one kind."""
 GAP: Final = "  "
 
 
@@ -56,9 +33,8 @@ class Part:
     @property
     def ink(self) -> Ink:
         """Colour of the part."""
-        return (
-            IDLE_INKS.get(self.cause, INKS[self.kind]) if self.kind == "idle" else INKS[self.kind]
-        )
+        own = KIND_INKS[self.kind]
+        return IDLE_INKS.get(self.cause, own) if self.kind == "idle" else own
 
     @property
     def text(self) -> str:
@@ -87,9 +63,13 @@ def cells_of(parts: Sequence[Part], *, colour: bool) -> list[Cell]:
         at = seen[look]
         seen[look] += 1
         # Idle time is drawn lighter than work from its first cause on.
-        glyphs = (_SHADES[2:] if part.kind == "idle" else _SHADES) if colour else _MONO[part.kind]
+        glyphs = (_SHADES[2:] if part.kind == "idle" else _SHADES) if colour else _plain(part.kind)
         found.append(Cell(glyphs[min(at, len(glyphs) - 1)], part.ink))
     return found
+
+
+def _plain(kind: str) -> str:
+    return SHADES[KIND_INKS[kind]] + _MORE.get(kind, "")
 
 
 def put_composition(

@@ -95,6 +95,8 @@ def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
 class Lane:
     """Busy times of one rank: computation, network, both at once, and copies.
 
+    ``waiting`` for late ranks and the ``bubble`` of a pipeline are disjoint parts of the network
+    time that no computation hides.
     Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's, at the job's
     time ``drift_from_ns`` where it drifts, by ``drift`` ns per ns.
     """
@@ -107,6 +109,8 @@ class Lane:
     drift: float = 0.0
     drift_from_ns: int = 0
     copies: Track = field(default_factory=Track.empty)
+    waiting: Track = field(default_factory=Track.empty)
+    bubble: Track = field(default_factory=Track.empty)
 
     def own(self, times_ns: I64) -> I64:
         """Convert times of the job's clock (int64) to that of the rank."""

@@ -35,7 +35,7 @@ class Ink(IntEnum):
     HIT = 15
     AREA = 16
     COMPUTE = 17
-    EXPOSED = 18
+    TRANSFER = 18
     OVERLAPPED = 19
     COPY = 20
     WAITING = 21
@@ -44,6 +44,7 @@ class Ink(IntEnum):
     INPUT = 24
     BLOCKED = 25
     DELAY = 26
+    BUBBLE = 27
 
 
 IDLE_INKS: Final = {
@@ -65,11 +66,28 @@ IDLE_INKS: Final = {
 is late by itself. Events on the host have the colour of the cause that they stand for."""
 
 
+KIND_INKS: Final = {
+    "compute": Ink.COMPUTE,
+    "operators": Ink.COMPUTE,
+    "waiting": Ink.WAITING,
+    "transfer": Ink.TRANSFER,
+    "communication": Ink.TRANSFER,
+    "collectives": Ink.TRANSFER,
+    "bubble": Ink.BUBBLE,
+    "overlapped": Ink.OVERLAPPED,
+    "other_groups": Ink.OVERLAPPED,
+    "copies": Ink.COPY,
+    "idle": Ink.IDLE,
+}
+"""Colour of each kind of time of a rank, on every pane."""
+
 SHADES: Final = {
     Ink.COMPUTE: "█",
-    Ink.EXPOSED: "░",
-    Ink.OVERLAPPED: "▒",
-    Ink.COPY: "▓",
+    Ink.WAITING: "▓",
+    Ink.TRANSFER: "▒",
+    Ink.OVERLAPPED: "░",
+    Ink.BUBBLE: "~",
+    Ink.COPY: "+",
     Ink.IDLE: "·",
 }
 """Character for each kind of time without colour."""
@@ -92,11 +110,20 @@ def style_of(glyph: str, ink: Ink) -> int:
 
 
 _SHADE_GLYPHS: Final = frozenset("▓▒░")
-CLASSES: Final = 4
+CELL_INKS: Final = (
+    Ink.IDLE,
+    Ink.COMPUTE,
+    Ink.TRANSFER,
+    Ink.OVERLAPPED,
+    Ink.WAITING,
+    Ink.BUBBLE,
+)
+"""Classes of merged cells, which have compute and network of a rank in one row."""
+CLASSES: Final = len(CELL_INKS)
 MERGED: Final = 32
-"""First id of merged cells: ``MERGED + foreground class * 4 + background class``."""
+"""First id of merged cells: ``MERGED + foreground class * CLASSES + background class``."""
 LEVELS: Final = 8
-HEAT: Final = 64
+HEAT: Final = MERGED + CLASSES * CLASSES
 """First id of heat cells: ``HEAT + upper level * 8 + lower level``."""
 BOX: Final = HEAT + LEVELS * LEVELS
 """First id of text on the colour of an ink: ``BOX + ink``."""
@@ -127,12 +154,13 @@ class _Colours:
     selected: int | None
     warning: int
     error: int
-    classes: tuple[int | None, int, int, int]  # idle, compute, exposed, overlapped
+    classes: tuple[int | None, int, int, int]  # idle, compute, transfer, overlapped
     ramp: tuple[int | None, ...]
     copy: int = 5  # copies and fills
     waiting: int = 9  # for a late rank
+    bubble: int = 10  # of a pipeline
     shaded: int = 8  # ground of shades
-    host: tuple[int, int, int, int] = (2, 13, 6, 10)  # working, input, blocked; delay of the device
+    host: tuple[int, int, int, int] = (2, 13, 6, 14)  # working, input, blocked; delay of the device
 
 
 _DARK: Final = _Colours(
@@ -149,7 +177,8 @@ _DARK: Final = _Colours(
     copy=140,
     shaded=241,
     waiting=228,
-    host=(179, 197, 157, 36),
+    bubble=36,
+    host=(179, 197, 157, 189),
 )
 _LIGHT: Final = _Colours(
     text=235,
@@ -162,9 +191,10 @@ _LIGHT: Final = _Colours(
     error=160,
     classes=(254, 18, 166, 31),
     ramp=(254, 216, 207, 198, 160, 89, 52, 16),
-    copy=97,
+    copy=57,
     shaded=246,
     waiting=165,
+    bubble=23,
     host=(131, 124, 53, 52),
 )
 _DARK_16: Final = _Colours(
@@ -178,6 +208,7 @@ _DARK_16: Final = _Colours(
     error=9,
     classes=(0, 12, 3, 14),
     ramp=(0, 4, 1, 5, 9, 13, 3, 15),
+    host=(2, 13, 6, 7),
 )
 _LIGHT_16: Final = _Colours(
     text=0,
@@ -191,7 +222,8 @@ _LIGHT_16: Final = _Colours(
     classes=(15, 4, 1, 10),
     ramp=(15, 3, 13, 9, 5, 1, 4, 0),
     waiting=6,
-    host=(8, 13, 12, 2),
+    bubble=2,
+    host=(8, 13, 12, 0),
 )
 _ANSI: Final = _Colours(
     text=None,
@@ -223,11 +255,12 @@ def looks(depth: Depth, theme: Theme = "dark") -> tuple[Look, ...]:
     for ink, look in (_mono() if depth == "mono" else _inks(colours)).items():
         table[ink] = look
     if depth != "mono":
-        _fill_pairs(table, MERGED, colours.classes)
+        idle, *_ = colours.classes
+        busy = (table[ink].foreground for ink in CELL_INKS[1:])
+        _fill_pairs(table, MERGED, (idle, *busy))
         _fill_pairs(table, HEAT, colours.ramp)
-        for ink in IDLE_INKS.values():
-            table[BOX + ink] = Look(colours.ground, table[ink].foreground)
         for ink in Ink:
+            table[BOX + ink] = Look(colours.ground, table[ink].foreground)
             table[SHADED + ink] = Look(table[ink].foreground, colours.shaded)
     return tuple(table)
 
@@ -239,7 +272,7 @@ def _fill_pairs(table: list[Look], first: int, colours: tuple[int | None, ...]) 
 
 
 def _inks(colours: _Colours) -> dict[Ink, Look]:
-    idle, compute, exposed, overlapped = colours.classes
+    idle, compute, transfer, overlapped = colours.classes
     ground, raised = colours.ground, colours.raised
     host, source, blocked, delay = colours.host
     return {
@@ -260,7 +293,7 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.HIT: Look(colours.warning, ground, bold=True),
         Ink.AREA: Look(colours.strong, colours.selected),
         Ink.COMPUTE: Look(compute, idle),
-        Ink.EXPOSED: Look(exposed, idle),
+        Ink.TRANSFER: Look(transfer, idle),
         Ink.OVERLAPPED: Look(overlapped, idle),
         Ink.COPY: Look(colours.copy, idle),
         Ink.WAITING: Look(colours.waiting, idle),
@@ -269,6 +302,7 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.INPUT: Look(source, idle),
         Ink.BLOCKED: Look(blocked, idle),
         Ink.DELAY: Look(delay, idle),
+        Ink.BUBBLE: Look(colours.bubble, idle),
     }
 
 

@@ -16,9 +16,9 @@ from ccltui.draw.stream_rows import Stream, put_stream
 from ccltui.draw.text import fit
 from ccltui.draw.timeline_chart import (
     NETWORK_LABEL,
+    Covered,
     Selected,
     TimeGrid,
-    inherit,
     merged_row,
     put_rows,
     put_ruler,
@@ -246,10 +246,8 @@ def _put_busy(
         return
     planes.glyph[y, gutter:], _ = _mean([lane.compute for lane in row.lanes], edges)
     planes.style[y, gutter:] = Ink.COMPUTE
-    planes.glyph[y + 1, gutter:], network = _mean([lane.network for lane in row.lanes], edges)
-    _, both = _mean([lane.both for lane in row.lanes], edges)
-    style = np.where(2 * both > network, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
-    planes.style[y + 1, gutter:] = inherit(style, network == 0)
+    planes.glyph[y + 1, gutter:], _ = _mean([lane.network for lane in row.lanes], edges)
+    planes.style[y + 1, gutter:] = _summed(row.lanes, edges).network_style()
 
 
 def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
@@ -265,13 +263,17 @@ def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
 
 def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
     """Compute and network in one row: the two largest classes of each cell, over all lanes."""
-    tracks = ([getattr(lane, name) for lane in lanes] for name in ("compute", "network", "both"))
-    covered = [_mean(track, edges)[1] for track in tracks]
-    glyph, foreground, background = shares(np.diff(edges[0]) * len(lanes), *covered)
+    cells = np.diff(edges[0]) * len(lanes)
+    glyph, foreground, background = shares(cells, _summed(lanes, edges))
     full = glyph == glyphs.FULL
     background[full] = foreground[full]
     glyph[full] = glyphs.BLANK
     return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
+
+
+def _summed(lanes: Sequence[Lane], edges: Sequence[I64]) -> Covered:
+    pairs = zip(lanes, edges, strict=True)
+    return Covered(*np.sum([Covered.of(lane, own) for lane, own in pairs], axis=0))
 
 
 def _put_steps(

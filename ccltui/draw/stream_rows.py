@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccltui.draw.lanes import Track
-from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
+from ccltui.draw.palette import BOX, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import clean, fit
 from ccltui.draw.timeline_chart import inherit, row_glyphs
 from ccltui.parsers.array_types import I32, I64, U8
 
-INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)
+INKS = (Ink.COMPUTE, Ink.TRANSFER, Ink.COPY)
 _NAMED = 6
 """Minimum width of a kernel with its name, in cells."""
 _MOST_SCANNED = 200_000
@@ -68,16 +68,4 @@ def _put_names(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I6
         at = first + int(long[row])
         start, end, kind = int(left[row]), int(right[row]), int(stream.kind[at])
         name = fit(clean(stream.text(int(stream.name[at]))), end - start - 1)
-        planes.put(y, gutter + start, name.ljust(end - start), _on(stream.inks[kind]))
-
-
-def _on(ink: Ink) -> int:
-    """Style of text on a box: dark on the colour of the box."""
-    if ink is Ink.COPY:
-        return Ink.COPY
-    if ink in INKS:
-        return MERGED + (1 + INKS.index(ink))  # idle as foreground, the class as background
-    return BOX + ink
-
-
-assert CLASSES == 4
+        planes.put(y, gutter + start, name.ljust(end - start), BOX + stream.inks[kind])

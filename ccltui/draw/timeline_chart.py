@@ -1,29 +1,31 @@
 """Draw compute and network of the ranks against time.
 
 Cell rules: without transition, solid; with one transition, an edge at its place; with more, a
-height that is rounded up, so that any activity is visible. A network cell is exposed or overlapped
-by majority.
+height that is rounded up, so that any activity is visible. A network cell has the colour of the
+largest of its classes: transfer, overlapped by computing, waiting or bubble.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ccltui.draw import glyphs
 from ccltui.draw.lanes import Lane, Sample
-from ccltui.draw.palette import CLASSES, MERGED, SHADES, Ink
+from ccltui.draw.palette import CELL_INKS, CLASSES, MERGED, SHADES, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
 from ccltui.parsers import numbers
 from ccltui.parsers.array_types import I64, U8, U32, Bool
 
 NETWORK_LABEL = "net"
-_INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
-_SHADES = np.array([ord(" "), *(ord(SHADES[ink]) for ink in _INKS)], np.uint32)
-"""Idle, computing, exposed, overlapped."""
+_SHADES = np.array([ord(" "), *(ord(SHADES[ink]) for ink in CELL_INKS[1:])], np.uint32)
+_NETWORK_INKS = np.array(CELL_INKS[2:], np.uint8)
+_WAITING = CELL_INKS.index(Ink.WAITING)
+_BUBBLE = CELL_INKS.index(Ink.BUBBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,37 @@ class TimeGrid:
         """Edges of ``cells`` cells on the job's clock."""
         steps = np.arange(self.k0, self.k0 + cells + 1, dtype=np.int64)
         return steps * self.cell_ns + self.phase_ns + self.origin_ns
+
+
+class Covered(NamedTuple):
+    """Time of a lane, or summed over lanes, in each cell, int64 ns; as the tracks of `Lane`."""
+
+    compute: I64
+    network: I64
+    both: I64
+    waiting: I64
+    bubble: I64
+
+    @classmethod
+    def of(cls, lane: Lane, edges_ns: I64) -> Covered:
+        """Return the times between ascending ``edges_ns`` on the lane's clock."""
+        tracks = (lane.compute, lane.network, lane.both, lane.waiting, lane.bubble)
+        return cls(*(track.covered_ns(edges_ns) for track in tracks))
+
+    @property
+    def transfer(self) -> I64:
+        """Network time that is none of the others."""
+        return self.network - self.both - self.waiting - self.bubble
+
+    def by_class(self, cell_ns: I64) -> I64:
+        """Return the time of each class of `CELL_INKS`, int64 ns [classes, cells]."""
+        idle, compute = cell_ns - self.compute - self.network + self.both, self.compute - self.both
+        return np.stack([idle, compute, self.transfer, self.both, self.waiting, self.bubble])
+
+    def network_style(self) -> U8:
+        """Return the style of each cell of a row of network: that of its largest class."""
+        largest = np.stack([self.transfer, self.both, self.waiting, self.bubble]).argmax(axis=0)
+        return inherit(_NETWORK_INKS[largest], self.network == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +119,12 @@ def put_split(
     tall: int = 1,
     copies: bool = False,
 ) -> None:
-    """Draw compute and network, overlapped or exposed, ``tall`` rows each, below them ``copies``.
+    """Draw compute and network by class, ``tall`` rows each, below them ``copies``.
 
     Without a row of their own, copies are drawn where the rank computes nothing.
     """
     compute = lane.compute.sample(edges_ns)
     network = lane.network.sample(edges_ns)
-    both = lane.both.covered_ns(edges_ns)
     glyph = tall_glyphs(compute, edges_ns, tall)
     style = np.full(len(edges_ns) - 1, Ink.COMPUTE, np.uint8)
     if len(lane.copies.start_ns) and not copies:
@@ -101,9 +133,7 @@ def put_split(
         glyph[:, alone] = tall_glyphs(copied, edges_ns, tall)[:, alone]
         style[alone] = Ink.COPY
     put_rows(planes, y, x, glyph, style)
-    hidden = 2 * both > network.covered_ns
-    style = np.where(hidden, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
-    style = inherit(style, network.covered_ns == 0)
+    style = Covered.of(lane, edges_ns).network_style()
     put_rows(planes, y + tall, x, tall_glyphs(network, edges_ns, tall), style)
     if copies:
         copied = lane.copies.sample(edges_ns)
@@ -154,13 +184,17 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
     """Draw one row per rank: the two largest classes of each cell as foreground and background."""
     compute, network = lane.compute.sample(edges_ns), lane.network.sample(edges_ns)
     cell = np.diff(edges_ns)
-    glyph, foreground, background = shares(
-        cell, compute.covered_ns, network.covered_ns, lane.both.covered_ns(edges_ns)
-    )
+    glyph, foreground, background = shares(cell, Covered.of(lane, edges_ns))
     single = compute.transitions + network.transitions == 1
     first = np.minimum(compute.first_ns, network.first_ns)
     before = compute.busy[:-1] + 2 * network.busy[:-1].astype(np.uint8)
     after = before ^ np.where(compute.transitions == 1, 1, 2)
+    for code, track in ((_WAITING, lane.waiting), (_BUBBLE, lane.bubble)):
+        part = track.sample(edges_ns)
+        together = (part.transitions == 1) & (part.first_ns == first)
+        single &= together | (part.transitions == 0)
+        before[part.busy[:-1]] = code
+        after[part.busy[:-1] ^ (part.transitions == 1)] = code
     glyph[single] = glyphs.LEFT[((first - edges_ns[:-1])[single] * 8) // cell[single]]
     foreground[single], background[single] = before[single], after[single]
     solid = (glyph == glyphs.FULL) | (glyph == glyphs.BLANK)
@@ -172,19 +206,15 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
 
 def shaded_row(lane: Lane, edges_ns: I64) -> U32:
     """Draw one row per rank without colour: the shade of the largest class of each cell."""
-    compute, network, both = (
-        track.covered_ns(edges_ns) for track in (lane.compute, lane.network, lane.both)
-    )
-    idle = np.diff(edges_ns) - compute - network + both
-    parts = np.stack([idle, compute - both, network - both, both])
+    parts = Covered.of(lane, edges_ns).by_class(np.diff(edges_ns))
     return np.asarray(_SHADES[parts.argmax(axis=0)])
 
 
 def shares(
-    cell: I64, compute: I64, network: I64, both: I64
+    cell: I64, covered: Covered
 ) -> tuple[U32, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Height of the busier class over the other, and the two classes, by covered time."""
-    shares = np.stack([cell - compute - network + both, compute - both, network - both, both])
+    shares = covered.by_class(cell)
     order = np.argsort(-shares, axis=0, kind="stable")[:2]
     upper, lower = order.min(axis=0), order.max(axis=0)
     columns = np.arange(len(cell))

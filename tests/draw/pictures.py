@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.palette import HEAT, MERGED, Ink
+from ccltui.draw.palette import CLASSES, HEAT, MERGED, Ink
 from ccltui.draw.planes import Planes
 
 _LETTERS = {
@@ -19,10 +19,12 @@ _LETTERS = {
     Ink.CURSOR: "X",
     Ink.DIM: "d",
     Ink.COMPUTE: "c",
-    Ink.EXPOSED: "e",
+    Ink.TRANSFER: "e",
     Ink.OVERLAPPED: "o",
+    Ink.WAITING: "w",
+    Ink.BUBBLE: "b",
 }
-_CLASSES = ".ceo"
+_CLASSES = ".ceowb"
 _LEVELS = ".1234567"
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,7 +37,7 @@ def letter(style: int) -> str:
         upper, lower = divmod(style - HEAT, 8)
         return _LEVELS[max(upper, lower)]
     if style >= MERGED:
-        return _CLASSES[(style - MERGED) // 4]
+        return _CLASSES[(style - MERGED) // CLASSES]
     return _LETTERS[Ink(style)]
 
 

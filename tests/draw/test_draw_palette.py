@@ -9,10 +9,13 @@ from vision import contrast, distance, lab, luminance
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import (
+    CLASSES,
     HEAT,
     IDLE_INKS,
+    KIND_INKS,
     LEVELS,
     MERGED,
+    SHADES,
     STYLES,
     Depth,
     Ink,
@@ -29,7 +32,7 @@ TABLES: list[tuple[Theme, Depth]] = [
 ]
 READ = [Ink.TEXT, Ink.STRONG, Ink.HEADER, Ink.HEADER_DIM, Ink.LABEL, Ink.LABEL_ON, Ink.KEY]
 SIGNS = [Ink.WARNING, Ink.ERROR, Ink.HIT, Ink.DIM, Ink.TAB, Ink.RULER]
-STATES = [Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED]
+STATES = [Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED]
 
 
 def pair(look: Look) -> tuple[int, int]:
@@ -53,8 +56,8 @@ def test_the_ramp_and_the_states_are_those_of_the_search() -> None:
 
     assert ramp("dark", "256") == [234, 53, 127, 132, 203, 211, 223, 231]
     assert states("dark", "256") == [63, 208, 86]
-    assert table[MERGED + 1 * 4 + 2].foreground == 63
-    assert table[MERGED + 1 * 4 + 2].background == 208
+    assert table[MERGED + 1 * CLASSES + 2].foreground == 63
+    assert table[MERGED + 1 * CLASSES + 2].background == 208
 
 
 @pytest.mark.parametrize(("theme", "depth"), TABLES)
@@ -152,10 +155,27 @@ def test_eighths_become_halves_and_activity_stays_visible() -> None:
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
+def test_kinds_of_busy_time_differ_for_everybody(theme: Theme) -> None:
+    table = looks("256", theme)
+    inks = [*STATES, Ink.COPY, Ink.WAITING, Ink.BUBBLE]
+
+    colours = [pair(table[ink])[0] for ink in inks]
+
+    assert set(inks) == set(KIND_INKS.values()) - {Ink.IDLE}
+    assert min(distance(a, b) for a, b in combinations(colours, 2)) > 17
+
+
+def test_kinds_of_time_have_different_characters_without_colour() -> None:
+    glyphs_of = [SHADES[ink].translate(ASCII) for ink in set(KIND_INKS.values())]
+
+    assert len(set(glyphs_of)) == len(glyphs_of)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
 def test_causes_of_idle_time_differ_from_each_other_and_from_work(theme: Theme) -> None:
     table = looks("256", theme)
     causes = [Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY]
-    others = [Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY]
+    others = [Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED, Ink.COPY]
     colours = [index for ink in (*causes, *others) if (index := table[ink].foreground) is not None]
     ground = table[Ink.HOST].background
 
@@ -175,7 +195,7 @@ def test_shades_of_a_bar_stand_out_from_the_screen(
 ) -> None:
     table = looks("256", theme)
     ground = luminance(pair(table[Ink.TEXT])[1])
-    parts = (*STATES, Ink.COPY, Ink.WAITING, Ink.IDLE, *IDLE_INKS.values())
+    parts = (*KIND_INKS.values(), *IDLE_INKS.values())
 
     found = {}
     for ink in parts:

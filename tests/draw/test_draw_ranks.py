@@ -7,7 +7,7 @@ import pytest
 from pictures import lane, track
 
 from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.palette import MERGED, Ink
+from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.rank_rows import RankRow, StepMark, grown, in_view, timeline
 from ccltui.draw.stream_rows import Stream
@@ -61,7 +61,7 @@ def test_several_ranks_in_a_row_show_their_mean() -> None:
     planes = draw(half)
 
     assert planes.row_text(1)[6:] == "▄▄      "
-    assert draw(half, merged=True).style[1, 6] == MERGED + 4 * 1  # compute over idle
+    assert draw(half, merged=True).style[1, 6] == MERGED + CLASSES * 1  # compute over idle
 
 
 def test_one_kind_of_kernels_takes_one_row() -> None:
@@ -93,12 +93,12 @@ def test_streams_stand_below_their_rank_with_names_in_long_boxes() -> None:
     planes = draw(row, RankRow("1", (busy("1"),)))
 
     assert planes.row_text(3) == "   s7 gemm␛…  "
-    assert planes.style[3, 6] == MERGED + 1  # idle on compute
+    assert planes.style[3, 6] == BOX + Ink.COMPUTE
     assert planes.row_text(4) == "  s20 █       "
     assert planes.row_text(5)[1] == "1"
 
 
-@pytest.mark.parametrize(("kind", "ink"), enumerate((Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)))
+@pytest.mark.parametrize(("kind", "ink"), enumerate((Ink.COMPUTE, Ink.TRANSFER, Ink.COPY)))
 def test_a_stream_has_the_colour_of_what_it_does(kind: int, ink: int) -> None:
     row = RankRow("0", (busy("0"),), (stream("7", (0, 40), kind=kind),))
 
@@ -133,8 +133,8 @@ def test_without_colour_merged_cells_have_shades() -> None:
     glyph = shaded_row(rank, 40 * np.arange(6, dtype=np.int64))
     planes = draw(RankRow("0", (rank,)), merged=True, colour=False)
 
-    assert glyph.tobytes().decode("utf-32-le")[:4] == "█▒░ "
-    assert planes.row_text(1)[6:10] == "█▒░ "
+    assert glyph.tobytes().decode("utf-32-le")[:4] == "█░▒ "
+    assert planes.row_text(1)[6:10] == "█░▒ "
 
 
 @pytest.mark.parametrize("height", range(7))

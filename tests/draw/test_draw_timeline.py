@@ -7,9 +7,9 @@ import pytest
 from pictures import Golden, lane, track
 
 from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.palette import MERGED, Ink
+from ccltui.draw.palette import CLASSES, MERGED, Ink
 from ccltui.draw.rank_rows import RankRow, timeline
-from ccltui.draw.timeline_chart import Selected, TimeGrid, merged_row, row_glyphs
+from ccltui.draw.timeline_chart import Selected, TimeGrid, merged_row, row_glyphs, shaded_row
 
 
 def rows(*lanes: Lane) -> list[RankRow]:
@@ -60,7 +60,7 @@ def test_a_network_cell_is_overlapped_by_majority_and_blanks_inherit() -> None:
 
     assert planes.row_text(1) == "▶0    █▌      "
     assert planes.row_text(2) == "  net ▐█  ██  "
-    expected = [Ink.OVERLAPPED, *[Ink.EXPOSED] * 7]
+    expected = [Ink.OVERLAPPED, *[Ink.TRANSFER] * 7]
     assert planes.style[2, 6:].tolist() == expected
 
 
@@ -90,11 +90,54 @@ def test_merged_cells_show_the_two_largest_classes_and_solid_ones_are_blanks() -
     glyph, style = merged_row(rank, edges)
 
     assert glyph.tobytes().decode("utf-32-le") == " ▌ "
-    idle, compute, exposed, both = range(4)
+    idle, compute, transfer, both = range(4)
     assert (style - MERGED).tolist() == [
-        compute * 4 + compute,
-        both * 4 + exposed,
-        idle * 4 + idle,
+        compute * CLASSES + compute,
+        both * CLASSES + transfer,
+        idle * CLASSES + idle,
+    ]
+
+
+def test_waiting_and_bubble_have_colours_of_their_own() -> None:
+    rank = Lane(
+        "0",
+        track((0, 60)),
+        track((40, 240)),
+        track((40, 60)),
+        waiting=track((60, 130)),
+        bubble=track((160, 220)),
+    )
+    edges = 40 * np.arange(7, dtype=np.int64)
+
+    planes = timeline(
+        rows(rank), TimeGrid(0, 40, 0), height=3, width=12, gutter=6, selected=Selected(0, None)
+    )
+    _, style = merged_row(rank, edges)
+
+    assert planes.row_text(2) == "  net  █████"
+    # 40-80 is half overlapped, half waiting: the class that is named first.
+    assert planes.style[2, 6:].tolist() == [
+        Ink.TRANSFER,
+        Ink.OVERLAPPED,
+        Ink.WAITING,
+        Ink.TRANSFER,
+        Ink.BUBBLE,
+        Ink.TRANSFER,
+    ]
+    assert [int(one) // CLASSES for one in style - MERGED] == [1, 3, 4, 4, 5, 5]
+    assert "".join(map(chr, shaded_row(rank, edges))) == "█░▓▒~▒"
+
+
+def test_waiting_begins_at_its_place_and_shares_a_cell_with_transfer() -> None:
+    rank = Lane("0", track(), track((60, 160)), track(), waiting=track((60, 120)))
+
+    glyph, style = merged_row(rank, 80 * np.arange(3, dtype=np.int64))
+
+    assert "".join(map(chr, glyph)) == "▊▄"
+    idle, transfer, waiting = 0, 2, 4
+    assert [divmod(int(one) - MERGED, CLASSES) for one in style] == [
+        (idle, waiting),
+        (waiting, transfer),
     ]
 
 

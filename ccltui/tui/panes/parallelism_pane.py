@@ -83,7 +83,7 @@ class ParallelismPane(Pane):
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts of a bar."""
         names = ("hid", "exposed") if narrow else ("hidden", "exposed")
-        inks = (Ink.OVERLAPPED, Ink.EXPOSED)
+        inks = (Ink.OVERLAPPED, Ink.TRANSFER)
         return named(scene, inks, [f" {name}  " for name in names])
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
@@ -323,7 +323,7 @@ def _put_bar(
         return
     cells = planes.width - 1 - x
     hidden, whole = (round(part / most_ms * cells) for part in (comm - exposed, comm))
-    for first, last, ink in ((0, hidden, Ink.OVERLAPPED), (hidden, whole, Ink.EXPOSED)):
+    for first, last, ink in ((0, hidden, Ink.OVERLAPPED), (hidden, whole, Ink.TRANSFER)):
         glyph = filled(ink, colour=colour)
         planes.put(y, x + first, glyph * (last - first), style_of(glyph, ink))
 

@@ -68,7 +68,7 @@ class StepsPane(Pane):
             if narrow
             else ("compute", "overlapped", "exposed net", "copies", "idle")
         )
-        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY, Ink.IDLE)
+        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.TRANSFER, Ink.COPY, Ink.IDLE)
         return named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:

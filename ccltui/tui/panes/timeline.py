@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _TALL = 30
 """Rows of a pane from which two are used for the whole window."""
-_INKS = {"communication": Ink.EXPOSED, "copies": Ink.COPY}
+_INKS = {"communication": Ink.TRANSFER, "copies": Ink.COPY}
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:

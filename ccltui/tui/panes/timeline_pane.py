@@ -130,7 +130,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     return named(scene, inks, [f" {name}{' ' if narrow and causes else '  '}" for name in names])
 
 
-_CLASSES: Final = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+_CLASSES: Final = (Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED)
 _CLASS_NAMES: Final = (("compute", "exposed net", "overlapped"), ("comp", "net", "both"))
 _CAUSES: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE)
 _CAUSE_NAMES: Final = (

@@ -244,7 +244,7 @@ def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) 
     line = chrome_lines.tabs(found, width)
 
     inks = {ink - SHADED if ink >= SHADED else ink for text, ink in line if text in "█▒"}
-    work = {Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED}
+    work = {Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED}
     causes = {Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE}
     assert inks - {Ink.COPY} == (work | causes if unfolds else work)
     assert "[3 Time" in text(line)

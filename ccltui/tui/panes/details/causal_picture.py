@@ -46,14 +46,14 @@ _GAPS: Final[dict[Role, str]] = {
 }
 _INKS: Final[dict[Role, Ink]] = {
     "arrival": Ink.WARNING,
-    "kernel": Ink.EXPOSED,
+    "kernel": Ink.TRANSFER,
     "launch": Ink.HOST,
     "operator": Ink.HOST,
     "before": Ink.COMPUTE,
     "idle": Ink.BLOCKED,
     "host": Ink.HOST,
     "work": Ink.COMPUTE,
-    "wait": Ink.EXPOSED,
+    "wait": Ink.TRANSFER,
     "since": Ink.DIM,
 }
 _MOMENTS: Final = ("arrival", "since")

@@ -43,10 +43,10 @@ _BAR: Final = 10
 _INDENT: Final = 5
 _LONGEST_NAME: Final = 14
 _INKS: Final[Mapping[str, Ink]] = {
-    "exposed_communication": Ink.EXPOSED,
-    "collective_wait": Ink.EXPOSED,
-    "slow_link": Ink.EXPOSED,
-    "transfer_spread": Ink.EXPOSED,
+    "exposed_communication": Ink.TRANSFER,
+    "collective_wait": Ink.TRANSFER,
+    "slow_link": Ink.TRANSFER,
+    "transfer_spread": Ink.TRANSFER,
     "pipeline_bubble": INKS["bubble"],
     "copies": Ink.COPY,
     "compute_bound": Ink.COMPUTE,
