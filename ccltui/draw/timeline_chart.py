@@ -210,9 +210,7 @@ def shaded_row(lane: Lane, edges_ns: I64) -> U32:
     return np.asarray(_SHADES[parts.argmax(axis=0)])
 
 
-def shares(
-    cell: I64, covered: Covered
-) -> tuple[U32, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def shares(cell: I64, covered: Covered) -> tuple[U32, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Height of the busier class over the other, and the two classes, by covered time."""
     shares = covered.by_class(cell)
     order = np.argsort(-shares, axis=0, kind="stable")[:2]

@@ -178,6 +178,45 @@ class _Column(Struct, frozen=True):
     late: Bool
     last: I32
 
+    def waits(self, calls: Calls) -> tuple[I64, I64, I32]:
+        """Return start and end of each wait in ns, and the member that was waited for."""
+        rows = np.flatnonzero(self.late & (self.arrived.wait_ns[:, self.member] > 0))
+        start = calls.start_ns[self.arrived.match.rows[rows, self.member]]
+        return start, start + self.arrived.wait_ns[rows, self.member], self.last[rows]
+
+
+def _columns(view: View) -> Mapping[str, Sequence[_Column]]:
+    """Return the groups of each rank of which arrivals identify stragglers, by label."""
+    found: defaultdict[str, list[_Column]] = defaultdict(list)
+    for part in _reliable_parts(view):
+        last = part.arrived.delaying
+        late = part.rows & (last >= 0)
+        for member in part.columns.tolist():
+            found[part.arrived.labels[member]].append(_Column(part.arrived, member, late, last))
+    return found
+
+
+def exposed_parts(view: View, rank: RankView, exposed: Intervals) -> tuple[Intervals, Intervals]:
+    """Return the waiting for late ranks and the bubble of the pipeline in exposed communication.
+
+    Args:
+        view: the job; waits are those at the collectives that it selects.
+        rank: a rank of the view.
+        exposed: time in communication without computing or copies at the same time.
+    """
+    columns = view.remember(_columns, lambda: _columns(view)).get(rank.label, ())
+    starts, ends = [], []
+    for column in columns:
+        start, end, _ = column.waits(rank.named_calls)
+        starts.append(start)
+        ends.append(end)
+    waiting = exposed & union(np.concatenate(starts), np.concatenate(ends)) if starts else None
+    left = exposed if waiting is None else exposed - waiting
+    bubble = Intervals.empty()
+    for kind, _, _, time in _communication(view, rank, left):
+        bubble = bubble | time if kind == "bubble" else bubble
+    return Intervals.empty() if waiting is None else waiting, bubble
+
 
 class _Waits:
     """Waits of ranks for stragglers, from the matched collectives that a view selects."""
@@ -205,14 +244,7 @@ class _Waits:
                 worst[root], self._places[root] = worst[label], self._places[label]
         if followed is not None:
             self._places |= self._own_places(followed)
-        self._of_label: defaultdict[str, list[_Column]] = defaultdict(list)
-        for part in self._parts:
-            last = part.arrived.delaying
-            late = part.rows & (last >= 0)
-            for member in part.columns.tolist():
-                self._of_label[part.arrived.labels[member]].append(
-                    _Column(part.arrived, member, late, last)
-                )
+        self._of_label = view.remember(_columns, lambda: _columns(view))
         order = sorted(behind, key=lambda label: (-behind[label], label))
         self.stragglers = order[:MAX_STRAGGLERS]
 
@@ -244,14 +276,10 @@ class _Waits:
         by_straggler: defaultdict[str, list[tuple[I64, I64]]] = defaultdict(list)
         calls = self._view.facts.named_calls[label]
         for one in self._of_label.get(label, ()):
-            arrived, column = one.arrived, one.member
-            rows = np.flatnonzero(one.late & (arrived.wait_ns[:, column] > 0))
-            start = calls.start_ns[arrived.match.rows[rows, column]]
-            end = start + arrived.wait_ns[rows, column]
-            last = one.last[rows]
+            start, end, last = one.waits(calls)
             for member in distinct_values(last).tolist():
-                chosen = last == member
-                straggler = self._roots.get(arrived.labels[member], arrived.labels[member])
+                chosen, label_of_last = last == member, one.arrived.labels[member]
+                straggler = self._roots.get(label_of_last, label_of_last)
                 name = straggler if straggler in self.stragglers else OTHERS
                 by_straggler[name].append((start[chosen], end[chosen]))
         for name in (*self.stragglers, OTHERS):
@@ -300,21 +328,26 @@ def _take_waits(found: _Found, waits: _Waits, rank: RankView, exposed: Intervals
 
 
 def _take_communication(found: _Found, view: View, rank: RankView, exposed: Intervals) -> None:
-    """Divide exposed communication by collective and communicator, the longest first."""
+    for kind, name, group, time in _communication(view, rank, exposed):
+        place, weight = _longest(rank.label, time)
+        _part(found, kind, name, group).add(rank.label, time.total_ns, place, weight)
+
+
+def _communication(
+    view: View, rank: RankView, exposed: Intervals
+) -> Iterator[tuple[Kind, str, int, Intervals]]:
+    """Yield kind, name, communicator and time of exposed communication, the longest first."""
     calls, dims = rank.named(rank.device_calls), dims_of_types(view)
     parts = sorted(_by_collective(calls), key=lambda part: (-part[2], part[0], part[1]))
-    for kind, group, _, rows in parts:
+    for number, group, _, rows in parts:
         time = union(calls.start_ns[rows], calls.end_ns[rows]) & exposed
-        place, weight = _longest(rank.label, time)
-        call = TYPES[kind]
+        call = TYPES[number]
         name = call if group < 0 else f"{call} of {view.group_label(group)}"
         is_bubble = call in BETWEEN_STAGES and dims.get((call, group)) == "pp"
-        part = _part(found, "bubble" if is_bubble else "communication", name, group)
-        part.add(rank.label, time.total_ns, place, weight)
+        yield "bubble" if is_bubble else "communication", name, group, time
         exposed = exposed - time
     if len(exposed):  # communication kernels that are no call
-        place, weight = _longest(rank.label, exposed)
-        _part(found, "communication", UNKNOWN).add(rank.label, exposed.total_ns, place, weight)
+        yield "communication", UNKNOWN, -1, exposed
 
 
 def _by_collective(calls: Calls) -> Iterator[tuple[int, int, int, Bool]]:

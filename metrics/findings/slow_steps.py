@@ -8,7 +8,7 @@ time outside of communication is the only one that grew; else the part of the ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -50,6 +50,7 @@ _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equall
 MOST_LISTED: Final = 5
 LEAST_SHARE: Final = 0.25
 """Share of the excess from which on the part that grew most is named."""
+_Time = TypeVar("_Time", int, "I64")
 _NAMES: Final = {
     "compute": "more computation",
     "exposed": "more exposed communication",
@@ -186,10 +187,15 @@ def _changes(parts: StepParts, row: int, base: int) -> dict[str, I64]:
     0 on a rank that lacks one of the steps.
     """
     there = (parts.start_ns[row] >= 0) & (parts.start_ns[base] >= 0)
-    return {
-        name: np.where(there, part[row] - part[base], 0)
-        for name, part in zip(PARTS, parts.parts_ns, strict=True)
-    }
+    grown = [np.where(there, part[row] - part[base], 0) for part in parts.parts_ns]
+    return _with_exposed(dict(zip(PARTS, grown, strict=True)))
+
+
+def _with_exposed(parts: dict[str, _Time]) -> dict[str, _Time]:
+    """Return the parts of a step with exposed communication in one."""
+    exposed = parts["waiting"] + parts["transfer"] + parts["bubble"]
+    own = {name: parts[name] for name in ("compute", "overlapped", "idle")}
+    return {**own, "copy": parts["copies"], "exposed": exposed}
 
 
 def _own_growth(changes: dict[str, I64]) -> I64:
@@ -229,7 +235,8 @@ def _grown(
 ) -> tuple[str, str, Level, str]:
     """Part that grew most against another step, in words, how sure, and the rank to look at."""
     own, other = parts.mean_ns(row), parts.mean_ns(base)
-    changes = dict(zip(PARTS, (a - b for a, b in zip(own, other, strict=True)), strict=True))
+    grown = [a - b for a, b in zip(own, other, strict=True)]
+    changes = _with_exposed(dict(zip(PARTS, grown, strict=True)))
     part = max(changes, key=lambda name: changes[name])
     share = changes[part] / max(over_ns, 1)
     rank = parts.labels[int(parts.length_ns[row].argmax())]

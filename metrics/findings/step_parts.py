@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.findings.partition import exposed_parts
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
-PARTS: Final = ("compute", "exposed", "overlapped", "copy", "idle")
-"""Computation alone, communication alone, both at once, copies without kernels, idle time."""
+PARTS: Final = ("compute", "overlapped", "waiting", "transfer", "bubble", "copies", "idle")
+"""Kinds of time in the order of a bar: computation alone and beside communication, then those of
+`partition`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,7 @@ class StepParts:
         steps: ids of the steps.
         start_ns: [s, r] starts since the origin on the job's clock, -1 where a rank lacks a step.
         length_ns: [s, r] lengths, 0 where a rank lacks a step.
-        parts_ns: [5, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
+        parts_ns: [7, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
     """
 
     labels: tuple[str, ...]
@@ -118,7 +120,7 @@ def from_end(rank: RankView) -> Windows:
 def step_parts(view: View, windows: Callable[[RankView], Windows] = from_begin) -> StepParts:
     """Return the parts of the selected steps of all selected ranks with kernels.
 
-    Definitions are those of the metric `temporal_breakdown`, inside the time of each step.
+    Definitions are those of `partition`, inside the time of each step.
     Where the view selects a group, time in collectives of other groups is in no part and not in
     ``length_ns``.
     """
@@ -132,7 +134,7 @@ def step_parts(view: View, windows: Callable[[RankView], Windows] = from_begin) 
         ids, begins, ends = np.array(windows(rank), np.int64).reshape(-1, 3).T
         rows = [place[step] for step in ids.tolist()]
         start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
-        parts[:, rows, column] = _parts(rank, begins, ends)
+        parts[:, rows, column] = _parts(view, rank, begins, ends)
         if view.facts.is_large:  # the intervals of all ranks do not fit into memory
             rank.forget_intervals()
     return StepParts(
@@ -144,16 +146,21 @@ def step_parts(view: View, windows: Callable[[RankView], Windows] = from_begin) 
     )
 
 
-def _parts(rank: RankView, starts: I64, ends: I64) -> I64:
-    """Parts of the steps of one rank, int64 ns [5, steps]."""
-    comm, comp, mem = rank.comm, rank.comp, rank.mem
-    overlap, kernels = comm & comp, comm | comp
+def _parts(view: View, rank: RankView, starts: I64, ends: I64) -> I64:
+    """Parts of the steps of one rank, int64 ns [7, steps]."""
+    exposed = rank.comm - (rank.comp | rank.mem)
+    waiting, bubble = exposed_parts(view, rank, exposed)
+    overlap, copies = rank.comm & rank.comp, rank.mem - rank.comp
     # What the recording lacks of a step (`RankView.windows`) is in none of its parts.
-    in_comm, in_comp, both, copies, busy, window = (
+    in_comp, both, waits, in_comm, bubbles, copied, busy, window = (
         part.before(ends) - part.before(starts)
-        for part in (comm, comp, overlap, mem - kernels, rank.occupied, rank.windows)
+        for part in (
+            *(rank.comp, overlap, waiting, exposed, bubble),
+            *(copies, rank.occupied, rank.windows),
+        )
     )
-    return np.stack([in_comp - both, in_comm - both, both, copies, window - busy])
+    transfer = in_comm - waits - bubbles
+    return np.stack([in_comp - both, both, waits, transfer, bubbles, copied, window - busy])
 
 
 def one_per_rank(parts: StepParts, row: int) -> Sequence[tuple[str, list[int]]]:

@@ -25,6 +25,7 @@ from ccltui.tui.engine.compute_findings import (
     nodes_of,
     span_of,
     steps_of_job,
+    with_waiting,
 )
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.state.answers import Answered, ViewQuery
@@ -209,6 +210,7 @@ def _with_communicators(findings: Findings, view: View, chosen: ViewOptions) -> 
     communicators = communicators_of(view, chosen)
     return replace(
         findings,
+        lanes=with_waiting(findings.lanes, view),
         communicators=communicators,
         matched=findings.generation,
         worst_first=worst_first(communicators),

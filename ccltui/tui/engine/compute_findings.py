@@ -14,6 +14,7 @@ from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.collectives.arrivals import GroupArrivals, drawn_floor
 from ccltui.metrics.findings.causes.cause_search import job_causes
+from ccltui.metrics.findings.partition import exposed_parts
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -54,6 +55,18 @@ def _lane(label: str, facts: RankFacts, view: View, event_group: str) -> Lane:
     if drift_ppb is None:
         return lane
     return replace(lane, drift=drift_ppb / 1e9, drift_from_ns=view.clocks.reference_ns)
+
+
+def with_waiting(lanes: Mapping[str, Lane], view: View) -> dict[str, Lane]:
+    """Return lanes with the waiting and the bubble in their network time, whatever the window."""
+    whole = view.with_options(window=None, steps=None, group=None)
+    found = dict(lanes)
+    for rank in whole.ranks:
+        network, compute, copies = rank.facts.busy
+        waiting, bubble = exposed_parts(whole, rank, network - (compute | copies))
+        lane = found[rank.label]
+        found[rank.label] = replace(lane, waiting=_track(waiting), bubble=_track(bubble))
+    return found
 
 
 def _track(busy: Intervals) -> Track:

@@ -6,13 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.own.sorting import Sorting
-from ccltui.tui.state.own.step_listing import COLUMNS, CULPRIT, LENGTH, NUMBER, STEPS_STATE
+from ccltui.tui.state.own.step_listing import (
+    COLUMNS,
+    CULPRIT,
+    LENGTH,
+    NUMBER,
+    PARTS,
+    STEPS_STATE,
+)
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown, ViewState
@@ -24,6 +31,15 @@ if TYPE_CHECKING:
     from ccltui.tui.state.against.compared import TimeOf
 
 _LABELS = 38
+_SHORT: Final = {
+    "compute": "comp",
+    "overlapped": "both",
+    "waiting": "wait",
+    "transfer": "net",
+    "bubble": "bubble",
+    "copies": "copy",
+    "idle": "idle",
+}
 _MOST_STEPS = 0.55
 """Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
@@ -52,9 +68,9 @@ class StepsPane(Pane):
 
         if not scene.findings.steps:
             return ()
+        if not scene.findings.is_matched:  # waits are known from matched collectives
+            return ()
         generation = scene.findings.generation
-        if not scene.findings.is_matched:
-            return (StepsQuery(generation),)
         return (StepsQuery(generation), CulpritsQuery(generation), *queries_of(scene))
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
@@ -63,13 +79,10 @@ class StepsPane(Pane):
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts that a bar of a step consists of."""
-        names = (
-            ("comp", "both", "net", "copy", "idle")
-            if narrow
-            else ("compute", "overlapped", "exposed net", "copies", "idle")
-        )
-        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.TRANSFER, Ink.COPY, Ink.IDLE)
-        return named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
+        kinds = _kinds_with_time(scene)
+        inks = [KIND_INKS[kind] for kind in kinds]
+        names = [f"{_SHORT[kind]} " if narrow else f" {kind}  " for kind in kinds]
+        return named(scene, inks, names)
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return who keeps the others waiting in the chosen step, and how its parts differ."""
@@ -157,6 +170,17 @@ class StepsPane(Pane):
 STEPS: Final = StepsPane()
 
 
+def _kinds_with_time(scene: Scene) -> list[str]:
+    """Return the parts that any step has, all while they are not known."""
+    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
+
+    parts = parts_of_steps(scene)
+    if parts is None:
+        return list(PARTS)
+    totals = parts.parts_ns.sum(axis=(1, 2)).tolist()
+    return [kind for kind, total in zip(PARTS, totals, strict=True) if total]
+
+
 def _chosen_text(scene: Scene, width: int) -> str:
     """Describe the chosen step: its length, and who keeps the others waiting or why nobody."""
     from ccltui.metrics.findings.causes.evidence import cause_words
@@ -189,7 +213,6 @@ def _chosen_text(scene: Scene, width: int) -> str:
 
 def _changes_text(scene: Scene, width: int) -> str:
     """Return how each part of the chosen step differs from the median step, the largest first."""
-    from ccltui.metrics.findings.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
@@ -209,7 +232,6 @@ def _changes_text(scene: Scene, width: int) -> str:
 
 
 def _records(scene: Scene) -> Iterator[Record]:
-    from ccltui.metrics.findings.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 
@@ -254,7 +276,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         text = _step_text(scene, parts, one, on=one == row)
         planes.put(y, 0, text, Ink.LABEL_ON if one == row else Ink.LABEL)
         planes.listed[y] = first + y - 1
-        put_bar(planes, y, _LABELS, parts.mean_ns(one), most_ns, colour=scene.colour)
+        mean_ns = dict(zip(PARTS, parts.mean_ns(one), strict=True))
+        put_bar(planes, y, _LABELS, mean_ns, most_ns, colour=scene.colour)
     left = len(order) - first - room
     y = 1 + room
     if left > 0:
@@ -353,6 +376,7 @@ def _put_ranks(
         on = label == scene.state.selection.rank
         text = f" {rank_name(label)[:7]:<7}{numbers.duration(sum(one)):>11}"
         planes.put(y + offset, 0, text.ljust(_LABELS), Ink.STRONG if on else Ink.TEXT)
-        put_bar(planes, y + offset, _LABELS, one, most_ns, colour=scene.colour)
+        parts_ns = dict(zip(PARTS, one, strict=True))
+        put_bar(planes, y + offset, _LABELS, parts_ns, most_ns, colour=scene.colour)
     if hidden > 0:
         planes.put(planes.height - 1, 1, f"… {hidden + 1} more ranks", Ink.DIM)

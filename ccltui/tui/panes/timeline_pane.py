@@ -35,7 +35,8 @@ class TimelinePane(ChartPane):
     short_title = "Time"
     about = (
         "Per rank one row of compute and one of network, on corrected clocks. A network "
-        "cell is exposed, or hidden under compute, by majority. A height is the share of "
+        "cell has the colour of the largest part of its time: overlapped by compute, waiting for "
+        "a late rank, a pipeline's bubble, or transfer. A height is the share of "
         "busy time, rounded up: any activity shows. Copies have a row where there is room, else "
         "they show where nothing computes. u: streams, and idle time in the colour of its cause. "
         "U: ranges, operators and runtime calls of the host, and an arrow from the launch to the "
@@ -121,7 +122,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
     looks = [
         *zip(_CLASSES, _CLASS_NAMES[narrow], strict=True),
-        *([(Ink.COPY, "copy")] if _has_copies(scene) else []),
+        *((ink, names[narrow]) for track, ink, names in _PARTS if _has(scene, track)),
     ]
     causes = scene.colour and _unfolds(scene)
     if causes:
@@ -130,8 +131,14 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     return named(scene, inks, [f" {name}{' ' if narrow and causes else '  '}" for name in names])
 
 
-_CLASSES: Final = (Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED)
-_CLASS_NAMES: Final = (("compute", "exposed net", "overlapped"), ("comp", "net", "both"))
+_CLASSES: Final = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.TRANSFER)
+_CLASS_NAMES: Final = (("compute", "overlapped", "transfer"), ("comp", "both", "net"))
+_PARTS: Final = (
+    ("waiting", Ink.WAITING, ("waiting", "wait")),
+    ("bubble", Ink.BUBBLE, ("bubble", "bubble")),
+    ("copies", Ink.COPY, ("copies", "copy")),
+)
+"""Kinds of time that are named where a rank has any."""
 _CAUSES: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE)
 _CAUSE_NAMES: Final = (
     ("host works", "loads data", "blocked", "device late", "unknown"),
@@ -141,8 +148,8 @@ _CAUSE_NAMES: Final = (
 leave the name of the pane its place on a line of 80 cells."""
 
 
-def _has_copies(scene: Scene) -> bool:
-    return any(len(lane.copies.start_ns) for lane in scene.findings.lanes.values())
+def _has(scene: Scene, track: str) -> bool:
+    return any(len(getattr(lane, track).start_ns) for lane in scene.findings.lanes.values())
 
 
 def _unfolds(scene: Scene) -> bool:

@@ -1,4 +1,4 @@
-"""step_parts: the parts of every step, and equality with the breakdown."""
+"""step_parts: the parts of every step, and equality with the partition."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from factories import job, kernel, launch, rank_trace, step
 from full_jobs import view_of
 from worked import cpu_only, measure, two_steps, worked_example
 
+from ccltui.metrics.findings.portions import portions_of
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.findings.step_parts import PARTS, StepParts, one_per_rank, step_parts
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -22,8 +23,8 @@ def test_two_steps_by_hand() -> None:
 
     assert (found.labels, found.steps) == (("0",), (1, 2))
     # windows [10,100) and [100,160): gemm [10,50) nccl [40,80); gemm [100,150) nccl [140,160)
-    assert found.parts_ns[:, 0, 0].tolist() == [30_000, 30_000, 10_000, 0, 20_000]
-    assert found.parts_ns[:, 1, 0].tolist() == [40_000, 10_000, 10_000, 0, 0]
+    assert found.parts_ns[:, 0, 0].tolist() == [30_000, 10_000, 0, 30_000, 0, 0, 20_000]
+    assert found.parts_ns[:, 1, 0].tolist() == [40_000, 10_000, 0, 10_000, 0, 0, 0]
     assert found.length_ns[:, 0].tolist() == [90_000, 60_000]
     assert found.slowest_first.tolist() == [0, 1]
     assert found.start_ns[:, 0].tolist() == [10_000, 100_000]  # the first event is the marker at 0
@@ -34,7 +35,7 @@ def test_ranks_side_by_side_and_a_rank_without_the_step() -> None:
     found = parts(two_steps(), other, steps=(2, 2))
 
     assert found.steps == (2,)
-    assert found.mean_ns(0) == [40_000, 10_000, 10_000, 0, 0]
+    assert found.mean_ns(0) == [40_000, 10_000, 0, 10_000, 0, 0, 0]
     assert [label for label, _ in one_per_rank(found, 0)] == ["0", "1"]
 
 
@@ -43,9 +44,26 @@ def test_parts_sum_to_the_breakdown() -> None:
     details = measure("temporal_breakdown", two_steps(), two_steps(1)).details
 
     means = found.parts_ns.sum(axis=(1, 2)) / 2 / 1e6
-    wanted = [details[f"{name}_ms"] for name in ("comp_only", "comm_only", "overlap", "mem_only")]
-    assert means[:4].tolist() == pytest.approx(wanted)
-    assert means[PARTS.index("idle")] == pytest.approx(details["idle_ms"])
+    by_name = dict(zip(PARTS, means.tolist(), strict=True))
+    assert by_name["compute"] == pytest.approx(details["comp_only_ms"])
+    assert by_name["overlapped"] == pytest.approx(details["overlap_ms"])
+    exposed = sum(by_name[name] for name in ("waiting", "transfer", "bubble"))
+    assert exposed == pytest.approx(details["comm_only_ms"])
+    assert by_name["copies"] == pytest.approx(details["mem_only_ms"])
+    assert by_name["idle"] == pytest.approx(details["idle_ms"])
+
+
+@pytest.mark.parametrize("name", ["training", "pipelined"])
+def test_parts_are_the_kinds_of_time_of_the_overview(name: str) -> None:
+    view = view_of(name)
+    found, shares = step_parts(view), portions_of(view).shares
+
+    total = dict(zip(PARTS, found.parts_ns.sum(axis=(1, 2)).tolist(), strict=True))
+    total["compute"] += total.pop("overlapped")
+    whole = sum(total.values())
+    assert whole == found.length_ns.sum()
+    assert {kind: ns / whole for kind, ns in total.items() if ns} == pytest.approx(dict(shares))
+    assert shares["waiting" if name == "training" else "bubble"] > 0
 
 
 @pytest.mark.parametrize("trace", [worked_example(), cpu_only(), rank_trace(0)])

@@ -98,7 +98,7 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6  *  %  $ █ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4  5  6  *  %  $      █ comp  █ both  █ net  █ wait  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * Kern  ")
@@ -108,8 +108,8 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
     assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
-        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * Kern  % Par  $ "
-        "     █ comp  █ net  █ both  "
+        "  1 Over  2 Align [3 Time] 4 Events  5 Files  6 Steps  * Kern  %  $ "
+        " █ comp  █ both  █ net  █ wait  "
     )
     aligned = text(chrome_lines.tabs(scene(), 100))
     assert aligned.startswith("  1 Over [2 Align] 3 Time  4 Events  5 Files  6 Steps  * ")
@@ -127,7 +127,7 @@ def test_the_pane_in_view_is_always_named(pane: str, width: int) -> None:
 
 def test_tabs_shrink_to_their_keys_from_the_right() -> None:
     assert text(chrome_lines.tabs(scene(pane=STEPS), 70)) == (
-        "  1 Over  2  3  4  5 [6 Steps] *  %  $   █comp █both █net █copy ▒idle "
+        "  1  2  3  4  5 [6 Steps] *█comp █both █wait █net █bubble █copy ▒idle "
     )
 
 
@@ -244,7 +244,7 @@ def test_the_legend_of_the_timeline_has_every_colour(width: int, unfolds: bool) 
     line = chrome_lines.tabs(found, width)
 
     inks = {ink - SHADED if ink >= SHADED else ink for text, ink in line if text in "█▒"}
-    work = {Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED}
+    work = {Ink.COMPUTE, Ink.TRANSFER, Ink.OVERLAPPED, Ink.WAITING}
     causes = {Ink.HOST, Ink.INPUT, Ink.BLOCKED, Ink.DELAY, Ink.IDLE}
     assert inks - {Ink.COPY} == (work | causes if unfolds else work)
     assert "[3 Time" in text(line)
@@ -311,7 +311,7 @@ def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:
     merged = own_changed(plain, TIMELINE_STATE, merged=True)
 
     assert text(chrome_lines.tabs(plain, 120)).rstrip().endswith("compute, network below it")
-    assert "█ compute  ░ exposed net  ▒ overlapped" in text(chrome_lines.tabs(merged, 120))
+    assert "█ compute  ░ overlapped  ▒ transfer  ▓ waiting" in text(chrome_lines.tabs(merged, 120))
 
 
 def test_one_iteration_is_no_range() -> None:

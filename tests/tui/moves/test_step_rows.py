@@ -90,8 +90,8 @@ def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     assert "sure: what" in above
     assert below.startswith(" against step ")
     assert "compute +" in below
-    idle = [glyph for glyph, _ in PANE.legend(found, narrow=False)]
-    assert any("idle" in name for name in idle)
+    named = [text for text, _ in PANE.legend(found, narrow=False)]
+    assert any("waiting" in name for name in named)
 
 
 def test_the_sentence_about_the_culprit_comes_before_the_length_where_room_is_short() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw.composition import INKS
-from ccltui.draw.palette import Ink, filled, style_of
+from ccltui.draw.palette import KIND_INKS, Ink, filled, style_of
 from ccltui.draw.table import Column, table
 from ccltui.parsers import numbers
 from ccltui.report.overview_text import part_name
@@ -83,7 +82,7 @@ def put_table(planes: Planes, y: int, found: Waterfall, *, colour: bool) -> int:
         planes.put(y + 1 + index, 1, text, Ink.STRONG if last else Ink.TEXT)
         if index < len(changes) and most and planes.width - x >= _LEAST_BAR:
             part, change = changes[index]
-            ink = INKS[part[0]]
+            ink = KIND_INKS[part[0]]
             size = round(abs(change) * (planes.width - x) / most)
             glyph = filled(ink, colour=colour)
             planes.put(y + 1 + index, x, glyph * size, style_of(glyph, ink))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ccltui.draw.composition import INKS, Part, legend_rows, put_composition, put_legend
-from ccltui.draw.palette import Ink
+from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
+from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, wrap
@@ -42,28 +42,23 @@ _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
 _BAR: Final = 10
 _INDENT: Final = 5
 _LONGEST_NAME: Final = 14
-_INKS: Final[Mapping[str, Ink]] = {
-    "exposed_communication": Ink.TRANSFER,
-    "collective_wait": Ink.TRANSFER,
-    "slow_link": Ink.TRANSFER,
-    "transfer_spread": Ink.TRANSFER,
-    "pipeline_bubble": INKS["bubble"],
-    "copies": Ink.COPY,
-    "compute_bound": Ink.COMPUTE,
-    "cpu_bound": Ink.COMPUTE,
-    "slow_steps": Ink.LABEL,
-    "data_loading": Ink.IDLE,
-    "host_allocation": Ink.IDLE,
-    "host_synchronisation": Ink.IDLE,
-    "checkpoint": Ink.IDLE,
-    "garbage_collection": Ink.IDLE,
-    "host_bound": Ink.IDLE,
-    "launch_latency": Ink.IDLE,
-    "stream_dependency": Ink.IDLE,
-    "kernel_gaps": Ink.IDLE,
-    "idle_unknown": Ink.IDLE,
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("exposed_communication", "collective_wait", "slow_link", "transfer_spread"), "transfer"
+    ),
+    "pipeline_bubble": "bubble",
+    "copies": "copies",
+    **dict.fromkeys(("compute_bound", "cpu_bound"), "compute"),
+    **dict.fromkeys(
+        (
+            *("data_loading", "host_allocation", "host_synchronisation", "checkpoint"),
+            *("garbage_collection", "host_bound", "launch_latency", "stream_dependency"),
+            *("kernel_gaps", "idle_unknown"),
+        ),
+        "idle",
+    ),
 }
-"""Colour of the bar of a finding: that of the kind of time it is in; others are waiting."""
+"""Kind of time that a finding is in; others are waiting."""
 
 
 def paint(
@@ -242,8 +237,8 @@ def _cost(number: int, row: Mapping[str, Any], most: float, *, on: bool, colour:
         at = planes.put(y, x, f"{number + 1:>2} ", ink)
         if share is not None:
             length = bar(share / most, _BAR)
-            kind = _INKS.get(row["class"], Ink.WAITING) if colour else ink
-            planes.put(y, at, length, Ink.LABEL if kind is Ink.LABEL else kind)
+            kind = KIND_INKS[_KINDS.get(row["class"], "waiting")] if colour else ink
+            planes.put(y, at, length, kind)
             at += _BAR + 1
             at = planes.put(y, at, f"{percent(share):>6} ", ink)
             at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  ", ink)

@@ -12,7 +12,7 @@ from ccltui.tui.state.own.sorting import Sorting
 LENGTH: Final = "on device"
 NUMBER: Final = "step"
 CULPRIT: Final = "kept by"
-PARTS: Final = ("compute", "exposed", "overlapped", "copies", "idle")
+PARTS: Final = ("compute", "overlapped", "waiting", "transfer", "bubble", "copies", "idle")
 """Parts of a step in the order of the arrays."""
 COLUMNS: Final = (LENGTH, NUMBER, CULPRIT, *PARTS)
 """Columns that steps are sorted by; that of the difference from the median is that of lengths."""
