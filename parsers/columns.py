@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
@@ -118,7 +118,24 @@ UNTIMED: Final[Group] = "gpu_untimed"
 """Device events whose times are impossible: ``start_ns`` is that of their launch, ``dur_ns`` 0."""
 
 
-def _no_rows(columns: tuple[tuple[str, type], ...]) -> dict[str, Any]:
+Columns = tuple[tuple[str, type], ...]
+"""Name and type of each column of a table."""
+_TYPES: Final[Mapping[Any, type]] = {
+    **{"I8": np.int8, "I32": np.int32, "I64": np.int64, "U64": np.uint64},
+    **{"F32": np.float32, "F64": np.float64},
+}
+
+
+def _columns(table: Any, *, are_sparse: bool = False) -> Columns:
+    """Return the columns that a table declares; ``are_sparse``: those that may be empty."""
+    return tuple(
+        (one.name, _TYPES[one.type])
+        for one in dataclasses.fields(table)
+        if (one.default_factory is not dataclasses.MISSING) == are_sparse
+    )
+
+
+def _no_rows(columns: Columns) -> dict[str, Any]:
     return {name: np.empty(0, dtype) for name, dtype in columns}
 
 
@@ -189,7 +206,7 @@ class Events:
 
     All arrays have one length. ``name`` and ``category`` are ids into the rank's strings,
     ``track`` into its tracks, ``args`` into its collective arguments; -1 means absent.
-    The columns of ``SPARSE`` are empty in a group where no event states them.
+    Columns of ``SPARSE``, the last ones, are empty in a group where no event states them.
     """
 
     start_ns: I64
@@ -207,24 +224,8 @@ class Events:
     input_types: I32 = field(default_factory=_no_texts)  # JSON text of the types of those inputs
     input_values: I32 = field(default_factory=_no_texts)  # of some: inputs that are no tensors
 
-    COLUMNS = (
-        ("start_ns", np.int64),
-        ("dur_ns", np.int64),
-        ("name", np.int32),
-        ("category", np.int32),
-        ("track", np.int32),
-        ("correlation", np.int64),
-        ("external_id", np.int64),
-        ("args", np.int32),
-        ("bytes", np.int64),
-    )
-    SPARSE = (
-        ("blocks_per_sm", np.float32),
-        ("occupancy_pct", np.float32),
-        ("shapes", np.int32),
-        ("input_types", np.int32),
-        ("input_values", np.int32),
-    )
+    COLUMNS: ClassVar[Columns]
+    SPARSE: ClassVar[Columns]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -295,22 +296,7 @@ class CollectiveArgs:
     is_async: I8  # 1, 0, or -1
     record_id: I64  # the number that execution traces give the operator; 0 and -1: none
 
-    COLUMNS = (
-        ("op", np.int32),
-        ("in_elems", np.int64),
-        ("out_elems", np.int64),
-        ("dtype", np.int32),
-        ("group", np.int32),
-        ("group_size", np.int64),
-        ("seq", np.int64),
-        ("comms_id", np.uint64),
-        ("src", np.int64),
-        ("dst", np.int64),
-        ("in_split", np.int32),
-        ("out_split", np.int32),
-        ("is_async", np.int8),
-        ("record_id", np.int64),
-    )
+    COLUMNS: ClassVar[Columns]
 
     def __len__(self) -> int:
         return len(self.op)
@@ -329,7 +315,7 @@ class Samples:
     name: I32  # of the counter, an id into the rank's strings: "SMs Active [Throughput %]"
     value: F64
 
-    COLUMNS = (("time_ns", np.int64), ("name", np.int32), ("value", np.float64))
+    COLUMNS: ClassVar[Columns]
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -338,6 +324,11 @@ class Samples:
     def empty(cls) -> Samples:
         """No reading."""
         return cls(**_no_rows(cls.COLUMNS))
+
+
+Events.COLUMNS, Events.SPARSE = _columns(Events), _columns(Events, are_sparse=True)
+CollectiveArgs.COLUMNS = _columns(CollectiveArgs)
+Samples.COLUMNS = _columns(Samples)
 
 
 class Track(msgspec.Struct, frozen=True):

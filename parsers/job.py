@@ -22,7 +22,7 @@ from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, late
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.errors import CardError, NotFoundError, TraceError, contained
-from ccltui.parsers.format import UNKNOWN, Source
+from ccltui.parsers.format import EPOCH_TIMES_NS, UNKNOWN, Source
 from ccltui.parsers.found_files import NO_RANK, Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
 from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, without_columns
@@ -142,11 +142,7 @@ def _lost_its_base(trace: RankTrace) -> bool:
     if not is_cut or trace.base_ns:
         return False  # first_ns looks at all groups of events, and this runs for every new rank
     first = trace.first_ns
-    return first is not None and first < _EPOCH_TIMES_NS
-
-
-_EPOCH_TIMES_NS = 10**18
-"""Times above this (2001) are since the epoch: such a file never had a base."""
+    return first is not None and first < EPOCH_TIMES_NS  # else it never had a base
 
 
 def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
@@ -256,19 +252,13 @@ def _may_be(number: str, known: Sequence[str], *, is_last: bool) -> bool:
     return not is_fixed or number == known[0]
 
 
-def find_card(discovery: Discovery, capture: Capture | None = None) -> str | None:
-    """Return the path to open of the card that describes ``capture``; None without one.
+def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile | None:
+    """Return the card that describes ``capture``; None without one.
 
     The nearest folder that holds the capture's traces and a card decides; failing that, the card
     nearest to the root. Of several cards in one place, the one with both ``workload:`` and
     ``metric_source:``. Raises CardError when several remain.
     """
-    found = card_file(discovery, capture)
-    return None if found is None else found.real_path
-
-
-def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile | None:
-    """Return the file whose path :func:`find_card` returns."""
     cards = [
         file
         for file in discovery.files

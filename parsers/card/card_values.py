@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec import field as struct_field
@@ -15,80 +15,6 @@ PERSONAL = frozenset(
     {"contributor", "contributors", "contact", "contacts", "email", "e_mail", "author", "authors"}
 )
 """Keys whose values are dropped: who contributed a card, and how to reach them."""
-
-_PLAN = "model_executor.model_plan_parallelization"
-_XPU = "workload.hardware.xpu_spec"
-_ARCH = ("workload.model.model_arch", "workload.model")
-_LIBRARY = "model_executor.communication_library"
-
-_ARCHITECTURE = (
-    "num_params",
-    "num_params_active",
-    "num_params_embedding",
-    "num_layers",
-    "num_heads",
-    "head_dim",
-    "num_kv_heads",
-    "hidden_size",
-    "intermediate_size",
-    "vocab_size",
-)
-
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "phase": ("workload.model.phase",),
-    "moe": ("workload.model.moe",),
-    "granularity": ("workload.model.granularity",),
-    "model_family": ("workload.model.model_family",),
-    "precision": ("workload.model.precision",),
-    "epochs": ("workload.model.epochs",),
-    "iteration": ("workload.model.iteration",),
-    **{name: tuple(f"{place}.{name}" for place in _ARCH) for name in _ARCHITECTURE},
-    "batch_size": ("workload.data.batch_size",),
-    "batch_size_scope": ("workload.data.batch_size_scope",),
-    "seq_len": ("workload.data.seq_len",),
-    "input_len": ("workload.data.input_len",),
-    "output_len": ("workload.data.output_len",),
-    "dataset": ("workload.data.dataset",),
-    "gpu_type": (f"{_XPU}.type",),
-    "gpu_model": (f"{_XPU}.model",),
-    "total_count": (f"{_XPU}.total_count",),
-    "count_per_node": (f"{_XPU}.count_per_node",),
-    "driver_version": ("workload.hardware.driver_version",),
-    "framework": ("model_executor.framework.name",),
-    "framework_version": ("model_executor.framework.version",),
-    "dp_replicate": (f"{_PLAN}.dp_replicate",),
-    "dp_shard": (f"{_PLAN}.dp_shard",),
-    "tp": (f"{_PLAN}.tp",),
-    "pp": (f"{_PLAN}.pp",),
-    "cp": (f"{_PLAN}.cp",),
-    "ep": (f"{_PLAN}.ep",),
-    "pp_microbatches": (f"{_PLAN}.pp_mb",),
-    "communication_library": (f"{_LIBRARY}.name",),
-    "communication_library_version": (f"{_LIBRARY}.version",),
-}
-"""Name of an accessor -> normalised keys that may hold its value, the first one given wins."""
-
-COUNTS = frozenset(
-    {
-        "epochs",
-        "iteration",
-        *_ARCHITECTURE,
-        "batch_size",
-        "seq_len",
-        "input_len",
-        "output_len",
-        "total_count",
-        "count_per_node",
-        "dp_replicate",
-        "dp_shard",
-        "tp",
-        "pp",
-        "cp",
-        "ep",
-        "pp_microbatches",
-    }
-)
-"""Accessors whose value is a positive whole number."""
 
 _OTHER_KNOWN = frozenset(
     {
@@ -120,27 +46,6 @@ _FREE_MAPS = (
 )
 
 
-def is_known(key: str) -> bool:
-    """True for a normalised dotted key that some generation of cards has."""
-    return (
-        key in _OTHER_KNOWN
-        or any(key == name or key.startswith(f"{name}.") for name in _FREE_MAPS)
-        or any(key in keys for keys in FIELDS.values())
-    )
-
-
-def known_keys() -> frozenset[str]:
-    """All normalised dotted keys, maps whose own keys are free by their bare name."""
-    return frozenset(
-        (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
-    )
-
-
-def is_section(key: str) -> bool:
-    """True for a normalised dotted key that holds known keys: ``workload.data``."""
-    return any(name.startswith(f"{key}.") for name in known_keys())
-
-
 Phase = Literal["training", "inference", "serving"]
 
 Place = tuple[str, int, str]
@@ -157,6 +62,62 @@ _NO_VALUE = frozenset({"", "n/a", "na", "none", "null", "tbd", "unknown", "-", "
 _TRACE_ALIASES = {"json": "kineto_trace", "execution_trace": "torch_et"}
 
 
+_T = TypeVar("_T")
+
+
+class Field(Generic[_T]):
+    """An accessor of a card: the normalised keys that may hold its value, the first given wins."""
+
+    def __init__(self, read: Callable[[Card, str], _T | None], *keys: str) -> None:
+        self.is_count = read is _count
+        self.keys = keys
+        self._read = read
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, card: Card, owner: type) -> _T | None:
+        return self._read(card, self._name)
+
+
+def _count(card: Card, name: str) -> int | None:
+    """A positive whole number."""
+    return as_count(card.values.get(card.key_of(name)))
+
+
+def _text(card: Card, name: str) -> str | None:
+    key = card.key_of(name)
+    value = card.values.get(key)
+    if isinstance(value, (int, float)) and key in card.places:
+        return card.places[key][2]  # 2.20 is a version, not 2.2
+    return as_text(value)
+
+
+def _lower(card: Card, name: str) -> str | None:
+    text = _text(card, name)
+    return None if text is None else text.lower()
+
+
+def _phase(card: Card, name: str) -> Phase | None:
+    return _PHASES.get(_lower(card, name) or "")
+
+
+def _truth(card: Card, name: str) -> bool | None:
+    value = card.values.get(card.key_of(name))
+    return value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
+
+
+def _architecture(name: str) -> Field[int]:
+    return Field(_count, f"workload.model.model_arch.{name}", f"workload.model.{name}")
+
+
+_DATA = "workload.data"
+_XPU = "workload.hardware.xpu_spec"
+_PLAN = "model_executor.model_plan_parallelization"
+_LIBRARY = "model_executor.communication_library"
+
+
 class Card(Struct, frozen=True):
     """One workload card.
 
@@ -170,6 +131,46 @@ class Card(Struct, frozen=True):
     unknown_keys: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     places: Mapping[str, Place] = struct_field(default_factory=dict)
+
+    phase = Field(_phase, "workload.model.phase")
+    moe = Field(_truth, "workload.model.moe")  # whether the model is a mixture of experts
+    granularity = Field(_text, "workload.model.granularity")  # what one iteration does: request, …
+    model_family = Field(_text, "workload.model.model_family")
+    precision = Field(_text, "workload.model.precision")
+    epochs = Field(_count, "workload.model.epochs")
+    iteration = Field(_count, "workload.model.iteration")  # steps of the job, not of the trace
+    num_params = _architecture("num_params")
+    num_params_active = _architecture("num_params_active")  # those that one token uses
+    num_params_embedding = _architecture("num_params_embedding")
+    num_layers = _architecture("num_layers")
+    num_heads = _architecture("num_heads")
+    head_dim = _architecture("head_dim")
+    num_kv_heads = _architecture("num_kv_heads")
+    hidden_size = _architecture("hidden_size")
+    intermediate_size = _architecture("intermediate_size")
+    vocab_size = _architecture("vocab_size")
+    batch_size = Field(_count, f"{_DATA}.batch_size")  # sequences a step, in the scope below
+    batch_size_scope = Field(_lower, f"{_DATA}.batch_size_scope")  # "global": of the whole job
+    seq_len = Field(_count, f"{_DATA}.seq_len")
+    input_len = Field(_count, f"{_DATA}.input_len")  # prompt tokens a request
+    output_len = Field(_count, f"{_DATA}.output_len")  # generated tokens a request
+    dataset = Field(_text, f"{_DATA}.dataset")
+    gpu_type = Field(_text, f"{_XPU}.type")  # GPU or TPU
+    gpu_model = Field(_text, f"{_XPU}.model")  # as the card spells it: nvidia_a100_40gb
+    total_count = Field(_count, f"{_XPU}.total_count")  # devices of the job
+    count_per_node = Field(_count, f"{_XPU}.count_per_node")
+    driver_version = Field(_text, "workload.hardware.driver_version")  # or often that of CUDA
+    framework = Field(_text, "model_executor.framework.name")
+    framework_version = Field(_text, "model_executor.framework.version")
+    dp_replicate = Field(_count, f"{_PLAN}.dp_replicate")
+    dp_shard = Field(_count, f"{_PLAN}.dp_shard")
+    tp = Field(_count, f"{_PLAN}.tp")
+    pp = Field(_count, f"{_PLAN}.pp")
+    cp = Field(_count, f"{_PLAN}.cp")
+    ep = Field(_count, f"{_PLAN}.ep")
+    pp_microbatches = Field(_count, f"{_PLAN}.pp_mb")  # micro-batches of a pipeline step
+    communication_library = Field(_text, f"{_LIBRARY}.name")  # NCCL, RCCL, gloo, …
+    communication_library_version = Field(_text, f"{_LIBRARY}.version")
 
     def provenance(self, field: str) -> str:
         """Path in the card of the value that an accessor returns: "workload.data.batch_size".
@@ -192,186 +193,7 @@ class Card(Struct, frozen=True):
 
     def count(self, field: str) -> int | None:
         """Value of a field of COUNTS, None when absent or not a positive whole number."""
-        return as_count(self.values.get(self.key_of(field)))
-
-    def _text(self, field: str) -> str | None:
-        key = self.key_of(field)
-        value = self.values.get(key)
-        if isinstance(value, (int, float)) and key in self.places:
-            return self.places[key][2]  # 2.20 is a version, not 2.2
-        return as_text(value)
-
-    @property
-    def phase(self) -> Phase | None:
-        """Phase of the workload that was run."""
-        return _PHASES.get((self._text("phase") or "").lower())
-
-    @property
-    def moe(self) -> bool | None:
-        """Whether the model is a mixture of experts."""
-        value = self.values.get(self.key_of("moe"))
-        return value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
-
-    @property
-    def granularity(self) -> str | None:
-        """Unit of work of one iteration of the workload: model_fwd_bwd_pass, request, …."""
-        return self._text("granularity")
-
-    @property
-    def model_family(self) -> str | None:
-        """Model, as named in the card."""
-        return self._text("model_family")
-
-    @property
-    def precision(self) -> str | None:
-        """Number format of the computation."""
-        return self._text("precision")
-
-    @property
-    def iteration(self) -> int | None:
-        """Steps of the whole job, not of the trace."""
-        return self.count("iteration")
-
-    @property
-    def num_params(self) -> int | None:
-        """Parameters of the model."""
-        return self.count("num_params")
-
-    @property
-    def num_params_active(self) -> int | None:
-        """Parameters that one token uses."""
-        return self.count("num_params_active")
-
-    @property
-    def num_params_embedding(self) -> int | None:
-        """Parameters of the embeddings."""
-        return self.count("num_params_embedding")
-
-    @property
-    def num_layers(self) -> int | None:
-        """Layers of the model."""
-        return self.count("num_layers")
-
-    @property
-    def num_heads(self) -> int | None:
-        """Attention heads of a layer."""
-        return self.count("num_heads")
-
-    @property
-    def head_dim(self) -> int | None:
-        """Width of one attention head."""
-        return self.count("head_dim")
-
-    @property
-    def batch_size(self) -> int | None:
-        """Sequences a step, of a rank or of the job: see ``batch_size_scope``."""
-        return self.count("batch_size")
-
-    @property
-    def batch_size_scope(self) -> str | None:
-        """``global`` for a batch size of the whole job, None where the card does not say."""
-        text = self._text("batch_size_scope")
-        return None if text is None else text.lower()
-
-    @property
-    def seq_len(self) -> int | None:
-        """Tokens a sequence."""
-        return self.count("seq_len")
-
-    @property
-    def input_len(self) -> int | None:
-        """Prompt tokens a request."""
-        return self.count("input_len")
-
-    @property
-    def output_len(self) -> int | None:
-        """Generated tokens a request."""
-        return self.count("output_len")
-
-    @property
-    def dataset(self) -> str | None:
-        """Name of the data set."""
-        return self._text("dataset")
-
-    @property
-    def gpu_type(self) -> str | None:
-        """GPU or TPU."""
-        return self._text("gpu_type")
-
-    @property
-    def gpu_model(self) -> str | None:
-        """Device model as the card spells it: nvidia_a100_40gb."""
-        return self._text("gpu_model")
-
-    @property
-    def total_count(self) -> int | None:
-        """Devices of the job."""
-        return self.count("total_count")
-
-    @property
-    def count_per_node(self) -> int | None:
-        """Devices of one node."""
-        return self.count("count_per_node")
-
-    @property
-    def driver_version(self) -> str | None:
-        """Driver, or often the CUDA version, as written."""
-        return self._text("driver_version")
-
-    @property
-    def framework(self) -> str | None:
-        """Name of the framework: torchtitan, vllm, …, sometimes with a version."""
-        return self._text("framework")
-
-    @property
-    def framework_version(self) -> str | None:
-        """Version of the framework, as written."""
-        return self._text("framework_version")
-
-    @property
-    def dp_replicate(self) -> int | None:
-        """Degree of replicating data parallelism."""
-        return self.count("dp_replicate")
-
-    @property
-    def dp_shard(self) -> int | None:
-        """Degree of sharded data parallelism."""
-        return self.count("dp_shard")
-
-    @property
-    def tp(self) -> int | None:
-        """Degree of tensor parallelism."""
-        return self.count("tp")
-
-    @property
-    def pp(self) -> int | None:
-        """Degree of pipeline parallelism."""
-        return self.count("pp")
-
-    @property
-    def cp(self) -> int | None:
-        """Degree of context parallelism."""
-        return self.count("cp")
-
-    @property
-    def ep(self) -> int | None:
-        """Degree of expert parallelism."""
-        return self.count("ep")
-
-    @property
-    def pp_microbatches(self) -> int | None:
-        """The card's ``pp_mb``: micro-batches of a pipeline step."""
-        return self.count("pp_microbatches")
-
-    @property
-    def communication_library(self) -> str | None:
-        """NCCL, RCCL, gloo, …, as written."""
-        return self._text("communication_library")
-
-    @property
-    def communication_library_version(self) -> str | None:
-        """Version of the communication library, as written."""
-        return self._text("communication_library_version")
+        return _count(self, field)
 
     @property
     def traces(self) -> tuple[str, ...]:
@@ -381,6 +203,34 @@ class Card(Struct, frozen=True):
             listed_traces = (listed_traces,)
         names = [str(item).lower() for item in listed_traces if item is not None]
         return tuple(_TRACE_ALIASES.get(name, name) for name in names)
+
+
+_FIELDS_OF_CARD = {name: one for name, one in vars(Card).items() if isinstance(one, Field)}
+FIELDS: Mapping[str, tuple[str, ...]] = {name: one.keys for name, one in _FIELDS_OF_CARD.items()}
+"""Name of an accessor -> normalised keys that may hold its value, the first one given wins."""
+COUNTS = frozenset(name for name, one in _FIELDS_OF_CARD.items() if one.is_count)
+"""Accessors whose value is a positive whole number."""
+
+
+def is_known(key: str) -> bool:
+    """True for a normalised dotted key that some generation of cards has."""
+    return (
+        key in _OTHER_KNOWN
+        or any(key == name or key.startswith(f"{name}.") for name in _FREE_MAPS)
+        or any(key in keys for keys in FIELDS.values())
+    )
+
+
+def known_keys() -> frozenset[str]:
+    """All normalised dotted keys, maps whose own keys are free by their bare name."""
+    return frozenset(
+        (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
+    )
+
+
+def is_section(key: str) -> bool:
+    """True for a normalised dotted key that holds known keys: ``workload.data``."""
+    return any(name.startswith(f"{key}.") for name in known_keys())
 
 
 def as_count(value: object) -> int | None:

@@ -43,7 +43,6 @@ _CHANNELS: Final = re.compile(
     r"(\d+) coll channels?, (?:(\d+) (?:collnet|nvls) channels, )*.*?(\d+) p2p channels"
 )
 _RING: Final = re.compile(r"Channel (\d+)(?:/(\d+))?\s*:\s+((?:\d+\s+){2,}\d+|\d+\s+\d+)\s*$")
-_TREES: Final = re.compile(r"Trees? ((?:\[\d+\].*)|\d+ : .*)")
 _LINK: Final = re.compile(
     r"Channel (?P<channel>\d+)(?:/\d+)?\s*:\s*(?P<src>\d+)\[\w+\] -> (?P<dst>\d+)\[\w+\]"
     r"(?: \[(?:send|receive)\])?\s+via (?P<via>\S+)"

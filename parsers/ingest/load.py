@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -112,22 +112,14 @@ def part_reader(found: FoundFile, directory: Path, key: str) -> PartReader:
     return partial(_TraceReader, found, directory, key)
 
 
-def report_damage_by(report: Callable[[str], None]) -> None:
-    """Pass lines about damaged columns to ``report``; to begin with they go to standard error."""
-    _report[:] = [report]
-
-
 def report_damage(path: str, directory: Path) -> None:
     """Tell the user that a trace is read because its stored columns are damaged."""
-    _report[0](f"{path}: its columns in {directory} are damaged, so the file is read again")
+    _print_line(f"{path}: its columns in {directory} are damaged, so the file is read again")
 
 
 def _print_line(text: str) -> None:
     if sys.stderr is not None:
         print(f"ccltui: {safe_text(text)}", file=sys.stderr, flush=True)
-
-
-_report: Final[list[Callable[[str], None]]] = [_print_line]
 
 
 class _TraceReader(Struct, frozen=True):

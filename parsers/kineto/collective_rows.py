@@ -374,7 +374,7 @@ class CollectiveRows:
         """
         order = self._renumber(events)
         every = [*self._rows, *self._descriptions]
-        tables = {
+        tables: dict[str, npt.NDArray[Any]] = {
             name: np.fromiter((row[index] for row in every), dtype, len(every))
             for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS)
         }

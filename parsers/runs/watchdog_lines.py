@@ -138,7 +138,6 @@ class WatchdogLines:
     desyncs: tuple[Desync, ...] = ()
     attempts: int = 0
     world_size: int | None = None
-    ranks_seen: tuple[int, ...] = ()  # every rank that printed anything with its number
 
     def of_attempt(self, attempt: int) -> WatchdogLines:
         """Return what belongs to one attempt."""
@@ -180,22 +179,14 @@ def read_watchdog_lines(files: Sequence[tuple[Path, str, int | None]]) -> Watchd
         TraceError: A file cannot be read.
     """
     said: list[_Said] = []
-    seen: set[int] = set()
     world: int | None = None
     for number, (path, shown, rank) in enumerate(files):
         text = read_bounded(path, shown=shown)
-        found = list(_said(text, number, shown, rank, seen))
+        found = list(_said(text, number, shown, rank))
         if found:
             said += found
             world = world or stated_world(text.head)
-    return _folded(said, world, tuple(sorted(seen)))
-
-
-def watchdog_lines_of(text: BoundedText, shown: str, rank: int | None = None) -> WatchdogLines:
-    """Return the watchdog's words in one text."""
-    seen: set[int] = set()
-    said = list(_said(text, 0, shown, rank, seen))
-    return _folded(said, stated_world(text.head) if said else None, tuple(sorted(seen)))
+    return _folded(said, world)
 
 
 _WORLD: Final = re.compile(
@@ -212,9 +203,7 @@ def stated_world(begin: str) -> int | None:
     return None if match is None else int(next(group for group in match.groups() if group))
 
 
-def _said(
-    text: BoundedText, file: int, shown: str, of_file: int | None, seen: set[int]
-) -> Iterator[_Said]:
+def _said(text: BoundedText, file: int, shown: str, of_file: int | None) -> Iterator[_Said]:
     number, restart = 1, 0
     for part in text.plain_of_ansi():
         at = 0
@@ -232,7 +221,6 @@ def _said(
             else:
                 yield from _of_line(text, line, (file, number), (shown, of_file), restart)
         number += part.count("\n", at)
-        seen.update(int(rank) for rank in set(re.findall(r"\[rank(\d{1,7})\]:", part)))
 
 
 def _of_line(
@@ -335,7 +323,7 @@ def _seconds(line: str) -> float | None:
         return None
 
 
-def _folded(said: list[_Said], world: int | None, seen: tuple[int, ...]) -> WatchdogLines:
+def _folded(said: list[_Said], world: int | None) -> WatchdogLines:
     """Return one state for each rank, group and attempt."""
     said = said[:_MOST_STATES]
     attempts = _set_attempts(said)
@@ -355,9 +343,7 @@ def _folded(said: list[_Said], world: int | None, seen: tuple[int, ...]) -> Watc
             one.attempt, group, one.name, one.rank, one.local_rank, path=one.path, line=one.line
         )
         states[key] = _with(old, one)
-    return WatchdogLines(
-        tuple(states.values()), tuple(dict.fromkeys(desyncs)), attempts, world, seen
-    )
+    return WatchdogLines(tuple(states.values()), tuple(dict.fromkeys(desyncs)), attempts, world)
 
 
 def _with(old: GroupState, one: _Said) -> GroupState:

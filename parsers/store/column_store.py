@@ -355,7 +355,7 @@ class Store:
                 flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             set_used((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             target = self.directory / key
-            put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
+            put_in_place(scratch, target, lambda: self.load(key) is not None)
 
     def load_parts(
         self, key: str, reader: PartReader | None = None
@@ -393,7 +393,7 @@ class Store:
             for number in range(len(parts)):
                 folder = self.directory / _part_key(key, number)
                 if os.path.lexists(folder):
-                    remove_entry(folder, SCRATCH_PREFIX)
+                    remove_entry(folder)
             self.write_parts(key, parts)
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:

@@ -22,9 +22,7 @@ _CHECKSUM_BYTES = 16
 _ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
 
 
-def put_in_place(
-    finished: Path, target: Path, is_usable: Callable[[], bool], scratch_prefix: str
-) -> None:
+def put_in_place(finished: Path, target: Path, is_usable: Callable[[], bool]) -> None:
     """Rename a folder to ``target``, which replaces what is there unless it is usable.
 
     Where it is, another writer was first with equal content, and ``finished`` stays. Raises
@@ -40,11 +38,11 @@ def put_in_place(
             return
         if is_usable():
             return
-        remove_entry(target, scratch_prefix)
+        remove_entry(target)
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
 
-def remove_entry(target: Path, scratch_prefix: str) -> None:
+def remove_entry(target: Path) -> None:
     """Remove what cannot be used; a folder by another name first, as it may be in use.
 
     Raises OSError, also where it belongs to another user.
@@ -58,7 +56,7 @@ def remove_entry(target: Path, scratch_prefix: str) -> None:
     import shutil  # noqa: PLC0415  (only writing needs it)
     import tempfile  # noqa: PLC0415
 
-    aside = Path(tempfile.mkdtemp(prefix=scratch_prefix, dir=target.parent))
+    aside = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=target.parent))
     try:
         target.rename(aside)
     finally:

@@ -28,7 +28,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
@@ -40,6 +40,7 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import (
     CollectiveArgs,
     ColumnFile,
+    Columns,
     Events,
     Group,
     RankTrace,
@@ -397,52 +398,49 @@ class StoredStrings(Strings):
         return Strings, (self.blob, self.offsets)
 
 
-class StoredArgs(CollectiveArgs):
-    """Arguments of collectives, whose columns are checked when they are first used."""
+class _StoredTable:
+    """Rows of a mapped file whose columns are checked when they are first used."""
 
-    __slots__ = ("_mapped",)
+    __slots__ = ()
+    COLUMNS: ClassVar[Columns]
+    _plain: ClassVar[type]  # the table as it is in memory
+    _name: ClassVar[str]  # of the table in the file
     _mapped: MappedColumns
 
     def __new__(cls, *of_file: Any, **columns: Any) -> Any:
         """As of `StoredEvents`."""
-        return CollectiveArgs(**columns) if columns else object.__new__(cls)
+        return cls._plain(**columns) if columns else object.__new__(cls)
 
     def __init__(self, mapped: MappedColumns) -> None:
         _set(self, "_mapped", mapped)
 
     def __len__(self) -> int:
-        return self._mapped["collectives/op"].length
+        return self._mapped[f"{self._name}/{self.COLUMNS[0][0]}"].length
 
     def __getattr__(self, name: str) -> Any:
         """A column that is not used yet."""
-        return _first_use(self, "collectives", name)
+        if all(name != column for column, _ in self.COLUMNS):
+            raise AttributeError(name)
+        column = self._mapped.array(f"{self._name}/{name}")
+        _set(self, name, column)
+        return column
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return CollectiveArgs, tuple(getattr(self, name) for name, _ in CollectiveArgs.COLUMNS)
+        return self._plain, tuple(getattr(self, name) for name, _ in self.COLUMNS)
 
 
-class StoredSamples(Samples):
-    """Readings of counters, whose columns are checked when they are first used."""
+class StoredArgs(_StoredTable, CollectiveArgs):
+    """Arguments of collectives in a mapped file."""
 
     __slots__ = ("_mapped",)
-    _mapped: MappedColumns
+    _plain, _name = CollectiveArgs, "collectives"
 
-    def __new__(cls, *of_file: Any, **columns: Any) -> Any:
-        """As of `StoredEvents`."""
-        return Samples(**columns) if columns else object.__new__(cls)
 
-    def __init__(self, mapped: MappedColumns) -> None:
-        _set(self, "_mapped", mapped)
+class StoredSamples(_StoredTable, Samples):
+    """Readings of counters in a mapped file."""
 
-    def __len__(self) -> int:
-        return self._mapped["samples/time_ns"].length
-
-    def __getattr__(self, name: str) -> Any:
-        """A column that is not used yet."""
-        return _first_use(self, "samples", name)
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return Samples, tuple(getattr(self, name) for name, _ in Samples.COLUMNS)
+    __slots__ = ("_mapped",)
+    _plain, _name = Samples, "samples"
 
 
 def is_intact(column: StoredColumn, data: npt.NDArray[np.uint8]) -> bool:
@@ -451,14 +449,6 @@ def is_intact(column: StoredColumn, data: npt.NDArray[np.uint8]) -> bool:
 
 
 _set: Final[Callable[[object, str, object], None]] = object.__setattr__
-
-
-def _first_use(rows: StoredArgs | StoredSamples, group: str, name: str) -> npt.NDArray[Any]:
-    if all(name != column for column, _ in rows.COLUMNS):
-        raise AttributeError(name)
-    column = rows._mapped.array(f"{group}/{name}")
-    _set(rows, name, column)
-    return column
 
 
 def _require_fit(column: StoredColumn, size: int) -> None:

@@ -9,7 +9,7 @@ from found_files import put, trace_text
 
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.job import find_card
+from ccltui.parsers.job import card_file
 
 FULL = "workload: {model: {}}\nmetric_source: {traces: []}\n"
 HALF = "workload: {model: {}}\n"
@@ -17,8 +17,8 @@ HALF = "workload: {model: {}}\n"
 
 def found(root: Path, *, capture: str | None = None) -> str | None:
     discovery = discover(root)
-    path = find_card(discovery, discovery.choose(capture=capture) if capture else None)
-    return None if path is None else str(Path(path).relative_to(root.resolve()))
+    card = card_file(discovery, discovery.choose(capture=capture) if capture else None)
+    return None if card is None else str(Path(card.real_path).relative_to(root.resolve()))
 
 
 @pytest.mark.parametrize("name", ["workload_card.yaml", "workload.yaml", "llama-tp.yaml", "x.yml"])

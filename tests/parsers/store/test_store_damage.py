@@ -52,7 +52,7 @@ def store(pristine: Path, tmp_path: Path) -> Path:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lines about damage that a user would see."""
     found: list[str] = []
-    monkeypatch.setattr(load, "_report", [found.append])
+    monkeypatch.setattr(load, "_print_line", found.append)
     return found
 
 
