@@ -47,11 +47,13 @@ class First:
     Attributes:
         seed: Seed of the job.
         planted: Fault, culprits and cost, in words.
-        counts: Whether the fault costs enough to be told, within the recording.
+        counts: Whether the fault costs enough to be told, within the recording, and more than
+            hosts and chance cost without it.
         text: The sentence that stands first.
         kind: Whether its class is the planted one, or one that describes it as well.
         who: Whether it names the planted ranks, stage or host and no others, in its text too.
-        apart: Stated share less that which was planted; None where nothing is blamed.
+        apart: Stated share less that which was planted, of «up to» what is missing; None where
+            nothing is blamed.
         saves: Whether the stated saving or its bounds hold; None where none is stated.
     """
 
@@ -93,7 +95,7 @@ def scored(spec: JobSpec, truth: PlantedTruth, result: Result) -> First:
         spec.seed,
         f"{fault.cause} of rank {listed(fault.ranks)}: {fault.cost_ms:.3f} of "
         f"{truth.step_ms:.3f} ms",
-        fault.cost_ms >= BORDER * MATERIAL * truth.step_ms and not _comes_last(spec, fault),
+        _is_largest(fault, truth) and not _comes_last(spec, fault),
         found["text"],
         is_same,
         mark is not None and mark.mark == "right" and _stands_in(found["where"], found["text"]),
@@ -124,6 +126,8 @@ def _apart(found: Mapping[str, Any], fault: FaultTruth, truth: PlantedTruth) -> 
     if found["class"] in OF_HOSTS and not fault.ranks:
         least /= BEHIND
     share = float(found["share"] or 0.0)
+    if "up to" in found["text"]:
+        return min(share - least, 0.0)
     return share - min(max(share, least), most)
 
 
@@ -141,6 +145,15 @@ def _saves(
         low / period_ms <= (1 + TOLERANCE) * most + MATERIAL
         and high / period_ms >= (1 - TOLERANCE) * least - MATERIAL
     )
+
+
+def _is_largest(fault: FaultTruth, truth: PlantedTruth) -> bool:
+    """Return whether a fault is what costs most, and enough to be told.
+
+    Hosts that launch too slowly, and what varies by chance, may cost more without any fault.
+    """
+    usual = max(truth.host_ms, truth.jitter_ms)
+    return fault.cost_ms >= max(BORDER * MATERIAL * truth.step_ms, usual)
 
 
 def _comes_last(spec: JobSpec, fault: FaultTruth) -> bool:
@@ -188,8 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stated = [one for one in blaming if one.saves is not None]
     print(
         f"{len(drawn)} jobs, {len(found)} with a fault that costs {BORDER * MATERIAL:.0%} of the "
-        f"step or more: {sum(one.is_right for one in found)} first findings are right; class "
-        f"right {sum(one.kind for one in found)}, who right {sum(one.who for one in found)}; of "
+        "step or more, and more than all else: "
+        f"{sum(one.is_right for one in found)} first findings are right; class right "
+        f"{sum(one.kind for one in found)}, who right {sum(one.who for one in found)}; of "
         f"{len(blaming)} of the right class, share within {MOST_APART:.0%} in "
         f"{sum(abs(one.apart or 0.0) <= MOST_APART for one in blaming)}, saving right in "
         f"{sum(one.saves is True for one in stated)} of {len(stated)} that state one"

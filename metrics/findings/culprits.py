@@ -541,7 +541,9 @@ class Culprits:
             slow = self._slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
-        text = named_text(str(kind), culprit, cost / period_ms)
+        waited = sum(one.cost_ms or 0.0 for one in waits)
+        at_most = saves is None and bool(bounds) and not bounds[0] and cost > waited
+        text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
             text = f"probably {text}"
         return replace(
@@ -646,12 +648,14 @@ def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Findi
     return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))
 
 
-def named_text(kind: str, culprit: Mapping[str, Any], share: float) -> str:
-    """Return the sentence on a culprit that the replay names."""
+def named_text(
+    kind: str, culprit: Mapping[str, Any], share: float, *, at_most: bool = False
+) -> str:
+    """Return the sentence on a culprit, with the share of time that it costs, or costs at most."""
     who = who_text(culprit)
     times = culprit.get("factor")
     longer = "takes longer" if times is None else f"takes {factor(times)}"
-    cost = f"{percent(share)} of the time is lost to it"
+    cost = f"{'up to ' if at_most else ''}{percent(share)} of the time is lost to it"
     several = len(culprit.get("ranks") or ()) > 1 and culprit.get("host") is None
     compute = "compute" if several else "computes"
     slower = "longer" if times is None else factor(times)

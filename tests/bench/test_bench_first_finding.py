@@ -20,6 +20,7 @@ from ccltui.parsers.job import open_job
 SPEC = JobSpec(dp=4)
 SLOW = FaultTruth("slow_worker", "slow_worker", (2,), None, None, None, None, None, 1.5, 20.0, 20.0)
 RANKS = (0, 1, 2, 3)
+COMPUTES = "Rank 2 computes 1.5 times as long as its peers"
 TRUTH = PlantedTruth("slow_worker", 5, 100.0, 80.0, 0.5, 1.5, (SLOW,), RANKS, RANKS, ())
 
 
@@ -41,6 +42,10 @@ def findings(**changes: object) -> Result:
     return Result(metric="findings", details=details, **stated)  # type: ignore[arg-type]
 
 
+def test_a_fault_that_costs_less_than_hosts_do_without_it_does_not_count() -> None:
+    assert not scored(SPEC, replace(TRUTH, host_ms=21.0), findings()).counts
+
+
 def at(*ranks: str) -> dict[str, object]:
     return {"ranks": list(ranks), "host": None, "stage": None}
 
@@ -56,6 +61,8 @@ def at(*ranks: str) -> dict[str, object]:
         ({"saves_ms": None}, True),
         ({"saves_ms": None, "saves_bounds_ms": [5.0, 21.0]}, True),
         ({"saves_ms": None, "saves_bounds_ms": [25.0, 30.0]}, False),
+        ({"share": 0.4, "text": f"{COMPUTES}: up to 40 % of the time is lost to it."}, True),
+        ({"share": 0.1, "text": f"{COMPUTES}: up to 10 % of the time is lost to it."}, False),
         ({"class": "slow_node"}, False),
         ({"class": "waiting_for_rank"}, True),
         ({"class": "waiting_for_rank", "share": 0.15}, True),  # three of four ranks wait
