@@ -19,7 +19,7 @@ from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.busy_times import busy_excess, has_stages
+from ccltui.metrics.findings.busy_times import busy_excess
 from ccltui.metrics.findings.partition import split_time
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
@@ -30,6 +30,7 @@ from ccltui.parsers.array_types import F64, I64
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.lines.job_lines import JobLines
     from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
 
 LEAST_FACTOR: Final = 2.0
 """A slow link takes this many times as long as those like it: paths of one host differ by less."""
@@ -140,13 +141,13 @@ def _slowest(
     usual = _usual_ns(job, links.number, own)
     known = ~np.isnan(usual)
     size = len(links.members)
-    if not known.any():
-        return None
     spent = np.bincount(links.number[known], weights=own[known], minlength=size)
     should = np.bincount(links.number[known], weights=usual[known], minlength=size)
     count = np.bincount(links.number[known], minlength=size)
     excess = np.where(count >= FEWEST, spent - should, 0.0)
     ratio = np.where(should > 0, spent / np.maximum(should, 1.0), 1.0)
+    if not (excess > 0).any():
+        return None
     worst = int(excess.argmax())
     mine = known & (links.number == worst)
     usually = float(median_along(own[mine] / np.maximum(usual[mine], 1.0)))
@@ -235,6 +236,16 @@ def _in_rings(durations: Mapping[str, I64]) -> bool:
     return len({len(one) for one in durations.values()}) == 1
 
 
+def _may_be_stages(ranks: Sequence[RankView]) -> bool:
+    """Whether ranks may wait for each other by the schedule of a pipeline.
+
+    All-to-alls and rings run the kernel of sends and receives too, equally often on all ranks.
+    """
+    kinds = {rank.label: rank.device_calls.kind for rank in ranks}
+    both = {label: np.flatnonzero(kind == SENDRECV) for label, kind in kinds.items()}
+    return not _in_rings(both) or any(np.isin(one, (SEND, RECV)).any() for one in kinds.values())
+
+
 def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
     """Return all links between hosts, where transfers take longer than computing on every rank.
 
@@ -242,7 +253,7 @@ def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink
     Whether the network is slow or its work too much is not told.
     """
     ranks = device_ranks(view)
-    if len({rank.trace.host for rank in ranks}) < 2 or has_stages(ranks):
+    if len({rank.trace.host for rank in ranks}) < 2 or _may_be_stages(ranks):
         return None
     least = min(exposed.values(), default=0.0)
     longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
