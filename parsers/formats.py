@@ -27,6 +27,7 @@ from ccltui.parsers.cluster import (
     NCCL_TOPOLOGY,
 )
 from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
@@ -54,7 +55,6 @@ from ccltui.parsers.runs import (
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,
-    FLIGHT_RECORD,
     LOG,
     MEMORY_SNAPSHOT,
     OTHER_TRACE,

@@ -24,9 +24,9 @@ def side_findings(job: Job) -> tuple[Finding, ...]:
 
 
 def hang(job: Job) -> Finding:
-    """State who did not arrive, where logs of watchdogs or RAS tell of a hang."""
+    """State who did not arrive, where dumps, logs of watchdogs or RAS tell of a hang."""
     found = hang_of(job.discovery)
-    if found is None or found.kind == "nothing":
+    if found is None or found.kind in ("nothing", "late"):
         return Finding("hang", "ok", "no watchdog gave up" if found is None else found.text)
     return Finding("hang", "problem", found.text, found.do)
 

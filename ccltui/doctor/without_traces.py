@@ -17,14 +17,14 @@ from ccltui.parsers.cluster import (
 )
 from ccltui.parsers.discovery.sniff import UTF16
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
-from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
-from ccltui.parsers.side.unread_files import ARCHIVE, FLIGHT_RECORD, OTHER_TRACE
+from ccltui.parsers.side.unread_files import ARCHIVE, OTHER_TRACE
 
 _REPORTS: Final = "ccltui DIR (the Reports pane, 9), ccltui stats DIR, ccltui diff A B"
 _RUNS: Final = "ccltui DIR (the Runs pane, 7), --metric run_throughput, ccltui diff A B"
@@ -36,6 +36,7 @@ SHOWN_BY: Final[dict[str, str]] = {
     NCCL_TESTS_JSON.kind: "--metric nccl_tests_busbw",
     NCCL_RAS.kind: _HANG,
     WATCHDOG_LOG.kind: _HANG,
+    FLIGHT_RECORD.kind: _HANG,
     NCCL_LOG.kind: "--metric nccl_transport",
     TRAINING_METRICS.kind: _RUNS,
     STEP_LOG.kind: _RUNS,
@@ -49,10 +50,6 @@ SHOWN_BY: Final[dict[str, str]] = {
 _TO_TRACE: Final = (
     "let training reach the first window of its profiler, after the wait and warm-up steps, and "
     "check the log"
-)
-_TO_LOGS: Final = (
-    "put the logs of all ranks beside them: what their watchdogs print names the rank that did not "
-    "arrive"
 )
 _REPORTS_LISTED: Final = 6
 
@@ -85,21 +82,10 @@ def without_traces(job: Job) -> tuple[Finding, ...]:
 
 
 def _nothing(files: Sequence[FoundFile]) -> Finding:
-    """What to do where no file is of use.
-
-    Dumps of a flight recorder are of a job that hung; archives and traces of other programs say
-    themselves what they are.
-    """
-    dumps = [file for file in files if file.format is FLIGHT_RECORD]
-    if not dumps:
-        named = [one for one in files if one.format in _NAMED or one.problem == UTF16]
-        fix = f"{named[0].path}: {named[0].problem}" if named else _TO_TRACE
-        return Finding("files", "problem", "no trace that can be opened", fix)
-    ranks = sorted({file.rank for file in dumps if file.rank is not None})
-    of = f", of ranks {ranges_text(ranks)}" if ranks else ""
-    count = "1 dump" if len(dumps) == 1 else f"{len(dumps)} dumps"
-    message = f"no trace; {count} of PyTorch's flight recorder{of}, which are not read here"
-    return Finding("files", "problem", message, _TO_LOGS)
+    """What to do where no file is of use: archives and other traces say what they are."""
+    named = [one for one in files if one.format in _NAMED or one.problem == UTF16]
+    fix = f"{named[0].path}: {named[0].problem}" if named else _TO_TRACE
+    return Finding("files", "problem", "no trace that can be opened", fix)
 
 
 def _counted(count: int, kind: str) -> str:

@@ -16,11 +16,11 @@ from ccltui.parsers.numbers import counted, time_text
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-_NAMES_NOBODY: Final = frozenset({"nothing", "abstained"})
+_NAMES_NOBODY: Final = frozenset({"nothing", "abstained", "late"})
 """Kinds of records of a hang that come after what else a directory holds."""
 _UNKNOWN: Final = (
-    "Logs tell how long a step takes or where it stands, not what in it is slow: that needs a "
-    "trace."
+    "Logs and dumps tell how long a step takes or where it stands, not what in it is slow: that "
+    "needs a trace."
 )
 
 
@@ -35,9 +35,11 @@ def hang_finding(view: View) -> Finding | None:
         text=sentence(found.text),
         more=" ".join(sentence(one) for one in found.more[:_MOST_FACTS]),
         where=Where(ranks=found.ranks, group=found.group or None),
-        saves_why="a job that stands has no step time",
+        saves_why="a job that stands has no step time"
+        if found.is_hung
+        else "such a record does not tell how long a step takes",
         sure=Sure(what=sure, who=sure if found.ranks else "unknown"),
-        evidence=(Evidence("hang_verdict", "num_ranks", float(len(found.ranks)), "ranks"),),
+        evidence=(Evidence("hang_verdict", "num_ranks", float(found.num_blamed), "ranks"),),
         do=found.do,
     )
 

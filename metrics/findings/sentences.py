@@ -211,7 +211,7 @@ def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
 
 
 CLASSES: Final[Mapping[Kind, str]] = {
-    "hang": "logs or NCCL's RAS tell that the job stands, and who did not arrive",
+    "hang": "dumps, logs or NCCL's RAS tell that the job stands, and who did not arrive",
     "waiting_for_rank": "ranks wait for one that comes late to collectives or transfers",
     "slow_worker": "one rank computes longer than its peers, proved by a replay",
     "occasional_worker": "one rank computes longer than usual in some steps",

@@ -1,1 +1,1 @@
-"""Why a job stands: what watchdogs and NCCL's RAS said, and who did not arrive."""
+"""Why a job stands: what flight recorders, watchdogs and RAS say, and who did not arrive."""

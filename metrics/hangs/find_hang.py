@@ -1,4 +1,4 @@
-"""Find the hangs that the logs of a directory tell of."""
+"""Find the hangs that the dumps and logs of a directory tell of."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from msgspec import structs
 from ccltui.parsers.cluster import NCCL_LOG, NCCL_RAS
 from ccltui.parsers.discovery.captures import is_rank_folder, rank_in_name
 from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.runs import TRAINING_LOG, WATCHDOG_LOG
 from ccltui.parsers.side.unread_files import LOG, TEXT
 
@@ -31,29 +32,38 @@ _SURE: Final = ("high", "medium", "low")
 
 
 def hang_of(discovery: Discovery) -> Hang | None:
-    """Return the surest hang below a directory, None where no log tells of one."""
+    """Return the surest hang below a directory, None where no dump or log tells of one."""
     found = hangs_of(discovery)
     return found[0] if found else None
 
 
 def hangs_of(discovery: Discovery) -> tuple[Hang, ...]:
-    """Return the hang of every job below a directory that a log tells of, the surest first."""
+    """Return what each kind of record tells of every job below a directory, the surest first."""
     files = [file for file in discovery.files if file.duplicate_of is None and file.problem is None]
     logs = tuple(file for file in files if file.format in _LOGS)
     reports = tuple(file for file in files if file.format is NCCL_RAS)
-    return _found(logs, reports) if logs or reports else ()
+    dumps = tuple(file for file in files if file.format is FLIGHT_RECORD)
+    return _found(logs, reports, dumps) if logs or reports or dumps else ()
 
 
 def hang_of_run(files: Sequence[FoundFile]) -> Hang | None:
     """Return the hang that the logs of one run tell of."""
     logs = tuple(file for file in files if file.format in _LOGS and file.problem is None)
-    found = [one for one in _found(logs, ()) if one.kind != "nothing"] if logs else []
+    found = [one for one in _found(logs, (), ()) if one.kind != "nothing"] if logs else []
     return found[0] if found else None
 
 
 @lru_cache(maxsize=64)
-def _found(logs: tuple[FoundFile, ...], reports: tuple[FoundFile, ...]) -> tuple[Hang, ...]:
+def _found(
+    logs: tuple[FoundFile, ...], reports: tuple[FoundFile, ...], dumps: tuple[FoundFile, ...]
+) -> tuple[Hang, ...]:
+    """Return all hangs; of equally sure ones those of dumps first, which hold every call."""
     found = [
+        structs.replace(hang, where=job)
+        for job, held in _jobs(dumps).items()
+        if (hang := _of_dumps(held)) is not None
+    ]
+    found += [
         structs.replace(hang, where=job)
         for job, held in _jobs(logs).items()
         if (hang := _of_logs(held)) is not None
@@ -66,7 +76,7 @@ def _found(logs: tuple[FoundFile, ...], reports: tuple[FoundFile, ...]) -> tuple
     return tuple(sorted(found, key=lambda one: (one.kind in _LAST, _SURE.index(one.sure))))
 
 
-_LAST: Final = ("nothing", "abstained")
+_LAST: Final = ("nothing", "abstained", "late")
 
 
 def _jobs(files: Sequence[FoundFile]) -> dict[str, list[FoundFile]]:
@@ -123,6 +133,21 @@ def _of_last_attempt(files: Sequence[FoundFile]) -> list[FoundFile]:
     }
     last = max(attempts.values(), default=None)
     return [file for file in files if attempts.get(file, last) == last]
+
+
+def _of_dumps(files: Sequence[FoundFile]) -> Hang | None:
+    from ccltui.metrics.hangs.flight_hang import flight_hang  # noqa: PLC0415
+    from ccltui.parsers.flight_recorder.read_dump import read_flight_dump  # noqa: PLC0415
+
+    dumps, refused = [], []
+    for file in files:
+        try:
+            with contained(file.path):
+                path = Path(file.real_path)
+                dumps.append(read_flight_dump(path, shown=file.path, rank=file.rank))
+        except TraceError as error:
+            refused.append(str(error))
+    return flight_hang(dumps, refused=refused, files=[file.path for file in files])
 
 
 def _of_reports(files: Sequence[FoundFile]) -> Hang | None:

@@ -13,12 +13,15 @@ Kind = Literal[
     "printed_nothing",  # the only ranks of the group without a word
     "frozen",  # ranks that stand in what others have finished
     "mismatch",  # ranks that called another operation, or another size, than the others
+    "no_dump",  # ranks that others wait for, or that ended, and that left no record
+    "order",  # ranks that wait for one another in groups that they entered in different order
     "never_completed",  # all entered, and nothing of the group ever ended
     "all_arrived",  # all entered, none finished
     "peers_missing",  # processes that do not answer
     "errors",  # ranks that report an error of NCCL
     "behind",  # ranks with fewer operations launched: a moment, or a hang
-    "abstained",  # the words do not tell
+    "abstained",  # the records do not tell
+    "late",  # nothing hangs, and a rank keeps the others waiting
     "nothing",  # a report in which every rank is where the others are
 ]
 Sure = Literal["high", "medium", "low"]
@@ -31,14 +34,15 @@ class Hang(Struct, frozen=True):
         kind: What stands.
         text: The first sentence: who did not arrive at what, and who waits.
         more: What else the record says, a sentence each.
-        ranks: Labels of the ranks that did not arrive; () where nobody is named.
+        ranks: Labels of the ranks that are named: that did not arrive, stopped, called something
+            else, or are late; () where nobody is.
         waiting: Labels of the ranks that wait for them.
         group: The process group or communicator.
         operation: What they wait in: "all-reduce"; "" where not said.
         sequence: Its number in the group, None where not said.
         sure: How sure the culprits are, or that nobody is.
         do: What to do next.
-        record: What tells it: "watchdog", "ras".
+        record: What tells it: "watchdog", "ras", "flight recorder".
         files: Paths of the files.
         where: Folder of the job below the directory, "" for that itself.
     """
@@ -56,6 +60,18 @@ class Hang(Struct, frozen=True):
     record: str = ""
     files: tuple[str, ...] = ()
     where: str = ""
+
+    @property
+    def num_blamed(self) -> int:
+        """Ranks that the hang is put down to: none where nothing hangs and a rank is late."""
+        return 0 if self.kind == "late" else len(self.ranks)
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether the job stands: a call in which ranks differ may have ended all the same."""
+        return self.kind not in ("late", "nothing") and (
+            self.kind != "mismatch" or any(self.waiting)
+        )
 
 
 _OPERATIONS: Final = {

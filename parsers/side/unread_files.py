@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from ccltui.parsers.errors import TraceError
 from ccltui.parsers.format import Format, Match, Priority, Rule, binary_suffix
 from ccltui.parsers.names import listed, printable
+from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -28,18 +30,9 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", f"compressed twice: {_UNPACK}"),
     (b"\x28\xb5\x2f\xfd", f"compressed twice: {_UNPACK}"),
 )
+_PICKLE_BYTES: Final = 1 << 12
 _PICKLE = "a pickle of no known program: never loaded, it could run code"
 _SNAPSHOT = "a memory snapshot of PyTorch, a pickle: never loaded, it could run code"
-_FLIGHT_RECORD = (
-    "a dump of PyTorch's flight recorder, a pickle: never loaded, it could run code; torchfrtrace "
-    "of PyTorch compares dumps of NCCL if all ranks have one, and fails on those of gloo"
-)
-_FLIGHT_JSON = (
-    "a dump of PyTorch's flight recorder in JSON, which is not read; what the watchdogs print in "
-    "the logs of the ranks is"
-)
-_FLIGHT_KEYS: Final = (b"pg_config", b"profiling_name")
-"""The first from PyTorch 2.3 on, the second in each entry of every version."""
 _SNAPSHOT_KEYS: Final = (b"segments", b"device_traces", b"segment_type", b"allocated_size")
 _LOG_SUFFIXES = (".log", ".out", ".err")
 _LOG_WORDS: Final = frozenset(
@@ -74,34 +67,19 @@ def _archive(sample: FileSample) -> Match | None:
 
 
 def _pickle(sample: FileSample) -> Match | None:
-    return Match(_PICKLE) if _is_pickle(sample.data) else None
+    if not is_pickle(sample.data):
+        return None
+    try:
+        read_plain_pickle(sample.data[:_PICKLE_BYTES], shown="")
+    except TraceError as error:
+        return Match(f"{_PICKLE} (at byte {error.offset or 0:,}: {error.message})")
+    return Match(_PICKLE)
 
 
 def _snapshot(sample: FileSample) -> Match | None:
     is_named = "snapshot" in sample.lower_name
     is_held = any(key in sample.data for key in _SNAPSHOT_KEYS)
-    return Match(_SNAPSHOT) if _is_pickle(sample.data) and (is_held or is_named) else None
-
-
-def _flight_record(sample: FileSample) -> Match | None:
-    data = sample.data
-    is_dump = _is_pickle(data) and any(key in data for key in _FLIGHT_KEYS)
-    return Match(_FLIGHT_RECORD) if is_dump else None
-
-
-def _flight_json(sample: FileSample) -> Match | None:
-    """The keys are sorted: entries, of any number, come before the groups."""
-    document = sample.json
-    if document is None or not document.is_plain_object:
-        return None
-    keys = document.object_keys
-    is_whole = {"version", "pg_config"} <= keys
-    is_begun = "entries" in keys and b'"profiling_name"' in sample.data
-    return Match(_FLIGHT_JSON) if is_whole or is_begun else None
-
-
-def _is_pickle(data: bytes) -> bool:
-    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
+    return Match(_SNAPSHOT) if is_pickle(sample.data) and (is_held or is_named) else None
 
 
 def _log(sample: FileSample) -> Match | None:
@@ -137,12 +115,6 @@ ARCHIVE: Final = Format(
     kind="archive",
     description="an archive, or a compressed file of a form that is not read",
     sniff=(Rule(Priority.BINARY, _archive),),
-)
-FLIGHT_RECORD: Final = Format(
-    kind="flight_record",
-    description="a dump of PyTorch's flight recorder, a pickle (loading one can run code) or JSON",
-    sniff=(Rule(Priority.BINARY, _flight_record), Rule(Priority.JSON_KEYS, _flight_json)),
-    rank_in_name=True,
 )
 MEMORY_SNAPSHOT: Final = Format(
     kind="memory_snapshot",

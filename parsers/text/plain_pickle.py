@@ -167,9 +167,7 @@ class _Reading:
         if action is not None:
             action[0](self, action[1])
         elif code in _REFUSED:
-            raise self._error(
-                f"opcode {_REFUSED[code]}, which names or calls code: such a pickle is never loaded"
-            )
+            raise self._error(f"opcode {_REFUSED[code]}, which names or calls code")
         else:
             raise self._error(f"opcode 0x{code:02x}, which no pickle of plain values needs")
 

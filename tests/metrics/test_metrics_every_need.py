@@ -188,7 +188,9 @@ SIDE_FILES: Mapping[str, tuple[str, ...]] = {
     "cluster benchmark (YAML)": ("cluster benchmark",),
     "cluster benchmark (YAML) with values of at least 3 devices or hosts": ("cluster benchmark",),
     "log of NCCL (NCCL_DEBUG=INFO)": ("NCCL",),
-    "log in which a watchdog gave up, or text of ncclras": ("watchdog", "RAS"),
+    "dumps of a flight recorder, log in which a watchdog gave up, or text of ncclras": (
+        *("flight recorder", "watchdog", "RAS"),
+    ),
     "log with DeepSpeed's summary of communication": ("DeepSpeed",),
     "output of nccl-tests": ("nccl-tests",),
     "result file of vLLM, SGLang, genai-perf or AIPerf": ("vLLM", "SGLang", "genai-perf"),

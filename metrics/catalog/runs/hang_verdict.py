@@ -1,4 +1,4 @@
-"""Who did not arrive, where a job hung: from logs of watchdogs and reports of RAS."""
+"""Who did not arrive, where a job hung: from dumps, logs of watchdogs and reports of RAS."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 @metric(
     unit="ranks",
     definition=(
-        "Number of ranks that did not arrive where others wait, from what the watchdog of PyTorch "
-        "printed in logs (last enqueued, started and completed collective of each rank and group) "
-        "and from text of NCCL's RAS; 0 where the records blame no rank."
+        "Number of ranks that a hang is put down to: that did not arrive where others wait, "
+        "stopped, called something else, or left no record. From dumps of PyTorch's flight "
+        "recorder (the last collectives of each rank), from what its watchdog printed in logs "
+        "(last enqueued, started and completed collective of each rank and group) and from text "
+        "of NCCL's RAS; 0 where the records blame no rank, or nothing hangs and a rank is late."
     ),
-    needs=("log in which a watchdog gave up, or text of ncclras",),
+    needs=("dumps of a flight recorder, log in which a watchdog gave up, or text of ncclras",),
     keys=(
         "num_ranks",
         "kind",
@@ -52,7 +54,9 @@ def hang_verdict(view: View) -> Result:
     found = hangs_of(view.job.discovery)
     if not found:
         raise refuse(
-            "no_side_file", "no log here in which a watchdog gave up, and no report of RAS"
+            "no_side_file",
+            "no dump of a flight recorder here, no log in which a watchdog gave up, and no report "
+            "of RAS",
         )
     first = found[0]
     details = {**_row(first), "hangs": [_row(one) for one in found]}
@@ -71,7 +75,7 @@ def _row(one: Hang) -> Mapping[str, Any]:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(one).items()
     }
-    return {"num_ranks": len(one.ranks), **row}
+    return {"num_ranks": one.num_blamed, **row}
 
 
 metric_cal = hang_verdict.document_of

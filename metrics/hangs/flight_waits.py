@@ -1,0 +1,191 @@
+"""Who waits for whom, from flight recorder dumps: edges between ranks, and where they end.
+
+A rank that stands in a collective waits for the members that have not entered it. A rank that
+others wait for and that waits for nobody is the root; a ring of ranks that wait for one another has
+none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ccltui.metrics.hangs.flight_job import Call, FlightJob, RankCalls
+from ccltui.parsers.flight_recorder.dump import NONE
+
+_LEAST_GAP: Final = 2
+"""Calls that others are ahead of a rank that stopped: one may be a race with the dump."""
+
+
+class Wait(NamedTuple):
+    """A rank waits for others in a call.
+
+    ``is_strong`` is false for a send or receive whose counterpart may have been lost with the ring.
+    """
+
+    call: Call
+    targets: tuple[int, ...]
+    is_strong: bool = True
+
+
+class Waits:
+    """All waits of a job.
+
+    Attributes:
+        by_rank: The wait of each rank that waits for a rank.
+        frozen: Ranks that stand in what others finished, with that call, and the call that the
+            furthest of the others finished.
+        arrived: Calls that every member has entered and none has finished, by rank: the first
+            that the rank stands in, where it waits for nobody.
+    """
+
+    def __init__(self, job: FlightJob, explained: Collection[Call] = ()) -> None:
+        """Find the waits; in ``explained`` calls a rank stands for another reason."""
+        self._job = job
+        self._explained = {(one.rank, one.group, one.seq) for one in explained}
+        self._p2p = _Posted(job)
+        self.frozen = dict(self._frozen())
+        self.by_rank: dict[int, Wait] = {}
+        self.arrived: dict[int, Call] = {}
+        for rank, calls in job.ranks.items():
+            if rank not in self.frozen:
+                self._add(rank, calls)
+
+    def _frozen(self) -> Iterator[tuple[int, tuple[Call, int]]]:
+        if self._job.are_apart:
+            return
+        for rank, calls in self._job.ranks.items():
+            for call in calls.pending:
+                is_counted = call.seq >= 0 and not calls.dump.columns.is_p2p[call.row]
+                if not is_counted or self._job.groups[call.group].is_gloo:
+                    continue
+                if not self._job.is_synchronising(call):
+                    continue
+                done = max(
+                    (one.completed.get(call.group, NONE)
+                     for one in self._job.members_with_dump(call.group) if one.rank != rank),
+                    default=NONE,
+                )  # fmt: skip
+                if done - call.seq + 1 >= _LEAST_GAP:
+                    yield rank, (call, done)
+                    break
+
+    def _add(self, rank: int, calls: RankCalls) -> None:
+        weak: Wait | None = None
+        for call in calls.pending:
+            is_p2p = self._job.is_p2p(call)
+            if not is_p2p and (rank, call.group, call.seq) in self._explained:
+                return
+            wait = self._p2p.wait(call) if is_p2p else self._collective(call)
+            if wait is not None and wait.is_strong:
+                self.by_rank[rank] = wait
+                return
+            weak = weak or wait
+        if weak is not None:
+            self.by_rank[rank] = weak
+            self.arrived.pop(rank, None)
+
+    def _collective(self, call: Call) -> Wait | None:
+        """Return who has not entered a collective; None where all have, or one finished it."""
+        if call.seq < 0:
+            return None
+        group = self._job.groups[call.group]
+        members = [one for one in group.members if one != call.rank]
+        others = {one: self._job.ranks.get(one) for one in members}
+        done = (one.completed.get(call.group, NONE) for one in others.values() if one is not None)
+        if max(done, default=NONE) >= call.seq:
+            return None
+        targets = tuple(
+            rank for rank, one in others.items()
+            if one is None or one.enqueued.get(call.group, call.seq) < call.seq
+        )  # fmt: skip
+        if targets:
+            return Wait(call, targets)
+        entered = [one for one in others.values() if one is not None and call.group in one.enqueued]
+        if len(entered) == len(members) and members:
+            self.arrived.setdefault(call.rank, call)
+        return None
+
+    def edges(self) -> Mapping[int, tuple[int, ...]]:
+        """Return whom each rank waits for."""
+        return {rank: wait.targets for rank, wait in self.by_rank.items()}
+
+    def roots(self) -> tuple[int, ...]:
+        """Return the ranks that others wait for and that wait for nobody."""
+        waited_for = {one for wait in self.by_rank.values() for one in wait.targets}
+        return tuple(sorted(waited_for - set(self.by_rank)))
+
+    def rings(self) -> list[tuple[int, ...]]:
+        """Return the rings: ranks that wait for one another, and for nobody else in the end."""
+        reach = {rank: self._reached(rank) for rank in self.by_rank}
+        found = set()
+        for rank, reached in reach.items():
+            if rank in reached and all(rank in reach.get(one, ()) for one in reached):
+                found.add(tuple(sorted(reached)))
+        return sorted(found)
+
+    def _reached(self, start: int) -> set[int]:
+        found: set[int] = set()
+        todo = [start]
+        while todo:
+            wait = self.by_rank.get(todo.pop())
+            if wait is not None:
+                new = set(wait.targets) - found
+                found |= new
+                todo += new
+        return found
+
+    def waiting_for(self, ranks: Collection[int]) -> tuple[list[int], list[int]]:
+        """Return the ranks that wait for some ranks directly, and those that do through others."""
+        direct = {rank for rank, wait in self.by_rank.items() if set(wait.targets) & set(ranks)}
+        direct -= set(ranks)
+        through = {rank for rank in self.by_rank if self._reached(rank) & set(ranks)}
+        return sorted(direct), sorted(through - direct - set(ranks))
+
+
+class _Posted:
+    """Sends and receives that ranks have posted."""
+
+    def __init__(self, job: FlightJob) -> None:
+        self._job = job
+        self._rows: dict[tuple[int, int, str, int], list[Call]] = defaultdict(list)
+        for calls in job.ranks.values():
+            columns = calls.dump.columns
+            for row in columns.is_p2p.nonzero()[0].tolist():
+                call = calls.call(row)
+                if (peer := job.peer(call)) is not None:
+                    key = (calls.rank, call.group, calls.operation(row), peer)
+                    self._rows[key].append(call)
+
+    def wait(self, call: Call) -> Wait | None:
+        """Return whose counterpart is missing; None where it was posted, or nothing is known."""
+        job = self._job
+        calls = job.ranks[call.rank]
+        peer = job.peer(call)
+        if peer is None:
+            return None
+        if peer not in job.ranks:
+            return Wait(call, (peer,))
+        here = calls.operation(call.row)
+        there = {"send": "recv", "recv": "send"}.get(here)
+        if there is None:
+            return None
+        mine = self._rows[call.rank, call.group, here, peer]
+        its = self._rows.get((peer, call.group, there, call.rank), [])
+        if self._is_whole(calls) and self._is_whole(job.ranks[peer]):
+            return None if mine.index(call) < len(its) else Wait(call, (peer,))
+        if len(job.groups[call.group].members) == 2 and not job.is_only_active:
+            # each send is one receive on the other side: both count alike
+            number = int(calls.dump.columns.p2p_seq[call.row])
+            highest = max((self._number(one) for one in its), default=NONE)
+            if its and number > 0:
+                return None if highest >= number else Wait(call, (peer,))
+        is_posted = any(not job.ranks[peer].is_done[one.row] for one in its)
+        return None if is_posted else Wait(call, (peer,), is_strong=False)
+
+    def _number(self, call: Call) -> int:
+        return int(self._job.ranks[call.rank].dump.columns.p2p_seq[call.row])
+
+    def _is_whole(self, calls: RankCalls) -> bool:
+        return not self._job.is_only_active and calls.dump.num_overwritten == 0
