@@ -479,7 +479,8 @@ class Culprits:
         link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
         if link is None:
             return verdict
-        if kind in NAMED and link.sure == "low":
+        agree = kind == "slow_link" and set(link.ranks) == ranks
+        if kind in NAMED and link.sure == "low" and not agree:
             by_chance = self._lost_ms(verdict, ())
             if kind != "random" or FAR_MORE * by_chance >= link.share * period_ms:
                 return verdict
@@ -542,7 +543,7 @@ class Culprits:
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        at_most = saves is None and bool(bounds) and not bounds[0] and cost > waited
+        at_most = saves is None and bounds is not None and not bounds[0] and cost > waited
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
             text = f"probably {text}"

@@ -36,6 +36,9 @@ LEAST_FACTOR: Final = 2.0
 """A slow link takes this many times as long as those like it: paths of one host differ by less."""
 APART: Final = 0.3
 """Other links have at most this share of its excess."""
+LATE: Final = 0.5
+"""Share of what a link costs by which another rank is busy longer, so that its members may wait for
+that one: calls that are matched wrongly may all wait for it."""
 FEWEST: Final = 4
 """Fewer transfers of a link tell little."""
 SLOW_GBPS: Final = 20.0
@@ -158,7 +161,8 @@ def _slowest(
     labels = tuple(job.labels[rank] for rank in links.members[worst])
     waits = [exposed[label] for label in labels if label in exposed]
     share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
-    doubtful = view.job.missing_ranks or count[worst] < 2 * FEWEST or share < LEAST_SHARE
+    doubtful = bool(view.job.missing_ranks) or count[worst] < 2 * FEWEST or share < LEAST_SHARE
+    doubtful |= _latest_of_others(view, labels) > LATE * share
     return SlowLink(
         labels,
         float(ratio[worst]),
@@ -231,6 +235,12 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
     return max(filter(None, found), key=lambda one: one.share, default=None)
 
 
+def _latest_of_others(view: View, members: Sequence[str]) -> float:
+    """Return by how much the busiest rank of all others is busy longer than the typical one."""
+    others = [one for label, one in busy_excess(view).items() if label not in members]
+    return max(others, default=0.0)
+
+
 def _in_rings(durations: Mapping[str, I64]) -> bool:
     """Whether ranks send and receive by one kernel equally often: inner stages do so twice."""
     return len({len(one) for one in durations.values()}) == 1
@@ -283,7 +293,7 @@ def _long_calls(
     spent = sum(float(np.minimum(durations[one], low).sum()) for one in slow) / size
     window = sum(rank.window_ns for rank in device_ranks(view)) / ranks
     share = min(spent * (1 - 1 / factor) / window, max(exposed[one] for one in slow))
-    late = max((one for label, one in busy_excess(view).items() if label not in slow), default=0.0)
+    late = _latest_of_others(view, slow)
     return None if late > APART * share else SlowLink(tuple(slow), factor, share, "low")
 
 

@@ -191,3 +191,11 @@ def test_a_network_is_judged_where_no_step_can_be_replayed(tmp_path: Path) -> No
     spec = random_spec(960580, varied=True)
 
     assert find("findings").run(view_of(tmp_path, spec)).status != "unavailable"
+
+
+def test_members_of_a_link_may_wait_for_a_rank_that_is_busy_meanwhile(tmp_path: Path) -> None:
+    # a late host of the first stage; calls of all ranks are matched among those of the second
+    found = slow_link(view_of(tmp_path, random_spec(970153, varied=True)))
+
+    assert found is not None
+    assert found.sure == "low"
