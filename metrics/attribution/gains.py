@@ -154,11 +154,12 @@ class Gains:
 
         Never more than without idle times, which the rungs leave out.
         """
-        job, targets, host = self.ladder.job, self.ladder.targets, self.ladder.host
-        mine = np.isin(job.worker, list(ranks))
+        job, targets, idle = self.ladder.job, self.ladder.targets, self.ladder.idle
+        mine, usual = np.isin(job.worker, list(ranks)), idle.lines_beyond()
+        as_others = usual | np.isin(job.table.rank, list(ranks))
         healed = np.where(mine, targets.stage, targets.worker)
-        before = job.segments(targets.worker) + host.usual_ns()
-        after = job.segments(healed) + host.usual_ns(ranks)
+        before = job.segments(targets.worker) + idle.with_typical(usual).host_ns
+        after = job.segments(healed) + idle.with_typical(as_others).host_ns
         ends = (job.replay.ends(one, targets.transfer) for one in (before, after))
         drop = float(np.subtract(*ends).mean())
         return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)
@@ -304,11 +305,11 @@ class Gains:
     def hosts_idle(self) -> list[Suspect]:
         """Ranks whose devices idle longest for the host, each with the delays of the typical."""
         ladder = self.ladder
-        excess = ladder.host.excess_ns
+        excess = ladder.idle.excess_ns
         chosen = [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
         found = []
-        for one, ends in zip(chosen, ladder.host.ends_of([[one] for one in chosen]), strict=True):
-            drop = float((ladder.delayed - ends).mean())
+        for one in chosen:
+            drop = float((ladder.delayed - ladder.without_idle([one])).mean())
             gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
             found.append(Suspect(gain, None, ranks=(one,)))
         return _ordered(found)

@@ -17,18 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
-from ccltui.metrics.attribution.host_delays import HostDelays, Idle
-from ccltui.metrics.attribution.lines.job_lines import JobLines
+from ccltui.metrics.attribution.host_idle import HostIdle, Idle
+from ccltui.metrics.attribution.host_needs import host_needs
+from ccltui.metrics.attribution.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.lines.step_replay import Run
 from ccltui.metrics.attribution.unit_targets import Targets
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.numbers import percent
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
 
 RUNGS: Final = ("stage", "worker", "step", "microbatch", "communication", "host")
 """Names of the differences, in order."""
@@ -52,6 +56,11 @@ STATED: Final = 5
 """What all differences cost is stated where it is so many times the error of the replay."""
 MAX_BASE: Final = 1.005
 """The replay without differences may take this many times the measured time."""
+ROUNDS: Final = 3
+"""Replays of which each begins its steps where the one before ended them: a begin that moves by
+some of what a step saves moves the next one by less."""
+SETTLED: Final = 0.001
+"""Share of a step by which begins may still move."""
 
 
 @dataclass(frozen=True)
@@ -119,26 +128,75 @@ class Ladder:
         return np.vstack([found, self.job.measured_ns])
 
     @cached_property
-    def delayed(self) -> F64:
-        """Step times of the replay with the host delays put back."""
-        operations = self.job.operations
-        return self.job.replay.ends(
-            operations.compute_ns + operations.host_ns,
-            self.recorded_transfer,
-            begin_ns=self.job.begin_ns,
-            delayed=np.ones(self.job.table.num_lines, np.bool_),
-        )
-
-    @property
-    def recorded_idle(self) -> Idle:
-        """Idle time for hosts as recorded."""
-        job, one = self.job, self.job.operations
-        return Idle(one.host_ns, one.delay_ns, one.gap_ns, job.begin_ns)
+    def idle(self) -> HostIdle:
+        """Idle time for hosts."""
+        return HostIdle(self.job, self.targets.place)
 
     @cached_property
-    def host(self) -> HostDelays:
-        """Host delays of the job."""
-        return HostDelays(self.job, self.recorded_transfer)
+    def delayed(self) -> F64:
+        """Step times of the replay with the idle time for hosts put back."""
+        return self._steps(self._recorded_lines)
+
+    @cached_property
+    def _recorded_lines(self) -> F64:
+        """End of each line of the same replay."""
+        recorded = self._run(self.compute(4), self.recorded_transfer, self.idle.recorded)
+        return self.job.replay.line_ends(recorded)
+
+    @staticmethod
+    def _run(compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
+        calls = idle.delay_ns, idle.gap_ns
+        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, calls)
+
+    def ends(
+        self,
+        compute_ns: F64 | None = None,
+        transfer_ns: F64 | None = None,
+        idle: Idle | None = None,
+        need_ns: F64 | None = None,
+    ) -> F64:
+        """Return the steps with other times of segments, transfers and hosts; None: as recorded.
+
+        No step takes less than hosts need to launch it, ``need_ns``; None: all hosts.
+
+        Every rank begins a step where it ended the one before: one that is no longer slower than
+        others begins earlier too. Begins follow from the ends of the same replay, which is repeated
+        for that.
+        """
+        compute = self.compute(4) if compute_ns is None else compute_ns
+        idle = self.idle.recorded if idle is None else idle
+        transfer = self.recorded_transfer if transfer_ns is None else transfer_ns
+        run = self._run(compute, transfer, idle)
+        found, begin = self.job.replay.line_ends(run), idle.begin_ns
+        for _ in range(ROUNDS - 1 if len(self._following) else 0):
+            moved = self._after_last(found) - self._after_last(self._recorded_lines)
+            later = idle.begin_ns.copy()
+            later[self._following] += moved[self._following - 1]
+            apart = float(np.abs(later - begin).max())
+            if apart <= SETTLED * float(self.rungs[6].mean()):
+                break
+            begin = later
+            found = self.job.replay.line_ends(run._replace(begin_ns=begin))
+        return np.maximum(self._steps(found), self.host_need_ns if need_ns is None else need_ns)
+
+    @cached_property
+    def _following(self) -> I64:
+        """Lines behind one of the same rank in the step before, on a common clock."""
+        table = self.job.table
+        if not self.job.has_clock:
+            return np.empty(0, np.int64)
+        step = table.step_ids[table.step]
+        follows = (table.rank[1:] == table.rank[:-1]) & (step[1:] == step[:-1] + 1)
+        return np.flatnonzero(follows) + 1
+
+    def _after_last(self, line_ends: F64) -> F64:
+        """End of each line after the last end of its step, never positive."""
+        return np.asarray(line_ends - self._steps(line_ends)[self.job.table.step])
+
+    def _steps(self, line_ends: F64) -> F64:
+        found = np.zeros(self.job.num_steps)
+        np.maximum.at(found, self.job.table.step, line_ends)
+        return found
 
     @cached_property
     def most_saved_ns(self) -> float:
@@ -147,15 +205,21 @@ class Ladder:
         No step becomes shorter than the device work that is recorded of its typical rank.
         """
         job, table = self.job, self.job.table
-        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
-        work = np.bincount(line, job.operations.compute_ns, table.num_lines).astype(np.float64)
+        work = np.bincount(self.idle.line, job.operations.compute_ns, table.num_lines).astype(
+            np.float64
+        )
         typical = lower_medians(work, table.step, job.num_steps)
         return float(np.maximum(self.delayed - typical, 0.0).mean())
 
     @cached_property
     def uneven_host(self) -> F64:
         """What host delays beyond those of the typical rank cost, by step."""
-        return self.delayed - self.host.ends()
+        return self.delayed - self.without_idle()
+
+    def without_idle(self, ranks: Sequence[int] | None = None, need_ns: F64 | float = 0.0) -> F64:
+        """Return the steps where ranks (indices; None: all) idle no longer than is typical."""
+        idle = self.idle.with_typical(self.idle.lines_beyond(ranks))
+        return self.ends(idle=idle, need_ns=np.asarray(need_ns))
 
     @cached_property
     def common_host_ns(self) -> float:
@@ -244,80 +308,17 @@ class Ladder:
         return None
 
 
-ROUNDS: Final = 3
-"""Replays of which each begins its steps where the one before ended them: a begin that moves by
-some of what a step saves moves the next one by less."""
-SETTLED: Final = 0.001
-"""Share of a step by which begins may still move."""
+def ladder_of(view: View) -> Ladder:
+    """Return the ladder of a view; several metrics share it.
 
-
-@dataclass(frozen=True)
-class RecordedReplay:
-    """Replays of one job with host delays, and with some of its times changed; float64 ns.
-
-    Every rank begins a step where it ended the one before: a rank that is no longer slower than
-    others begins earlier too. Begins follow from the ends of the same replay, which is repeated for
-    that.
+    Raises:
+        Refusal: the job has no lines that can be compared.
+        DeadlockError: by its replays, where the ranks wait for each other.
     """
+    found: Ladder = view.remember(ladder_of, lambda: _ladder(view))
+    return found
 
-    ladder: Ladder
 
-    @cached_property
-    def _recorded(self) -> F64:
-        ladder = self.ladder
-        compute = ladder.job.operations.compute_ns
-        run = self._run(compute, ladder.recorded_transfer, ladder.recorded_idle)
-        return ladder.job.replay.line_ends(run)
-
-    def _run(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> Run:
-        every = np.ones(self.ladder.job.table.num_lines, np.bool_)
-        calls = idle.delay_ns, idle.gap_ns
-        return Run(compute_ns + idle.host_ns, transfer_ns, idle.begin_ns, every, calls)
-
-    def ends(
-        self, compute_ns: F64, transfer_ns: F64 | None = None, idle: Idle | None = None
-    ) -> F64:
-        """Return the steps with other times of segments, transfers and hosts; None: as recorded.
-
-        None takes less than its hosts need to launch it.
-        """
-        ladder = self.ladder
-        idle = ladder.recorded_idle if idle is None else idle
-        transfer = ladder.recorded_transfer if transfer_ns is None else transfer_ns
-        return np.maximum(self._device_ends(compute_ns, transfer, idle), ladder.host_need_ns)
-
-    def _device_ends(self, compute_ns: F64, transfer_ns: F64, idle: Idle) -> F64:
-        run = self._run(compute_ns, transfer_ns, idle)
-        found = self.ladder.job.replay.line_ends(run)
-        if not len(self._following):
-            return self._steps(found)
-        begin = idle.begin_ns
-        for _ in range(ROUNDS - 1):
-            moved = self._after_last(found) - self._after_last(self._recorded)
-            later = idle.begin_ns.copy()
-            later[self._following] += moved[self._following - 1]
-            apart = float(np.abs(later - begin).max())
-            if apart <= SETTLED * float(self.ladder.rungs[6].mean()):
-                break
-            begin = later
-            found = self.ladder.job.replay.line_ends(run._replace(begin_ns=begin))
-        return self._steps(found)
-
-    @cached_property
-    def _following(self) -> I64:
-        """Lines behind one of the same rank in the step before, on a common clock."""
-        table = self.ladder.job.table
-        if not self.ladder.job.has_clock:
-            return np.empty(0, np.int64)
-        step = table.step_ids[table.step]
-        follows = (table.rank[1:] == table.rank[:-1]) & (step[1:] == step[:-1] + 1)
-        return np.flatnonzero(follows) + 1
-
-    def _after_last(self, line_ends: F64) -> F64:
-        """End of each line after the last end of its step, never positive."""
-        return np.asarray(line_ends - self._steps(line_ends)[self.ladder.job.table.step])
-
-    def _steps(self, line_ends: F64) -> F64:
-        found = np.zeros(self.ladder.job.num_steps)
-        np.maximum.at(found, self.ladder.job.table.step, line_ends)
-        return found
+def _ladder(view: View) -> Ladder:
+    job = job_lines(view)
+    return Ladder(job, lambda: host_needs(view, job))

@@ -16,16 +16,14 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.arrays.typical import lower_medians, slow_ones, typical_of_groups
-from ccltui.metrics.attribution.host_delays import Idle
-from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind, waits_for_copies
+from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
+from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind
+from ccltui.metrics.attribution.job_facts import JobFacts, lost_reasons, lost_records
 from ccltui.metrics.attribution.ladder import (
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
     Ladder,
-    RecordedReplay,
 )
-from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
@@ -50,40 +48,134 @@ COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 
 @dataclass(frozen=True)
 class Savings:
-    """Time saved per step by mending one culprit, float64 ns, mean over steps."""
+    """Replays of a job with some of it mended: float64 ns by step, or saved a step in the mean.
+
+    Ranks that are mended compute and idle as long as is typical of those that run their program,
+    between the same two calls. Positions of calls are those of the program and not when they were
+    seen to begin: where receives are posted ahead on streams of their own, how much a rank computes
+    between two posts differs from step to step.
+    """
 
     ladder: Ladder
 
-    def workers(self, ranks: Sequence[int]) -> float:
-        """Ranks (indices) at the speed of their stage, with their own variation.
+    def lines_of(self, ranks: Sequence[int] | None = None, steps: Bool | None = None) -> Bool:
+        """Mask of the lines of ranks (indices; None: of all), in all steps or those of a mask."""
+        table = self.ladder.job.table
+        lines = np.ones(table.num_lines, np.bool_) if steps is None else steps[table.step]
+        return lines if ranks is None else lines & np.isin(table.rank, list(ranks))
 
-        Their devices then idle for their hosts as those of the others do.
+    def like_others(self, lines: Bool, transfer_ns: F64 | None = None) -> F64:
+        """Return the steps with the lines in a mask at the typical times."""
+        idle, compute = self.ladder.idle, self.ladder.compute(4)
+        mended = np.where(lines[idle.line], self._typical_segments, compute)
+        return self.ladder.ends(mended, transfer_ns, idle.with_typical(lines))
+
+    @cached_property
+    def even(self) -> F64:
+        """Steps with all lines at the typical times."""
+        return self.like_others(self.lines_of())
+
+    def saved(self, ends: F64) -> float:
+        """Return by how much the steps of a replay are shorter than as recorded, not negative."""
+        return max(float((self.ladder.delayed - ends).mean()), 0.0)
+
+    def of(self, lines: Bool) -> float:
+        """Return what is saved with the lines in a mask at the typical times."""
+        return self.saved(self.like_others(lines))
+
+    def hidden_waits(self, lines: Bool) -> tuple[float, float] | None:
+        """Return what mending lines saves with transfers as recorded and as is usual.
+
+        None where these do not differ. A transfer that is longer than its like, and costs nothing
+        as long as ranks are slow, is either slow itself, or a wait for them: where a call is
+        divided among several groups, or a transfer matched to another, even its last member waits.
+        Only in the second case it becomes shorter once they are mended.
         """
-        return self._saved(self._healed(ranks), healed=ranks)
+        usual = np.minimum(self.ladder.recorded_transfer, self.ladder.targets.transfer)
+        unchanged = self.saved(self.ladder.ends(transfer_ns=usual))
+        return self._apart(self.like_others(lines), self.like_others(lines, usual), unchanged)
 
-    def bounds_of_workers(self, ranks: Sequence[int]) -> tuple[float, float] | None:
-        """Bounds of the same where transfers hide waits, else None; see `_bounds`."""
-        return self._bounds(self._healed(ranks), healed=ranks)
+    def free_transfers(self) -> tuple[float, float] | None:
+        """Return bounds of what is saved, ns, where ranks that are not recorded may be slow.
 
-    def _healed(self, ranks: Sequence[int]) -> F64:
-        """Times of all units with those of some ranks at the speed of their stage."""
-        targets = self.ladder.targets
-        mine = np.isin(self.ladder.job.worker, list(ranks))
-        return targets.own * np.where(mine, _over(targets.stage, targets.worker), 1.0)
+        All that the recorded ranks spend in a call together may be a wait for one that is missing:
+        the upper bound has transfers that take no time. None where that makes no difference.
+        """
+        none = np.zeros(len(self.ladder.recorded_transfer))
+        return self._apart(self.even, self.like_others(self.lines_of(), none))
 
-    def in_steps(self, rank: int, hits: Bool) -> float:
-        """A rank at its own usual speed in the steps (mask by step) in which it was slower."""
-        return self._saved(self._healed_in_steps(rank, hits))
+    def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
+        """Return bounds of what is saved, ns, where ranks that have no like hold others up.
 
-    def bounds_in_steps(self, rank: int, hits: Bool) -> tuple[float, float] | None:
-        """Bounds of the same where transfers hide waits, else None; see `_bounds`."""
-        return self._bounds(self._healed_in_steps(rank, hits))
+        What they could take is not known: the upper bound has them compute nothing. None where that
+        makes no difference.
+        """
+        free = self.lines_of(ranks)[self.ladder.idle.line]
+        idle = self.ladder.idle.with_typical(self.lines_of())
+        held = np.where(free, 0.0, self._typical_segments)
+        return self._apart(self.even, self.ladder.ends(held, None, idle))
 
-    def _healed_in_steps(self, rank: int, hits: Bool) -> F64:
-        """Times of all units with those of a rank at its usual speed in some steps."""
-        job, targets = self.ladder.job, self.ladder.targets
-        mine = (job.worker == rank) & hits[job.step]
-        return targets.own * np.where(mine, _over(targets.worker, targets.step), 1.0)
+    def _apart(self, ends: F64, most: F64, unchanged: float = 0.0) -> tuple[float, float] | None:
+        """Return what two replays save, None where they differ by no more than ``unchanged``."""
+        least, at_most = self.saved(ends), self.saved(most)
+        whole = float(self.ladder.delayed.mean())
+        if at_most - unchanged - least <= max(MAX_APART * at_most, LEAST_APART * whole):
+            return None
+        return least, at_most
+
+    @cached_property
+    def _typical_segments(self) -> F64:
+        """Time of each segment on the typical rank of its program in the same step.
+
+        Of a rank that is alone with its program it follows from the typical time of the pass on the
+        ranks of its stage. So it does for all of them where the other would make the job longer:
+        then the ranks divide their work differently between calls.
+        """
+        job, operations, targets = self.ladder.job, self.ladder.job.operations, self.ladder.targets
+        slow = self.ladder.idle.slow
+        units = targets.place[job.worker], job.step, targets.kind, job.units.number
+        count, number = joint_inverse(*units)
+        passes = typical_of_groups(targets.own, number, count, slow[job.units.line])[number]
+        scale = np.append(_over(passes, targets.own), 1.0)
+        scaled = np.asarray(operations.compute_ns * scale[operations.unit])
+        found, held = scaled.copy(), np.flatnonzero(operations.unit >= 0)
+        line = job.units.line[operations.unit[held]]
+        count, number = self._program_places(held)
+        own = operations.compute_ns[held]
+        typical = typical_of_groups(own, number, count, slow[line])[number]
+        several = np.bincount(number, minlength=count)[number] > 1
+        found[held[several]] = typical[several]
+        longer = self.ladder.ends(found).sum() > self.ladder.delayed.sum()
+        return scaled if longer else found
+
+    def _program_places(self, held: I64) -> tuple[int, I64]:
+        """Number the operations that have one place in a program in a step."""
+        job = self.ladder.job
+        unit = job.operations.unit[held]
+        line = job.units.line[unit]
+        place = held - job.operations.first[line]
+        return joint_inverse(job.units.program[unit], job.table.step[line], place)
+
+    def suspects(self, most: int) -> Sequence[int]:
+        """Ranks that compute and idle longer than their like, those first that do so most."""
+        job, table = self.ladder.job, self.ladder.job.table
+        idle, own, typical = self.ladder.idle, self.ladder.idle.recorded, self.ladder.idle.typical
+        longer = job.operations.compute_ns - self._typical_segments + own.host_ns - typical.host_ns
+        excess = np.bincount(idle.line, np.maximum(longer, 0), table.num_lines)
+        delayed = own.delay_ns - typical.delay_ns
+        excess += np.bincount(table.line, np.maximum(delayed, 0), table.num_lines)
+        excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
+        by_rank = np.bincount(table.rank, excess, len(job.labels))
+        order = np.argsort(-by_rank, kind="stable")[:most]
+        return [int(rank) for rank in order if by_rank[rank] > 0]
+
+    @cached_property
+    def alone(self) -> Sequence[str]:
+        """Ranks that are the only ones of their stage."""
+        job, place = self.ladder.job, self.ladder.targets.place
+        here = distinct_values(job.table.rank)
+        counts = np.bincount(place[here])
+        return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
 
     def stage(self, stage: int) -> float:
         """The work that a stage has beyond the others, shared out over all of them.
@@ -97,21 +189,20 @@ class Savings:
         usual = _medians(own, place * (int(part.max(initial=0)) + 1) + part)
         mine = place == stage
         excess = np.zeros(len(own))
-        for one in distinct_values(part[mine]).tolist():
+        for one in np.unique(part[mine]).tolist():
             alike = part == one
-            others = distinct_values(place[alike & ~mine])
+            others = np.unique(place[alike & ~mine])
             if len(others):
                 typical = [usual[alike & (place == other)][0] for other in others]
                 here = alike & mine
-                excess[here] = own[here] * (
-                    1 - float(median_along(typical)) / max(usual[here][0], 1)
-                )
+                middle = float(median_along(typical))
+                excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
         shared = np.zeros(len(own))
-        for kind in distinct_values(targets.kind[mine]).tolist():
+        for kind in np.unique(targets.kind[mine]).tolist():
             alike = targets.kind == kind
             surplus = float(excess[alike & mine].mean())
             shared[alike] = surplus / len(distinct_values(place[alike]))
-        return self._saved(np.maximum(own - excess + shared, 0.0))
+        return self._with_units(np.maximum(own - excess + shared, 0.0))
 
     def transfers(self, mine: Bool) -> float:
         """Instances in a mask at the usual transfer time of their like, with their variation."""
@@ -122,7 +213,7 @@ class Savings:
         had = np.bincount(alike, weights=own[mine], minlength=size)
         should = np.bincount(alike, weights=usual[mine], minlength=size)
         ratio = _over(should.astype(np.float64), had.astype(np.float64))[table.alike]
-        return self._saved(self.ladder.targets.own, np.where(mine, own * ratio, own))
+        return self._with_units(self.ladder.targets.own, np.where(mine, own * ratio, own))
 
     def balanced(self) -> float:
         """Passes without the part of their time that forward and backward of a batch share.
@@ -135,7 +226,7 @@ class Savings:
         place = targets.place[job.worker]
         mean = _means(targets.own, place * (int(targets.kind.max(initial=0)) + 1) + targets.kind)
         target = np.where(main, mean * (1 + self._unshared(mean)), targets.own)
-        return self._saved(np.maximum(target, 0.0))
+        return self._with_units(np.maximum(target, 0.0))
 
     def experts(self, ranks: Sequence[int] = ()) -> float:
         """The same number of tokens for all ranks: equal work and equal exchanges.
@@ -147,9 +238,7 @@ class Savings:
         job, table, operations = self.ladder.job, self.ladder.job.table, self.ladder.job.operations
         held = np.flatnonzero(operations.unit >= 0)
         line = job.units.line[operations.unit[held]]
-        place = held - operations.first[line]
-        program = job.units.program[operations.unit[held]]
-        _, number = joint_inverse(program, table.step[line], place)
+        _, number = self._program_places(held)
         own = operations.compute_ns[held]
         target = mean = _means(own, number)
         if len(ranks):
@@ -158,7 +247,7 @@ class Savings:
         segments = operations.compute_ns.copy()
         segments[held] = np.maximum(target, 0.0)
         uneven = np.where(table.group >= 0, table.uneven, 1.0)
-        return self._drop(segments, self.ladder.recorded_transfer / uneven)
+        return self.saved(self.ladder.ends(segments, self.ladder.recorded_transfer / uneven))
 
     def _unshared(self, mean: F64) -> F64:
         """Deviations from the mean such as the two directions of a batch have on their own.
@@ -193,7 +282,7 @@ class Savings:
         if ranks is None:
             saved = ladder.rungs[6] - ladder.rungs[5]
         else:
-            ends = np.maximum(ladder.host.ends(ranks), ladder.need_without_ns(ranks))
+            ends = ladder.without_idle(ranks, ladder.need_without_ns(ranks))
             saved = ladder.delayed - ends
         return max(float((saved + self._before_first(ranks)).mean()), 0.0)
 
@@ -222,46 +311,13 @@ class Savings:
         found[~known] = max(float(waits[known].min()), 0.0)
         return found
 
-    def _bounds(self, unit_ns: F64, *, healed: Sequence[int] = ()) -> tuple[float, float] | None:
-        """Return what is saved with transfers as recorded and as is usual, where these differ.
-
-        A transfer that is longer than its like, and costs nothing as long as the culprit is slow,
-        is either slow itself, or a wait for the culprit: where a call is divided among several
-        groups, or a transfer matched to another, even its last member waits. Only in the second
-        case it becomes shorter with the culprit.
-        """
-        recorded = self.ladder.recorded_transfer
-        usual = np.minimum(recorded, self.ladder.targets.transfer)
-        least = self._saved(unit_ns, healed=healed)
-        most = self._saved(unit_ns, usual, healed=healed)
-        step = float(self.ladder.rungs[6].mean())
-        unchanged = self._drop(self.ladder.job.operations.compute_ns, usual)
-        apart = most - unchanged - least
-        if apart <= max(MAX_APART * most, LEAST_APART * step):
-            return None
-        return least, most
-
-    def _saved(
-        self, unit_ns: F64, transfer_ns: F64 | None = None, *, healed: Sequence[int] = ()
-    ) -> float:
-        """Drop of the step time with other times of units and transfers."""
+    def _with_units(self, unit_ns: F64, transfer_ns: F64 | None = None) -> float:
+        """Return what other times of units and transfers save."""
         operations = self.ladder.job.operations
         scale = np.append(_over(unit_ns, self.ladder.targets.own), 1.0)
-        host = self.ladder.host.after_healing_ns(healed) if len(healed) else None
-        return self._drop(operations.compute_ns * scale[operations.unit], transfer_ns, host)
-
-    def _drop(
-        self, segment_ns: F64, transfer_ns: F64 | None = None, host_ns: F64 | None = None
-    ) -> float:
-        """Drop of the step time with other times of segments, transfers and host delays."""
-        idle = self.ladder.recorded_idle
-        idle = idle if host_ns is None else idle._replace(host_ns=host_ns)
-        ends = self._replay.ends(segment_ns, transfer_ns, idle)
-        return max(float((self.ladder.delayed - ends).mean()), 0.0)
-
-    @cached_property
-    def _replay(self) -> RecordedReplay:
-        return RecordedReplay(self.ladder)
+        return self.saved(
+            self.ladder.ends(operations.compute_ns * scale[operations.unit], transfer_ns)
+        )
 
 
 def _over(one: F64, other: F64) -> F64:
@@ -285,202 +341,6 @@ def _medians(values: F64, key: I64) -> F64:
     return found
 
 
-@dataclass(frozen=True)
-class EvenRanks:
-    """Replays of a job with ranks that take the typical time of their like; float64 ns by step.
-
-    They compute and idle as long as is typical of those that run their program, between the same
-    two calls, and transfers stay as recorded. Positions of calls are those of the program and not
-    when they were seen to begin: where receives are posted ahead on streams of their own, how much
-    a rank computes between two posts differs from step to step.
-    """
-
-    ladder: Ladder
-
-    @cached_property
-    def _typical(self) -> F64:
-        """What is typical of the workers of a stage for each pass of each step."""
-        job, targets = self.ladder.job, self.ladder.targets
-        count, number = joint_inverse(
-            targets.place[job.worker], job.step, targets.kind, job.units.number
-        )
-        slow = self._slow[job.units.line]
-        return typical_of_groups(targets.own, number, count, slow)[number]
-
-    @cached_property
-    def _slow(self) -> Bool:
-        """Lines that differ from their like in the same step: what they do is not typical."""
-        job = self.ladder.job
-        table, place = job.table, self.ladder.targets.place
-        count, number = joint_inverse(place[table.rank], table.step)
-        line = np.repeat(np.arange(table.num_lines), np.diff(job.operations.first))
-        work = np.bincount(line, job.operations.compute_ns, table.num_lines).astype(np.float64)
-        return slow_ones(work, number, count)
-
-    @cached_property
-    def _scaled_segments(self) -> F64:
-        """Time of each segment if its pass took the typical time of the stage."""
-        targets, operations = self.ladder.targets, self.ladder.job.operations
-        scale = self._typical / np.where(targets.own > 0, targets.own, 1)
-        scale = np.append(np.where(targets.own > 0, scale, 1.0), 1.0)
-        return np.asarray(operations.compute_ns * scale[operations.unit])
-
-    @cached_property
-    def _typical_segments(self) -> F64:
-        """Time of each segment on the typical rank.
-
-        Of the ranks of its program in the same step; of a rank that is alone with its program as in
-        `_scaled_segments`. So are all of them where that would make the job
-        longer: then the ranks divide their work differently between calls.
-        """
-        job, operations = self.ladder.job, self.ladder.job.operations
-        found = self._scaled_segments.copy()
-        held = np.flatnonzero(operations.unit >= 0)
-        line = job.units.line[operations.unit[held]]
-        program = job.units.program[operations.unit[held]]
-        place = held - operations.first[line]
-        count, number = joint_inverse(program, job.table.step[line], place)
-        slow = self._slow[line]
-        typical = typical_of_groups(operations.compute_ns[held], number, count, slow)[number]
-        together = np.bincount(number, minlength=count)[number] > 1
-        found[held[together]] = typical[together]
-        longer = self._replay.ends(found).sum() > self.recorded.sum()
-        return self._scaled_segments if longer else found
-
-    def _ends(self, changed: Bool) -> F64:
-        """Return the ends of the steps with the lines in a mask at the typical times."""
-        job, own, typical = self.ladder.job, self.ladder.recorded_idle, self._typical_idle
-        mine, calls = np.repeat(changed, np.diff(job.operations.first)), changed[job.table.line]
-        idle = Idle(
-            np.where(mine, typical.host_ns, own.host_ns),
-            np.where(calls, typical.delay_ns, own.delay_ns),
-            np.where(calls, typical.gap_ns, own.gap_ns),
-            np.where(changed, typical.begin_ns, own.begin_ns),
-        )
-        compute = np.where(mine, self._typical_segments, job.operations.compute_ns)
-        return self._replay.ends(compute, idle=idle)
-
-    @cached_property
-    def _typical_idle(self) -> Idle:
-        """Idle time on the typical rank of each program in the same step.
-
-        Ranks that compute longer hide the gaps that their hosts leave: the others tell these.
-        """
-        job, own = self.ladder.job, self.ladder.recorded_idle
-        table, first = job.table, job.operations.first
-        line = np.repeat(np.arange(table.num_lines), np.diff(first))
-        call_place = np.arange(len(table.line)) - table.first_call[table.line]
-        host = self._usual(own.host_ns, line, np.arange(len(line)) - first[line])
-        delay, gap = (
-            np.rint(self._usual(one.astype(np.float64), table.line, call_place)).astype(np.int64)
-            for one in (own.delay_ns, own.gap_ns)
-        )
-        begin = own.begin_ns
-        # One that begins where it ended the step before follows that end in the replay.
-        usual = lower_medians(np.maximum(begin, 0), table.step, job.num_steps)[table.step]
-        return Idle(host, delay, gap, np.minimum(begin, usual))
-
-    def _usual(self, values: F64, line: I64, place: I64) -> F64:
-        """Lower median of values at one place of a program in a step, over ranks that are not slow.
-
-        A rank that is alone with its program keeps as much as the typical one of all has.
-        """
-        program, step = self.ladder.job.program_of_line[line], self.ladder.job.table.step[line]
-        count, number = joint_inverse(program, step, place)
-        slow = self._slow[line]
-        some = np.bincount(number[~slow], minlength=count) > 0
-        counted = np.flatnonzero(~slow | ~some[number])
-        found = lower_medians(values[counted], number[counted], count)[number]
-        alone = np.bincount(number, minlength=count)[number] == 1
-        return np.where(alone, values * self.ladder.host.kept[line], found)
-
-    @cached_property
-    def _replay(self) -> RecordedReplay:
-        return RecordedReplay(self.ladder)
-
-    @cached_property
-    def recorded(self) -> F64:
-        """Steps as recorded."""
-        return self.ladder.delayed
-
-    @cached_property
-    def even(self) -> F64:
-        """Steps with every pass at the typical time of its like."""
-        return self._ends(np.ones(self.ladder.job.table.num_lines, np.bool_))
-
-    def without(self, rank: int) -> F64:
-        """Return the steps with the passes of one rank (an index) at the typical time."""
-        return self._ends(self.ladder.job.table.rank == rank)
-
-    def hidden_waits(self) -> tuple[float, float] | None:
-        """Return bounds of the time saved, ns, where transfers hide waits; None elsewhere.
-
-        See `Savings.bounds_of_workers`: transfers that are longer than their like, and cost nothing
-        as long as ranks are slow, may become shorter with them.
-        """
-        recorded, compute = self.ladder.recorded_transfer, self.ladder.job.operations.compute_ns
-        usual = np.minimum(recorded, self.ladder.targets.transfer)
-        least = float((self.recorded - self.even).mean())
-        most = float((self.recorded - self._replay.ends(self._typical_segments, usual)).mean())
-        unchanged = float((self.recorded - self._replay.ends(compute, usual)).mean())
-        whole = float(self.recorded.mean())
-        if most - max(unchanged, 0.0) - least <= max(MAX_APART * most, LEAST_APART * whole):
-            return None
-        return max(least, 0.0), most
-
-    def free_transfers(self) -> tuple[float, float] | None:
-        """Return bounds of the time saved, ns, where ranks that are not recorded may be slow.
-
-        All that the recorded ranks spend in a call together may be a wait for one that is missing:
-        the upper bound has transfers that take no time. None where that makes no difference.
-        """
-        ends = self._replay.ends(
-            self._typical_segments, np.zeros(len(self.ladder.recorded_transfer))
-        )
-        return self._apart(float((self.recorded - ends).mean()))
-
-    def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
-        """Return bounds of the time saved, ns, where ranks that have no like hold others up.
-
-        What they could take is not known: the upper bound has them compute nothing. None where that
-        makes no difference.
-        """
-        mine = np.isin(self.ladder.job.table.rank, list(ranks))
-        free = np.repeat(mine, np.diff(self.ladder.job.operations.first))
-        ends = self._replay.ends(np.where(free, 0.0, self._typical_segments))
-        return self._apart(float((self.recorded - ends).mean()))
-
-    def _apart(self, most: float) -> tuple[float, float] | None:
-        """Return what is saved at least and at most, ns, None where that is the same."""
-        least = float((self.recorded - self.even).mean())
-        whole = float(self.recorded.mean())
-        if most - least <= max(MAX_APART * most, LEAST_APART * whole):
-            return None
-        return max(least, 0.0), most
-
-    def suspects(self, most: int) -> Sequence[int]:
-        """Ranks that compute and idle longer than their like, those first that do so most."""
-        job, table, own = self.ladder.job, self.ladder.job.table, self.ladder.recorded_idle
-        typical, operations = self._typical_idle, self.ladder.job.operations
-        longer = operations.compute_ns - self._typical_segments + own.host_ns - typical.host_ns
-        line = np.repeat(np.arange(table.num_lines), np.diff(operations.first))
-        excess = np.bincount(line, np.maximum(longer, 0), table.num_lines)
-        delayed = own.delay_ns - typical.delay_ns
-        excess += np.bincount(table.line, np.maximum(delayed, 0), table.num_lines)
-        excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
-        by_rank = np.bincount(table.rank, excess, len(job.labels))
-        order = np.argsort(-by_rank, kind="stable")[:most]
-        return [int(rank) for rank in order if by_rank[rank] > 0]
-
-    @cached_property
-    def alone(self) -> Sequence[str]:
-        """Ranks that are the only ones of their stage."""
-        job, place = self.ladder.job, self.ladder.targets.place
-        here = distinct_values(job.table.rank)
-        counts = np.bincount(place[here])
-        return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
-
-
 ROUNDING: Final = 1e-6
 """Share of the step by which a replay with less work may end later: sums of floats do."""
 
@@ -497,9 +357,8 @@ def why_not_physical(was: F64, would_be: F64) -> str:
     return (
         f"without any straggler the replayed step takes {time_text(ideal / count)}, "
         f"{time_text((ideal - total) / count)} ({percent(ideal / total - 1)}) longer than as it "
-        "was, "
-        f"{time_text(total / count)}: between two calls the ranks do not do the same work, and the "
-        "replay does not reproduce the schedule of this job"
+        f"was, {time_text(total / count)}: between two calls the ranks do not do the same "
+        "work, and the replay does not reproduce the schedule of this job"
     )
 
 
@@ -567,8 +426,7 @@ def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
         return []
     text = (
         f"without stragglers hosts need {percent(MAX_LAUNCHING)} of a step or more to launch it: "
-        "at "
-        f"most {time_text(bounds[1])} are saved, less where kernels wait for their launches"
+        f"at most {time_text(bounds[1])} are saved, less where kernels wait for their launches"
     )
     return [Reason("host_bound", text)]
 
@@ -612,7 +470,7 @@ def _bounds(
     view: View, ladder: Ladder, details: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, str]:
     """Bounds of the time saved, ns, where no figure holds, and why."""
-    found, saved_ns = EvenRanks(ladder), 1e6 * (details["saved_ms"] or 0.0)
+    found, saved_ns = Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
     if details["unlinked_share"] > MAX_UNLINKED:
         why = "calls that are matched to none may wait for slow ranks"
         return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
@@ -634,11 +492,11 @@ def _bounds(
             f"rank {ranges_text(view.job.missing_ranks)} is not recorded, and the others "
             "may wait for it",
         )
-    hidden = found.hidden_waits()
+    hidden = found.hidden_waits(found.lines_of())
     if hidden is not None:
         return hidden, HIDDEN_WAITS
-    waits = waits_for_copies(view, ladder.job, None)
-    if waits > max(MAX_APART * saved_ns, LEAST_APART * float(found.recorded.mean())):
+    waits = JobFacts(view, ladder.job).copy_waits(None)
+    if waits > max(MAX_APART * saved_ns, LEAST_APART * float(ladder.delayed.mean())):
         return (saved_ns, saved_ns + waits), COPY_WAITS
     alone = [label for label in details["alone"] if label not in ladder.job.out]
     held = found.held_by([ladder.job.labels.index(one) for one in alone]) if alone else None

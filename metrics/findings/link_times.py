@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks

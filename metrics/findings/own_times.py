@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.busy_times import busy_share, has_stages

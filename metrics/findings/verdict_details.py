@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.attribution.job_verdict import details_of, verdict_of
-from ccltui.metrics.attribution.lines.left_out import lost_reasons, lost_records, steps_left_out
+from ccltui.metrics.attribution.job_facts import lost_reasons, lost_records, steps_left_out
+from ccltui.metrics.attribution.ladder import RUNGS
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.attribution.lines.step_replay import DeadlockError
 from ccltui.metrics.attribution.savings import HIDDEN_WAITS, bounds_of_hosts, why_host_bound
-from ccltui.metrics.attribution.verdict_rules import alone_reasons
+from ccltui.metrics.attribution.verdict_rules import Verdict, alone_reasons, verdict_of
 from ccltui.metrics.confidence import Level, Sure, level_of_saving
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
@@ -21,7 +21,7 @@ from ccltui.metrics.view.data_quality import guessed_steps
 from ccltui.parsers.numbers import time_text
 
 if TYPE_CHECKING:
-    from ccltui.metrics.attribution.findings import Finding
+    from ccltui.metrics.attribution.conclusions import Conclusion
     from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
 
@@ -52,7 +52,7 @@ def _verdict_details(view: View) -> VerdictDetails:
     except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
     job = ladder.job
-    details = details_of(ladder, found)
+    details = _details(ladder, found)
     for one in (details["culprit"], *(item["culprit"] for item in details["also"])):
         if one is not None and one["group"] is not None:
             one["group"] = describe_group(view, one["group"])["group"]
@@ -64,8 +64,8 @@ def _verdict_details(view: View) -> VerdictDetails:
         for label, why in job.out.items()
     ]
     reasons += alone_reasons(ladder) + steps_left_out(job) + guessed_steps(view)
-    reasons += _not_told(found.finding)
-    reasons += _held_by_hosts(ladder, found.finding, details) + _withheld(view, ladder, details)
+    reasons += _not_told(found.conclusion)
+    reasons += _held_by_hosts(ladder, found.conclusion, details) + _withheld(view, ladder, details)
     details["sure"] = _sure(details).to_dict()
     return VerdictDetails(details, _basis(ladder), tuple(reasons))
 
@@ -81,12 +81,73 @@ def _sure(details: dict[str, Any]) -> Sure:
     )
 
 
-def _not_told(finding: Finding) -> list[Reason]:
+def _details(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
+    """Return the keys of the metric ``verdict``."""
+    found = verdict.conclusion
+    steps = ladder.rungs.mean(axis=1)
+    loss = ladder.loss_ns
+    bounds = found.bounds_ns
+    saves = None if bounds is not None else found.saves_ns
+    return {
+        "verdict": found.verdict,
+        "confidence": verdict.confidence,
+        "culprit": _culprit(ladder, found),
+        "loss_ms": milliseconds(loss),
+        "loss_pct": 100 * ladder.loss_ratio,
+        "saves_ms": None if saves is None else milliseconds(saves),
+        "saves_pct": None if saves is None else 100 * saves / steps[-1],
+        "saves_bounds_ms": None if bounds is None else [milliseconds(one) for one in bounds],
+        "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
+        "period": ladder.job.period,
+        "ladder_ms": [milliseconds(float(step)) for step in steps],
+        "hosts_launch_ms": milliseconds(float(ladder.host_need_ns.mean())) or None,
+        "agreement": verdict.agreement,
+        "also": [
+            {
+                "rung": rung,
+                "verdict": one.verdict or "inconclusive",
+                "culprit": _culprit(ladder, one),
+                "saves_ms": None
+                if one.saves_ns is None or one.bounds_ns is not None
+                else milliseconds(one.saves_ns),
+                "why": one.why,
+            }
+            for rung, one in verdict.also
+        ],
+        "evidence": verdict.evidence,
+        "ruled_out": list(verdict.ruled_out),
+        "next": list(verdict.next),
+        "why": found.why,
+    }
+
+
+def _culprit(ladder: Ladder, found: Conclusion) -> dict[str, Any] | None:
+    """Return who is to blame, None where nobody is."""
+    one = found.suspect
+    if one is None and found.absent:
+        keys = ("stage", "group", "pair", "host", "steps", "factor")
+        return {"ranks": list(found.absent), **dict.fromkeys(keys), "recorded": False}
+    if one is None:
+        return None
+    labels = ladder.job.labels
+    return {
+        "ranks": [labels[rank] for rank in one.ranks],
+        "stage": one.stage,
+        "group": one.group,
+        "pair": None if one.pair is None else [labels[rank] for rank in one.pair],
+        "host": one.host,
+        "steps": None if one.steps is None else list(one.steps),
+        "factor": one.factor,
+        "recorded": True,
+    }
+
+
+def _not_told(found: Conclusion) -> list[Reason]:
     """Return why the time saved has bounds alone."""
-    if finding.bounds_ns is None:
+    if found.bounds_ns is None:
         return []
-    least, most = (milliseconds(one) for one in finding.bounds_ns)
-    why = finding.why if finding.verdict == "host" else finding.bounds_why or HIDDEN_WAITS
+    least, most = (milliseconds(one) for one in found.bounds_ns)
+    why = found.why if found.verdict == "host" else found.bounds_why or HIDDEN_WAITS
     return [
         Reason(
             "not_physical",
@@ -95,11 +156,11 @@ def _not_told(finding: Finding) -> list[Reason]:
     ]
 
 
-def _held_by_hosts(ladder: Ladder, finding: Finding, details: dict[str, Any]) -> list[Reason]:
+def _held_by_hosts(ladder: Ladder, found: Conclusion, details: dict[str, Any]) -> list[Reason]:
     """Bound the time saved where hosts bind as soon as nobody is slow, and return why."""
-    if details["saves_ms"] is None or not finding.saves_ns:
+    if details["saves_ms"] is None or not found.saves_ns:
         return []
-    without = ladder.delayed - finding.saves_ns
+    without = ladder.delayed - found.saves_ns
     bounds = bounds_of_hosts(ladder.typical_need_ns, ladder.delayed, without)
     details["saves_bounds_ms"] = bounds
     return why_host_bound(bounds)

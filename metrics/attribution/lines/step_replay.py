@@ -21,7 +21,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import stable_order
-from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
+from ccltui.parsers.array_types import F64, I8, I32, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.lines.call_table import CallTable
@@ -317,14 +317,12 @@ class Run(NamedTuple):
         segment_ns: time before each operation.
         transfer_ns: transfer time of each instance.
         begin_ns: begin of each line, 0 where None.
-        delayed: mask of the lines whose calls begin as late as recorded; none where None.
-        calls: delay and gap of each call, int64 ns, in place of those recorded.
+        calls: delay and gap of each call, int64 ns, none where None.
     """
 
     segment_ns: F64
     transfer_ns: I64 | F64
     begin_ns: F64 | None = None
-    delayed: Bool | None = None
     calls: tuple[I64, I64] | None = None
 
 
@@ -358,7 +356,6 @@ class StepReplay:
         turn = np.empty(len(marks), np.int64)
         turn[marks] = np.arange(len(marks))
         self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
-        self._delays = operations.delay_ns, operations.gap_ns
 
     def many(self, runs: Sequence[tuple[F64, I64 | F64] | Run]) -> F64:
         """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
@@ -399,17 +396,15 @@ class StepReplay:
         after = np.empty((len(events.order), lanes))
         whole = np.concatenate((np.empty(self._num_instances), self._own))
         now = np.zeros((len(self._step), lanes))
-        delayed = np.zeros(now.shape, np.uint8)
         for lane, one in enumerate(runs):
             whole[: self._num_instances] = np.rint(one.transfer_ns)
             after[:, lane] = whole.take(events.order)
             if one.begin_ns is not None:
                 now[:, lane] = one.begin_ns
-            if one.delayed is not None:
-                delayed[:, lane] = one.delayed
         after[:, len(runs) :] = 0
         segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in runs]
-        delays = (*(runs[0].calls or self._delays), delayed) if delayed.any() else ()
+        calls = runs[0].calls
+        delays = () if calls is None else (*calls, np.ones(now.shape, np.uint8))
         marks: F64 = _passes.replay_lanes(
             events.kind,
             events.line,
@@ -426,16 +421,9 @@ class StepReplay:
         ends: F64 = marks[self._last_mark, : len(runs)].T
         return ends
 
-    def ends(
-        self,
-        segment_ns: F64,
-        transfer_ns: I64 | F64,
-        *,
-        begin_ns: F64 | None = None,
-        delayed: Bool | None = None,
-    ) -> F64:
+    def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
         """Return the end of each step on its last line, float64 ns from 0; see `Run`."""
-        found: F64 = self.many([Run(segment_ns, transfer_ns, begin_ns, delayed)])[0]
+        found: F64 = self.many([Run(segment_ns, transfer_ns)])[0]
         return found
 
     def line_ends(self, run: Run) -> F64:
@@ -455,13 +443,10 @@ class StepReplay:
         after = self._own.copy()
         whole = np.rint(run.transfer_ns).astype(np.int64)
         after[self._linked] = whole.take(self._instance[self._linked])
-        late = np.zeros(len(self._line), np.bool_)
-        if run.delayed is not None:
-            late = run.delayed[self._line]
-        delay, gap = (np.where(late, one, 0) for one in run.calls or self._delays)
+        none = np.zeros(len(self._line), np.int64)
         begin = np.zeros(len(self._step))
         if run.begin_ns is not None:
             begin[:] = run.begin_ns
         advance = np.append(run.segment_ns, 0.0).take(self._schedule.operation)
-        marks = replay_marks(self._schedule, begin, advance, after, (delay, gap))
+        marks = replay_marks(self._schedule, begin, advance, after, run.calls or (none, none))
         return np.asarray(marks[self._last_mark])

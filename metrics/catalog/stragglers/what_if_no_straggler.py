@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.typical import SLOW
-from ccltui.metrics.attribution.job_verdict import ladder_of, names_only
-from ccltui.metrics.attribution.ladder import MAX_UNLINKED
-from ccltui.metrics.attribution.lines.left_out import steps_left_out
+from ccltui.metrics.attribution.job_facts import JobFacts, steps_left_out
+from ccltui.metrics.attribution.ladder import MAX_UNLINKED, ladder_of
 from ccltui.metrics.attribution.lines.step_replay import DeadlockError
 from ccltui.metrics.attribution.savings import (
     ROUNDING,
-    EvenRanks,
+    Savings,
     bounds_of_hosts,
     is_longer,
     per_step_rows,
@@ -119,16 +118,17 @@ def what_if_no_straggler(view: View) -> Result:
 
 def _slowdown(view: View, warnings: Sequence[str]) -> Result:
     ladder = _described(view)
-    found, job = EvenRanks(ladder), ladder.job
+    found, job = Savings(ladder), ladder.job
     if len(found.alone) == len(job.labels) - len(job.out):
         raise refuse("not_applicable", "no two ranks run the same program")
-    was, even = found.recorded, found.even
+    was, even = ladder.delayed, found.even
     if is_longer(was, even) and job.replay.unlinked <= MAX_UNLINKED:
         raise refuse("not_physical", why_not_physical(was, even))
     steps = tuple(job.table.step_ids.tolist())
     per_step = per_step_rows(steps, was, even)
     without = {
-        job.labels[rank]: saved_time(was, found.without(rank)) for rank in found.suspects(MAX_RANKS)
+        job.labels[rank]: saved_time(was, found.like_others(found.lines_of([rank])))
+        for rank in found.suspects(MAX_RANKS)
     }
     attributed, notes = _attributed(view)
     details: dict[str, Any] = {
@@ -187,7 +187,7 @@ def _described(view: View) -> Ladder:
         raise refuse("no_step_markers", "not every rank marks its steps, and no call recurs")
     if refuted is not None:
         raise refuse("not_applicable", refuted)
-    apart = why_apart(ladder.job, names_only=names_only(view))
+    apart = why_apart(ladder.job, names_only=JobFacts(view, ladder.job).names_only)
     if apart is not None:
         raise refuse("unmatched_collectives", apart)
     return ladder

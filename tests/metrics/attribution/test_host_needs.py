@@ -8,7 +8,7 @@ import pytest
 
 from ccltui.demo.planted import JobSpec, write_planted
 from ccltui.demo.planted.job_spec import Fault
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

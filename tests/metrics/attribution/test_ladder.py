@@ -9,8 +9,7 @@ import pytest
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
-from ccltui.metrics.attribution.job_verdict import ladder_of
-from ccltui.metrics.attribution.ladder import Ladder
+from ccltui.metrics.attribution.ladder import Ladder, ladder_of
 from ccltui.metrics.attribution.lines import line_operations, step_replay
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.registry import find
@@ -51,7 +50,7 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     plan = Planted(dp=2, pp=pp, micro_batches=4, steps=3, jitter=0.05, seed=7)
     slow = ladder(plan)
     compiled, slowdown = slow.rungs.copy(), Slowdown(slow).details()
-    delayed, level = slow.delayed, slow.host.ends([0])
+    delayed, level = slow.delayed, slow.without_idle([0])
 
     for module in (step_replay, line_operations):
         monkeypatch.setattr(module, "available", lambda: False)
@@ -64,7 +63,7 @@ def test_replays_in_one_compiled_pass_equal_those_in_python(
     assert (operations.early, operations.checked) == (others.early, others.checked)
     assert operations.host_ns.any()
     assert (python.delayed == delayed).all()
-    assert (python.host.ends([0]) == level).all()
+    assert (python.without_idle([0]) == level).all()
     assert Slowdown(python).details() == slowdown
 
 

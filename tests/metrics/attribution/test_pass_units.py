@@ -7,7 +7,7 @@ import pytest
 from planted_jobs import Planted, planted_job
 
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.attribution.lines.pass_units import (
     BACKWARD_PASS,
     FORWARD_PASS,

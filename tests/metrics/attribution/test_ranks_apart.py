@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.attribution.verdict_rules import alone_reasons, longer_alone, ranks_alone
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from planted_jobs import Planted, Run, planted_job
 
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.attribution.lines import step_lines
 from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.registry import find

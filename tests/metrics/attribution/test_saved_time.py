@@ -11,9 +11,8 @@ from planted_jobs import Planted, Run, planted_job
 
 from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Fault, Level
-from ccltui.metrics.attribution.job_verdict import ladder_of
-from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import EvenRanks, Savings
+from ccltui.metrics.attribution.ladder import Ladder, ladder_of
+from ccltui.metrics.attribution.savings import Savings
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -156,7 +155,7 @@ def test_a_rank_that_has_no_like_bounds_what_is_saved_where_it_holds_others_up(
     ladder = ladder_of(view)
     slow, operations = ladder.job.labels.index("1"), ladder.job.operations
     mine = np.repeat(ladder.job.table.rank == slow, np.diff(operations.first))
-    like, alone = EvenRanks(ladder), EvenRanks(ladder)
+    like, alone = Savings(ladder), Savings(ladder)
     alone.__dict__["_typical_segments"] = np.where(
         mine, operations.compute_ns, like._typical_segments
     )
@@ -188,8 +187,9 @@ def test_transfers_that_hide_waits_bound_what_is_saved(tmp_path: Path) -> None:
     ladder = ladder_of(view)
     slow = ladder.job.labels.index("1")
 
-    assert Savings(ladder).bounds_of_workers([slow]) is None
-    bounds = Savings(inflated(ladder, slow)).bounds_of_workers([slow])
+    mended = Savings(ladder).lines_of([slow])
+    assert Savings(ladder).hidden_waits(mended) is None
+    bounds = Savings(inflated(ladder, slow)).hidden_waits(mended)
     assert bounds is not None
     assert bounds[0] < 0.7e6 * truth.cost_ms
     assert bounds[1] == pytest.approx(1e6 * truth.cost_ms, rel=0.05)

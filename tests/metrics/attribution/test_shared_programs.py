@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.ladder import ladder_of
 from ccltui.metrics.view.job_view import View
 
 LENGTH_US = 1000.0
