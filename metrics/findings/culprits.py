@@ -290,14 +290,15 @@ class Culprits:
         verdict = self.verdict
         ranks = tuple(map(str, (verdict.get("culprit") or {}).get("ranks") or ()))
         confidence: Level = verdict.get("confidence") or "low"
-        if verdict.get("verdict") != "host" or confidence == "low":
+        if verdict.get("verdict") != "host":
             return list(found)
-        if not ranks:
+        if not ranks and confidence != "low":
             return self._late_for_all_hosts(found, period_ms)
         if len(ranks) != 1:
             return list(found)
         if has_stages(self._view.ranks):
-            confidence = "medium"  # devices of other stages wait meanwhile, whatever their hosts do
+            # devices of other stages wait meanwhile, whatever their hosts do
+            confidence = lowest("medium", confidence)
         own = [one for one in found if one.where.ranks == ranks]
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
@@ -305,6 +306,8 @@ class Culprits:
         cost = _cost(waited, saves or 0.0, period_ms)
         if not cost or not period_ms:
             return list(found)
+        if confidence == "low":  # waits at matched calls may be surer of the same rank
+            confidence = highest(confidence, *(one.sure.who for one in waits))
         idle = max(own, key=lambda one: one.cost_ms or 0.0, default=None)
         cause = self.cause_of(ranks[0])
         more, do = CAUSES.get(cause, ("", ""))
