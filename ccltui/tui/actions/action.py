@@ -56,6 +56,7 @@ class Effect(Enum):
     VIEW_FORWARD = auto()
     CLEAR_WINDOW = auto()
     OPEN_CAPTURE = auto()
+    OPEN_ROW = auto()
     OPEN_RUN = auto()
     BACK = auto()
     COMMANDS = auto()

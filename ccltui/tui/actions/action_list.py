@@ -74,7 +74,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
            pair="pane.previous", pair_help="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", view_moves.next_pane(-1)),
     Action("open.ranks", ("enter",), "proof; table; fold; advice", "panes",
-           overview_rows.open_row, OVERVIEW, row_moves.why_none, hint="open"),
+           Effect.OPEN_ROW, OVERVIEW, row_moves.why_none, hint="open"),
     Action("view.metrics", ("M",), "all metrics; first screen", "view", overview_rows.metrics,
            OVERVIEW, overview_rows.why_not_sort, hint="metrics"),
     Action("view.fold", ("space",), "fold, unfold a group", "view", overview_rows.fold,

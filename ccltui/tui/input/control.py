@@ -18,7 +18,7 @@ from ccltui.tui.input.filters import windowed
 from ccltui.tui.input.key_counts import append_digit, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
-from ccltui.tui.moves import drawer, view_history, view_moves
+from ccltui.tui.moves import drawer, overview_rows, view_history, view_moves
 from ccltui.tui.panes import files, runs
 from ccltui.tui.state.own.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.pane import drawer_has_keys
@@ -51,6 +51,7 @@ class Control:
             Effect.WINDOW_HERE: self._window_here,
             Effect.STEP_HERE: self._step_here,
             Effect.OPEN_CAPTURE: self._open_capture,
+            Effect.OPEN_ROW: self._open_row,
             Effect.OPEN_RUN: self._open_run,
             Effect.COPY: self._copy,
             Effect.COPY_ROWS: self._copy_rows,
@@ -251,6 +252,14 @@ class Control:
         capture = files.chosen_capture(self._scene)
         if capture is not None:
             self._app.open_capture(capture, FILES)
+
+    def _open_row(self) -> None:
+        """Open the selected row of Overview; a capture is loaded."""
+        capture = overview_rows.chosen_capture(self._scene)
+        if capture is None:
+            self._go(overview_rows.open_row(self._scene), "open.ranks")
+        else:
+            self._app.open_capture(capture, OVERVIEW)
 
     def _open_run(self) -> None:
         """Open the traces of the selected run, unless they are open already."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.finding_rows import findings, result_of
+from ccltui.tui.state.finding_rows import findings, result_of, time_of
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -96,7 +96,7 @@ def to_instance(scene: Scene, number: int, row: int) -> ViewState | None:
 
 
 def _moment(scene: Scene, evidence: Mapping[str, Any]) -> ViewState:
-    at = _time_ns(scene, evidence)
+    at = time_of(scene, evidence)
     state = replace(scene.state.select(rank=evidence["rank"]), pane=TIMELINE, drawer=None)
     if at is None:
         return state
@@ -106,12 +106,3 @@ def _moment(scene: Scene, evidence: Mapping[str, Any]) -> ViewState:
         view = replace(state.time, cell_ns=cell).centred(at + length // 2)
         state = replace(state, time=view)
     return in_view(to_time(scene.with_state(state), at))
-
-
-def _time_ns(scene: Scene, evidence: Mapping[str, Any]) -> int | None:
-    """Return the time of an evidence: its own, or the begin of its step; None without either."""
-    time_us: float | None = evidence.get("time_us")
-    if time_us is not None:
-        return round(time_us * 1000)
-    starts = [step.start_ns for step in scene.findings.steps if step.id == evidence.get("step")]
-    return starts[0] if starts else None

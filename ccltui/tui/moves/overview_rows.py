@@ -8,6 +8,7 @@ from dataclasses import replace
 from ccltui.tui.moves import loss_list
 from ccltui.tui.state.figures import metric_columns, metric_list
 from ccltui.tui.state.figures.metric_list import chosen_row, items
+from ccltui.tui.state.file_rows import capture_rows
 from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.own.overview_state import (
@@ -27,6 +28,7 @@ def sections(scene: Scene) -> dict[Section, int]:
     return {
         Section.FINDINGS: len(findings(scene)),
         Section.RANKS: len(rank_bars(scene)) if listed else 0,
+        Section.CAPTURES: len(capture_rows(scene)),
         Section.METRICS: len(listed),
         Section.NOTES: len(notes(scene)) if listed else 0,
     }
@@ -42,7 +44,7 @@ def section_of(scene: Scene) -> Section:
 
 def shows_first_screen(scene: Scene) -> bool:
     """Return whether findings and ranks are in view, not the list of metrics and remarks."""
-    return OVERVIEW_STATE.of(scene.state).section in (Section.FINDINGS, Section.RANKS)
+    return OVERVIEW_STATE.of(scene.state).section not in (Section.METRICS, Section.NOTES)
 
 
 def chosen_of(scene: Scene, section: Section) -> int:
@@ -51,6 +53,7 @@ def chosen_of(scene: Scene, section: Section) -> int:
     rows = {
         Section.FINDINGS: own.loss,
         Section.RANKS: own.rank,
+        Section.CAPTURES: own.capture,
         Section.METRICS: chosen_row(scene),
         Section.NOTES: own.note,
     }
@@ -77,6 +80,8 @@ def to_row(scene: Scene, row: int) -> ViewState:
                 state = replace(state, loss=row)
             elif section is Section.RANKS:
                 state = replace(state, rank=row)
+            elif section is Section.CAPTURES:
+                state = replace(state, capture=row)
             elif section is Section.METRICS:
                 state = replace(state, item=items(scene)[row].key)
             else:
@@ -95,6 +100,8 @@ def open_row(scene: Scene) -> ViewState:
         row = rank_bars(scene)[chosen_of(scene, section)]
         pane = TIMELINE if len(row.labels) == 1 else RANKS
         return replace(scene.state.select(rank=row.labels[0]), pane=pane, drawer=None)
+    if section is Section.CAPTURES:
+        return scene.state
     if section is Section.METRICS:
         item = metric_list.chosen_item(scene)
         if item is None or item.metric is None:
@@ -102,6 +109,13 @@ def open_row(scene: Scene) -> ViewState:
         own = replace(own, item=item.key)
     own = replace(own, section=section, table_open=True, first_row=0)
     return OVERVIEW_STATE.put(scene.state, own)
+
+
+def chosen_capture(scene: Scene) -> str | None:
+    """Return the capture that enter opens, None where another row or the open one is selected."""
+    if section_of(scene) is not Section.CAPTURES or OVERVIEW_STATE.of(scene.state).table_open:
+        return None
+    return capture_rows(scene)[chosen_of(scene, Section.CAPTURES)].capture
 
 
 def clicked(scene: Scene, row: int) -> ViewState:

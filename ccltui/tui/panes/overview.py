@@ -56,11 +56,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             planes.paste(by_rank(scene, metric, height, width, full=True), 0, 0)
         return planes
     if shows_first_screen(scene):
-        at = chosen_of(scene, section)
-        chosen = (
-            at if section is Section.FINDINGS else None,
-            at if section is Section.RANKS else None,
-        )
+        chosen = {section: chosen_of(scene, section)}
         return first_screen.paint(scene, height, width, chosen, _below(scene))
     side = width >= WIDE and metric is not None
     page = _metrics_page(scene, width - _SIDE if side else width)
@@ -77,7 +73,7 @@ def _metrics_page(scene: Scene, width: int) -> Page:
     page, chosen = Page(width), section_of(scene)
     on = {section: chosen_of(scene, section) if section is chosen else None for section in Section}
     sizes = sections(scene)
-    first = sizes[Section.FINDINGS] + sizes[Section.RANKS]
+    first = sum(sizes[one] for one in (Section.FINDINGS, Section.RANKS, Section.CAPTURES))
     add_metrics(page, scene, first, on[Section.METRICS])
     page.blank()
     first += sizes[Section.METRICS]

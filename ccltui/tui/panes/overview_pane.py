@@ -84,9 +84,8 @@ class OverviewPane(Pane):
             return _definition(scene, metric, width)
         if section is Section.FINDINGS:
             return _of_finding(scene, width)
-        return [
-            (f" {_HINTS[section]}", Ink.DIM)
-        ] if is_below or section is Section.RANKS else [], []
+        is_listed = is_below or section in (Section.RANKS, Section.CAPTURES)
+        return [(f" {_HINTS[section]}", Ink.DIM)] if is_listed else [], []
 
     def count(self, scene: Scene) -> int:
         """Return the number of rows of all parts; of lines where the tables of one are open."""
@@ -160,6 +159,7 @@ _ANY_WIDTH: Final = 1000
 """Width to count the lines of tables with: their number is the same at each."""
 _HINTS: Final = {
     Section.FINDINGS: "enter shows the evidence of a finding; ! shows that of the next",
+    Section.CAPTURES: "enter opens this capture; the numbers above are those of the open one",
     Section.RANKS: "share of the time that each rank computes; enter: this rank in Timeline",
     Section.METRICS: "enter folds or unfolds; / filters, o sorts, H hides; u: unavailable ones",
     Section.NOTES: "enter shows what can be done",

@@ -14,7 +14,7 @@ from ccltui.draw.rank_rows import RankRow, StepMark, grown, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.tui.moves import measured_area
-from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.job_findings import Span, Step
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.queries.wanted_queries import (
@@ -78,6 +78,33 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
+def around(scene: Scene, labels: Sequence[str], span: Span, height: int, width: int) -> Planes:
+    """Draw some ranks in a time span, in at most so many rows.
+
+    A rank has two rows or more, or one where two of each would not fit.
+    """
+    lanes, left = scene.findings.lanes, gutter(scene)
+    cell_ns = max(-(-(span.end_ns - span.start_ns) // max(width - left, 1)), 1)
+    steps = _even(_steps_in(scene, span), max(width - left, 1))
+    rows = [RankRow(scene.row_name(label), (lanes[label],)) for label in labels]
+    merged = 2 * len(rows) + 1 + bool(steps) > height
+    rows = grown(rows, height, merged=merged, steps=bool(steps))
+    rank = scene.state.selection.rank
+    return timeline(
+        rows,
+        TimeGrid(0, cell_ns, scene.findings.origin_ns, span.start_ns),
+        height=min(sum(row.height(merged=merged) for row in rows) + 1 + bool(steps), height),
+        width=width,
+        gutter=left,
+        selected=Selected(
+            labels.index(rank) if rank in labels else -1, scene.state.selection.time_ns
+        ),
+        merged=merged,
+        colour=scene.colour,
+        steps=steps,
+    )
+
+
 def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
     """Draw the arrow from the launch of the work at the cursor to the work."""
     found = scene.answers.to(launch_query(scene))
@@ -107,14 +134,22 @@ def _put_launch(planes: Planes, scene: Scene, rows: Sequence[RankRow]) -> None:
 
 
 def _marks(scene: Scene) -> list[StepMark]:
-    """Return the steps in view; an even selection of them if there are more than cells."""
+    """Return the steps in view."""
     view = scene.state.time
-    inside = [
+    return _even(_steps_in(scene, Span(view.left_ns, view.right_ns)), view.cells)
+
+
+def _steps_in(scene: Scene, span: Span) -> list[Step]:
+    return [
         step
         for step in scene.findings.steps
-        if step.end_ns > view.left_ns and step.start_ns < view.right_ns
+        if step.end_ns > span.start_ns and step.start_ns < span.end_ns
     ]
-    chosen = inside[:: -(-len(inside) // view.cells) or 1]
+
+
+def _even(steps: Sequence[Step], cells: int) -> list[StepMark]:
+    """Return marks of steps; of an even selection of them if there are more than cells."""
+    chosen = steps[:: -(-len(steps) // cells) or 1]
     return [StepMark(f"{step.id}", step.start_ns, step.end_ns) for step in chosen]
 
 

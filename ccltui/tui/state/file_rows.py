@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class FileRow:
     rank: int | None
     size_bytes: int
     ink: Ink = Ink.TEXT
+    kind_of_files: str = ""  # of a capture: that of most of its files
 
 
 def file_rows(scene: Scene) -> list[FileRow]:
@@ -36,8 +38,7 @@ def file_rows(scene: Scene) -> list[FileRow]:
     job = scene.session.job
     if job is None:
         return []
-    captures = job.discovery.captures
-    rows = [_capture_row(job, capture) for capture in captures] if len(captures) > 1 else []
+    rows = capture_rows(scene)
     notes: dict[str, list[str]] = {}
     begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
     for trace in job.ranks:
@@ -58,6 +59,15 @@ def file_rows(scene: Scene) -> list[FileRow]:
     return rows
 
 
+def capture_rows(scene: Scene) -> list[FileRow]:
+    """Return the rows of captures, none where there is no choice."""
+    job = scene.session.job
+    captures = () if job is None else job.discovery.captures
+    if job is None or len(captures) < 2:
+        return []
+    return [_capture_row(job, capture) for capture in captures]
+
+
 def _capture_row(job: Job, capture: Capture) -> FileRow:
     """Return the row of a capture: number of loaded ranks, and whether it is the open one."""
     name = capture.name or "(the directory itself)"
@@ -70,7 +80,9 @@ def _capture_row(job: Job, capture: Capture) -> FileRow:
         state += ", ranks are missing"
     cells = (name, "capture", f"{len(capture.ranks)}{of}", size, state)
     target, ink = (None, Ink.STRONG) if opened else (capture.name, Ink.TEXT)
-    return FileRow(cells, target, len(capture.ranks), size_bytes, ink)
+    kinds = Counter(file.kind.replace("_", " ") for file in capture.files).most_common(1)
+    kind = kinds[0][0] if kinds else ""
+    return FileRow(cells, target, len(capture.ranks), size_bytes, ink, kind)
 
 
 def _is_of_other(found: FoundFile, job: Job) -> bool:

@@ -21,7 +21,7 @@ _ALIKE: Final = 0.03
 run one program without a fault."""
 _LEAST_FOLDED: Final = 3
 """Fewer alike ranks are listed one by one: a line for two would save nothing."""
-_NOT_A_CAUSE: Final = frozenset({"compute_bound", "cpu_bound"})
+NOT_A_CAUSE: Final = frozenset({"compute_bound", "cpu_bound"})
 """Classes that describe all time, not a loss."""
 
 Row = Mapping[str, Any]
@@ -82,6 +82,25 @@ def answer(scene: Scene) -> Row:
 def findings(scene: Scene) -> Sequence[Row]:
     """Return what costs time, the headline first."""
     return tuple(answer(scene).get("findings") or ())
+
+
+def time_of(scene: Scene, place: Row) -> int | None:
+    """Return the time of a place in ns: its own, or the begin of its step; None without either."""
+    time_us: float | None = place.get("time_us")
+    if time_us is not None:
+        return round(time_us * 1000)
+    starts = [step.start_ns for step in scene.findings.steps if step.id == place.get("step")]
+    return starts[0] if starts else None
+
+
+def first_time_ns(scene: Scene) -> int:
+    """Return the time of the first finding that has one, else that of the cursor or the begin."""
+    places = [row["place"] for row in findings(scene) if row["place"] is not None]
+    times = [at for place in places if (at := time_of(scene, place)) is not None]
+    if times:
+        return times[0]
+    at, steps = scene.state.selection.time_ns, scene.findings.steps
+    return at if at is not None else steps[0].start_ns if steps else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +174,7 @@ def _named(scene: Scene) -> dict[str, int]:
     """Return the ranks that findings name, with the number of the first finding that does."""
     found: dict[str, int] = {}
     for number, row in enumerate(findings(scene), 1):
-        if row["class"] not in _NOT_A_CAUSE:
+        if row["class"] not in NOT_A_CAUSE:
             for label in row["where"]["ranks"]:
                 found.setdefault(label, number)
     return found

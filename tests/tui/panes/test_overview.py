@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from fakes import Plan, full_job, own_changed, scene
 
-from ccltui.draw.composition import INKS
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.findings.idle_causes import CAUSES
@@ -57,7 +56,7 @@ def test_the_bar_of_the_step_is_the_partition(computed: Scene) -> None:
     cells = [Ink(style) for style in planes.style[y, x : x + width]]
     assert sum(shares.values()) == pytest.approx(1)
     for kind, share in shares.items():
-        assert abs(cells.count(INKS[kind]) - share * width) <= 1, kind
+        assert abs(cells.count(KIND_INKS[kind]) - share * width) <= 1, kind
     legend = " ".join(lines(planes)[y + 1 : y + 3])
     for kind, share in shares.items():
         assert f"{kind} {percent(share)}" in legend
@@ -76,8 +75,8 @@ def test_the_first_screen_at_80x24_has_headline_bar_and_three_findings_whole(
         (line,) = [line for line in page if re.match(rf"│[ ▶] {number} ", line)]
         assert row["label"] in line
         assert percent(row["share"]) in line
-    assert page[-2].startswith("╰")
-    assert all(len(line) == 80 for line in page[:-1])
+    end = next(y for y, line in enumerate(page) if line.startswith("╰"))
+    assert all(len(line) == 80 for line in page[: end + 1])
 
 
 def test_each_cause_of_idle_time_has_a_name() -> None:
@@ -118,7 +117,9 @@ def test_without_times_findings_are_texts_and_there_is_no_bar() -> None:
     result = replace(found.findings.results["findings"], details=details, value=None)
     results = {"findings": replace(result, status="unavailable")}
     page = lines(
-        overview.paint(replace(found, findings=replace(found.findings, results=results)), 30, 120)
+        overview.paint(
+            replace(found, findings=replace(found.findings, results=results, lanes={})), 30, 120
+        )
     )
 
     text = "\n".join(page)

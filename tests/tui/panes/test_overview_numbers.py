@@ -173,11 +173,19 @@ def test_every_number_of_the_first_screen_stands_in_the_document_that_is_printed
     documents = {name: shown.headless[name] for name in STATED_BY}
     stated = {text for value in leaves(documents) for text in spelled(value)}
     places = {str(n) for n in range(1, 12)}  # numbers of findings, and of ranks that are alike
-    text = " ".join(line.strip() for line in shown.first if not line.startswith(" M: "))
+    text = " ".join(without_timeline(shown.first))
     found = [one.lstrip("+-±") for one in FIGURE.findall(text)]
 
     assert len(found) >= 10
     assert [one for one in found if one not in stated | places] == []
+
+
+def without_timeline(rows: list[str]) -> list[str]:
+    """Rows without those of the chart, whose numbers are times on its axis, and of the counts."""
+    begin = next(y for y, text in enumerate(rows) if "─ Timeline" in text)
+    end = next(y for y, text in enumerate(rows) if text.startswith("╰"))
+    kept = [*rows[:begin], *rows[end:]]
+    return [text.strip() for text in kept if not text.startswith(" M: ")]
 
 
 def leaves(value: Any) -> Iterator[float]:

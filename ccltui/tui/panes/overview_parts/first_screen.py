@@ -13,21 +13,26 @@ from ccltui.draw.composition import Part, legend_rows, put_composition, put_lege
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import bar, spark
-from ccltui.draw.text import fit, wrap
+from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.tui.panes.overview_parts.grid import Draw, Region, middle_of, put_regions
 from ccltui.tui.panes.overview_parts.overview_page import MARK
+from ccltui.tui.state.file_rows import FileRow, capture_rows
 from ccltui.tui.state.finding_rows import (
+    NOT_A_CAUSE,
     RankBar,
     answer,
     details,
     findings,
+    first_time_ns,
     rank_bars,
     result_of,
     work_by_rank,
 )
+from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.notes import trust
+from ccltui.tui.state.own.overview_state import Section
 from ccltui.tui.state.scene import Scene, rank_name
 
 TWO_COLUMNS: Final = 100
@@ -35,12 +40,17 @@ TWO_COLUMNS: Final = 100
 _ROOMY: Final = 30
 """Least height at which texts have all their lines."""
 _WHOLE: Final = 3
-"""Findings that are in view before any rank is."""
+"""Findings that are in view before any rank is, and captures before other ranks are."""
+_COLUMNS_FROM: Final = 90
+"""Least width of the list of findings at which savings and confidence have columns."""
+_LEAST_TIMELINE: Final = 5
+"""Least rows of the Timeline, without its rule: the ruler, the steps and some ranks."""
 _STRIP: Final = 16
 """Ranks from which on a strip shows them all: so many rows would fill the screen."""
 _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
 _BAR: Final = 10
-_INDENT: Final = 5
+_SURE: Final = {"what": "sure of what", "who": "who", "how_much": "how much"}
+"""Parts of confidence, and the heads of their columns, which are as wide with two blanks."""
 _LONGEST_NAME: Final = 14
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -62,7 +72,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def paint(
-    scene: Scene, height: int, width: int, chosen: tuple[int | None, int | None], below: str
+    scene: Scene, height: int, width: int, chosen: Mapping[Section, int], below: str
 ) -> Planes:
     """Draw the screen.
 
@@ -70,7 +80,7 @@ def paint(
         scene: the scene.
         height: rows.
         width: columns.
-        chosen: the selected finding and the selected rank, None where the other list is.
+        chosen: the selected row of the list with the cursor.
         below: text of the line below the frames.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
@@ -80,35 +90,38 @@ def paint(
         left, right = _two_columns(scene, room - head.height, width, chosen)
     else:
         left, right = _one_column(scene, room - head.height, width, chosen), []
-    end = put_regions(planes, [head, *left], right, trust(scene).text)
+    used = head.height + max(sum(one.height for one in side) for side in (left, right))
+    lower = [_timeline(scene, room - used - 1, width - 4)]
+    end = put_regions(planes, [head, *left], right, lower, trust(scene).text)
     planes.put(end, 1, fit(below, width - 2), Ink.DIM)
     return planes
 
 
 def _two_columns(
-    scene: Scene, room: int, width: int, chosen: tuple[int | None, int | None]
+    scene: Scene, room: int, width: int, chosen: Mapping[Section, int]
 ) -> tuple[list[Region], list[Region]]:
     inside = middle_of(width) - 3
     step = _step(scene, inside)
-    costs = _costs(scene, room - step.height - 1, inside, chosen[0])
-    ranks = _ranks(scene, room - 1, chosen[1])
+    captures = _captures(scene, room // 3, chosen.get(Section.CAPTURES))
+    left = room - step.height - captures.height
+    costs = _costs(scene, left - 1, inside, chosen.get(Section.FINDINGS))
+    ranks = _ranks(scene, room - 1, chosen.get(Section.RANKS))
     unknown = _unknown(scene, room - ranks.height, width - inside - 6)
-    return [step, costs], [ranks, unknown]
+    return [step, costs, captures], [ranks, unknown]
 
 
-def _one_column(
-    scene: Scene, room: int, width: int, chosen: tuple[int | None, int | None]
-) -> list[Region]:
+def _one_column(scene: Scene, room: int, width: int, chosen: Mapping[Section, int]) -> list[Region]:
     """Return all regions: the first findings whole, then as many ranks as there is room for."""
     step = _step(scene, width - 3)
-    room -= step.height
+    captures = _captures(scene, min(room // 3, _WHOLE + 1), chosen.get(Section.CAPTURES))
+    room -= step.height + captures.height
     bars, with_strip = len(rank_bars(scene)), len(work_by_rank(scene)) >= _STRIP
     first = min(len(findings(scene)), _WHOLE) + 1
     for_ranks = min(bars + 1 + with_strip if bars else 0, max(room - first, 0))
-    costs = _costs(scene, room - for_ranks - 1, width - 3, chosen[0])
-    ranks = _ranks(scene, room - costs.height - 1, chosen[1])
+    costs = _costs(scene, room - for_ranks - 1, width - 3, chosen.get(Section.FINDINGS))
+    ranks = _ranks(scene, room - costs.height - 1, chosen.get(Section.RANKS))
     unknown = _unknown(scene, room - costs.height - ranks.height, width - 4)
-    return [step, costs, ranks, unknown]
+    return [step, costs, captures, ranks, unknown]
 
 
 def _headline(scene: Scene, width: int, *, most_do: int) -> Region:
@@ -215,20 +228,38 @@ def _costs(scene: Scene, room: int, width: int, chosen: int | None) -> Region:
     if not rows or (len(rows) == 1 and not timed):  # the headline is all there is
         return Region()
     first, shown = _window(len(rows), max(room, 1), chosen or 0)
-    longest = max(len(row["do"]) for row in rows)
-    has_room = room > 2 * len(rows) and longest + _INDENT <= width
     if shown < len(rows):
         region.note = f"{first + 1}-{first + shown} of {len(rows)}"
-    most = max((row["share"] or 0.0 for row in rows), default=0.0) or 1.0
+    is_wide = timed and width >= _COLUMNS_FROM and room > shown
+    if is_wide:
+        sure = "".join(f"{head:<8}  " for head in _SURE.values())
+        heads = f"{'':{_BAR + 4}}{'share':>6} {'time':>8}{'saves':>10}  {sure}"
+        region.text(heads, Ink.DIM)
+    most = max((row["share"] or 0.0 for row in rows if _is_loss(row)), default=0.0) or 1.0
     for number in range(first, first + shown):
         on = number == chosen
-        region.add(_cost(number, rows[number], most, on=on, colour=scene.colour), number)
-        if has_room and number and rows[number]["do"]:  # that of the headline is above
-            region.add(_line(" " * _INDENT + rows[number]["do"], Ink.DIM), number)
+        more = _more_cells(rows[number]) if is_wide else ""
+        region.add(_cost(number, rows[number], most, more, on=on, colour=scene.colour), number)
     return region
 
 
-def _cost(number: int, row: Mapping[str, Any], most: float, *, on: bool, colour: bool) -> Draw:
+def _is_loss(row: Mapping[str, Any]) -> bool:
+    return row["class"] not in NOT_A_CAUSE
+
+
+def _more_cells(row: Mapping[str, Any]) -> str:
+    """Return what a finding saves, and how sure it is what happens, by whom and what it saves."""
+    saves, sure = row["saves_ms"], row["sure"]
+    known = "".join(
+        f"{'-' if sure[part] == 'unknown' else sure[part]:<{max(len(head), 8)}}  "
+        for part, head in _SURE.items()
+    )
+    return f"{'' if saves is None else time_text(saves):>8}  {known}"
+
+
+def _cost(
+    number: int, row: Mapping[str, Any], most: float, more: str, *, on: bool, colour: bool
+) -> Draw:
     share, cost = row["share"], row["cost_ms"]
     ink = Ink.LABEL_ON if on else Ink.LABEL
 
@@ -236,16 +267,14 @@ def _cost(number: int, row: Mapping[str, Any], most: float, *, on: bool, colour:
         planes.put(y, x - 1, (MARK if on else " ") + " " * width, ink)
         at = planes.put(y, x, f"{number + 1:>2} ", ink)
         if share is not None:
-            length = bar(share / most, _BAR)
+            length = bar(share / most, _BAR) if _is_loss(row) else ""
             kind = KIND_INKS[_KINDS.get(row["class"], "waiting")] if colour else ink
             planes.put(y, at, length, kind)
             at += _BAR + 1
             at = planes.put(y, at, f"{percent(share):>6} ", ink)
-            at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  ", ink)
-        text = str(row["text"])
-        room = x + width - at
-        name = row["label"] if share is not None and len(text) > room else text
-        planes.put(y, at, fit(name, room).rstrip(), ink)
+            at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  {more}", ink)
+        name = row["label"] if share is not None else str(row["text"])
+        planes.put(y, at, fit(name, x + width - at).rstrip(), ink)
 
     return draw
 
@@ -271,6 +300,66 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
         on = number == chosen
         region.add(_rank(rows[number], names, on=on, colour=scene.colour), before + number)
     return region
+
+
+def _captures(scene: Scene, room: int, chosen: int | None) -> Region:
+    """Return the list of captures of a folder that has several, as many as there is room for."""
+    rows = capture_rows(scene)
+    if not rows or room < 2:
+        return Region()
+    region = Region("Captures", "enter opens another")
+    first, shown = _window(len(rows), room - 1, chosen or 0)
+    if shown < len(rows):
+        region.note = f"{first + 1}-{first + shown} of {len(rows)}, {region.note}"
+    longest = max(len(row.cells[0]) for row in rows)
+    before = len(findings(scene)) + len(rank_bars(scene))
+    for number in range(first, first + shown):
+        region.add(_capture(rows[number], longest, on=number == chosen), before + number)
+    return region
+
+
+def _capture(row: FileRow, longest: int, *, on: bool) -> Draw:
+    name, _, ranks, size, _ = row.cells
+    ranks += " rank" if ranks == "1" else " ranks"
+    ink = Ink.LABEL_ON if on else row.ink
+
+    def draw(planes: Planes, y: int, x: int, width: int) -> None:
+        is_open = row.capture is None
+        figures = f"{row.kind_of_files:<14} {ranks:>13} {size:>9}  {'● open' if is_open else '':<6}"
+        room = max(min(longest, width - len(figures) - 2), 8)
+        text = f"{fit_middle(name, room):<{room}}  {figures}"
+        planes.put(y, x - 1, (MARK if on else " ") + fit(text, width), ink)
+
+    return draw
+
+
+def _timeline(scene: Scene, room: int, width: int) -> Region:
+    """Return the step of the first finding on all ranks, no lines where there is no room."""
+    span, lanes = scene.findings.span, scene.findings.lanes
+    if span is None or room < _LEAST_TIMELINE or not lanes:
+        return Region()
+    from ccltui.tui.panes.timeline import around
+
+    at = first_time_ns(scene)
+    step = next((one for one in scene.findings.steps if one.start_ns <= at < one.end_ns), None)
+    labels = _listed_ranks(scene, room - 1 - (step is not None))
+    title = "Timeline" if step is None else f"Timeline of step {step.id}"
+    if len(labels) < len(lanes):
+        title += f", {len(labels)} of {counted(len(lanes), 'rank')}"
+    region = Region(title, "3 opens it")
+    view = span if step is None else Span(step.start_ns, step.end_ns)
+    region.picture(around(scene, labels, view, room, width))
+    return region
+
+
+def _listed_ranks(scene: Scene, room: int) -> list[str]:
+    """Return all ranks in the order of the bars; where they have no room, the first of each bar."""
+    bars = rank_bars(scene)
+    every = [label for row in bars for label in row.labels] or list(scene.ranks)
+    known = [label for label in every if label in scene.findings.lanes]
+    if len(known) > room and bars:
+        known = [row.labels[0] for row in bars if row.labels[0] in scene.findings.lanes]
+    return known[:room]
 
 
 def _put_strip(planes: Planes, y: int, x: int, width: int, work: Sequence[float]) -> None:

@@ -1,4 +1,4 @@
-"""Framed regions on one grid: one above the other, or below the first in two columns."""
+"""Framed regions on one grid: one above the other, some of them beside each other."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ class Region:
         """Add a line."""
         self.lines.append((draw, row))
 
+    def picture(self, picture: Planes) -> None:
+        """Add a picture."""
+        self.add(lambda planes, y, x, width: planes.paste(picture, y, x))
+        self.lines += [(_nothing, None)] * (picture.height - 1)
+
     def text(self, text: str, ink: Ink) -> None:
         """Add one line of text, cut where it is too long."""
         self.add(lambda planes, y, x, width: planes.put(y, x, fit(text, width).rstrip(), ink))
@@ -33,6 +38,10 @@ class Region:
     def height(self) -> int:
         """Rows with the rule above; 0 without lines, where the region is left out."""
         return 1 + len(self.lines) if self.lines else 0
+
+
+def _nothing(planes: Planes, y: int, x: int, width: int) -> None:
+    del planes, y, x, width
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,11 @@ class _Column:
 
 
 def put_regions(
-    planes: Planes, left: Sequence[Region], right: Sequence[Region], bottom: str
+    planes: Planes,
+    left: Sequence[Region],
+    right: Sequence[Region],
+    below: Sequence[Region],
+    bottom: str,
 ) -> int:
     """Draw regions and return the row below them; the first one is as wide as the picture.
 
@@ -81,24 +94,26 @@ def put_regions(
         planes: the picture.
         left: regions from top to bottom; with ``right`` all but the first are in the left column.
         right: regions of the right column; none for one column.
+        below: regions below the columns, as wide as the picture.
         bottom: text in the lowest line.
     """
     last = planes.width - 1
     whole = _Column(planes, 0, last)
     y = whole.put(left[:1], 0, "╭╮")
     middle = middle_of(planes.width) if right else last
-    end = _Column(planes, 0, middle).put(left[1:], y)
+    columns_end = _Column(planes, 0, middle).put(left[1:], y)
     if right:
-        end = max(end, _Column(planes, middle, last).put(right, y))
-    for x in {0, middle, last}:
-        for row in range(1 if x in (0, last) else y, min(end, planes.height)):
+        columns_end = max(columns_end, _Column(planes, middle, last).put(right, y))
+    end = whole.put(below, columns_end)
+    whole.rule(end, "╰╯", "", bottom)
+    for x, first, stop in ((0, 1, end), (last, 1, end), (middle, y, columns_end)):
+        for row in range(first, min(stop, planes.height)):
             if planes.glyph[row, x] == ord(" "):
                 planes.put(row, x, "│", Ink.RULER)
-    whole.rule(end, "╰╯", "", bottom)
     if right:
         planes.put(y, middle, "┬", Ink.RULER)
-        if end < planes.height and planes.glyph[end, middle] == ord("─"):
-            planes.put(end, middle, "┴", Ink.RULER)
+        if columns_end < planes.height and planes.glyph[columns_end, middle] == ord("─"):
+            planes.put(columns_end, middle, "┴", Ink.RULER)
     return end + 1
 
 

@@ -15,6 +15,7 @@ class Section(Enum):
 
     FINDINGS = "findings"
     RANKS = "ranks"
+    CAPTURES = "captures"
     METRICS = "metrics"
     NOTES = "notes"
 
@@ -37,6 +38,7 @@ class OverviewState:
     """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
 
     section: Section = Section.FINDINGS
+    capture: int = 0  # row of the selected capture
     loss: int = 0  # the selected finding
     shown: int | None = None  # the finding whose evidence was shown last
     shown_at: object = None  # the cursor at its place
