@@ -33,13 +33,14 @@ class OverviewPane(Pane):
     about = (
         "What costs time, the largest first: what happens, what it costs, how sure that is, and "
         "what to do; the kinds of time of a step, and the times of all steps; ranks, those that "
-        "findings name first, alike ones in one row; what the numbers rest on. enter or a click: "
-        "the evidence of a finding, a rank in Timeline. M: all metrics by group: (by rank) in "
-        "brackets is another number, ! is partial, sparklines begin at 0 unless they begin with "
-        "±. There enter opens the tables of a metric, a group, what to do about a remark; / "
-        "lists those that match, o sorts by a column instead of groups, H hides one, | hides or "
-        "lists columns. Beside a second path: its value B, the difference, and whether that is "
-        "beyond the noise of the steps."
+        "findings name first, alike ones in one row; the step of the first finding on the "
+        "Timeline, where there is room; other captures of the folder; what the numbers rest on. "
+        "enter: the evidence of a finding, a rank in Timeline, another capture. M: all metrics "
+        "by group: (by rank) in brackets is another number, ! is partial, sparklines begin at 0 "
+        "unless they begin with ±. There enter opens the tables of a metric, a group, what to "
+        "do about a remark; / lists those that match, o sorts by a column instead of groups, H "
+        "hides one, | hides or lists columns. Beside a second path: its value B, the "
+        "difference, and whether that is beyond the noise of the steps."
     )
     names_communicator = False
 

@@ -31,6 +31,7 @@ class FileRow:
     size_bytes: int
     ink: Ink = Ink.TEXT
     kind_of_files: str = ""  # of a capture: that of most of its files
+    files: str = ""  # of a capture: their number in words
 
 
 def file_rows(scene: Scene) -> list[FileRow]:
@@ -82,7 +83,8 @@ def _capture_row(job: Job, capture: Capture) -> FileRow:
     target, ink = (None, Ink.STRONG) if opened else (capture.name, Ink.TEXT)
     kinds = Counter(file.kind.replace("_", " ") for file in capture.files).most_common(1)
     kind = kinds[0][0] if kinds else ""
-    return FileRow(cells, target, len(capture.ranks), size_bytes, ink, kind)
+    files = numbers.counted(len(capture.files), "file")
+    return FileRow(cells, target, len(capture.ranks), size_bytes, ink, kind, files)
 
 
 def _is_of_other(found: FoundFile, job: Job) -> bool:

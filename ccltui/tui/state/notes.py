@@ -133,7 +133,6 @@ def trust(scene: Scene) -> NoteRow:
         recorded if ranks else "",
         *_match_and_clocks(scene),
         *damage,
-        "" if job is None else _others(job),
     )
     text = " · ".join(text for text in texts if text)
     return NoteRow(text, Ink.WARNING if damage or lacks else Ink.DIM)
@@ -153,12 +152,6 @@ def _match_and_clocks(scene: Scene) -> Iterator[str]:
     sizes = scene.findings.results.get("collective_volume")
     if sizes is not None and sizes.status == "unavailable" and sure:
         yield "no message sizes"
-
-
-def _others(job: Job) -> str:
-    """Return how many captures the directory holds, and the key that opens another."""
-    num_captures = len(job.discovery.captures)
-    return f"1 of {num_captures} captures, 5 lists them" if num_captures > 1 else ""
 
 
 def _damage(job: Job) -> list[str]:

@@ -21,7 +21,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
 from ccltui.tui.panes import overview
-from ccltui.tui.state.notes import notes, trust
+from ccltui.tui.state.notes import notes
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -174,16 +174,26 @@ def test_an_opened_metric_has_its_whole_definition() -> None:
     assert shown[4] == " step time, by rank"
 
 
-def test_the_line_of_trust_says_that_there_are_other_captures() -> None:
+def test_captures_are_listed_and_enter_opens_another() -> None:
     found = opened()
     job = found.session.job
     assert job is not None
-    assert "captures" not in trust(found).text
+    assert not any("Captures" in line for line in text(found))
     captures = tuple(msgspec.structs.replace(job.capture, name=name) for name in "ab")
     both = msgspec.structs.replace(job.discovery, captures=captures)
-    found = replace(found, session=replace(found.session, job=replace(job, discovery=both)))
+    several = replace(job, discovery=both, capture=captures[1])
+    found = replace(found, session=replace(found.session, job=several))
 
-    assert trust(found).text.endswith("1 of 2 captures, 5 lists them")
+    (line,) = [line for line in text(found) if "● open" in line]
+    assert line.startswith("│ b ")
+    assert overview_rows.chosen_capture(found) is None
+    rows = overview_rows.sections(found)
+    first = found.with_state(
+        overview_rows.to_row(found, rows[Section.FINDINGS] + rows[Section.RANKS])
+    )
+    assert (own(first).section, overview_rows.chosen_capture(first)) == (Section.CAPTURES, "a")
+    second = first.with_state(row_moves.down(1)(first))
+    assert overview_rows.chosen_capture(second) is None  # it is open
 
 
 def test_of_several_captures_the_open_one_and_the_way_to_another_are_named() -> None:

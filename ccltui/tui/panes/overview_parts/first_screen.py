@@ -308,7 +308,8 @@ def _captures(scene: Scene, room: int, chosen: int | None) -> Region:
     if not rows or room < 2:
         return Region()
     region = Region("Captures", "enter opens another")
-    first, shown = _window(len(rows), room - 1, chosen or 0)
+    opened = next((at for at, row in enumerate(rows) if row.capture is None), 0)
+    first, shown = _window(len(rows), room - 1, opened if chosen is None else chosen)
     if shown < len(rows):
         region.note = f"{first + 1}-{first + shown} of {len(rows)}, {region.note}"
     longest = max(len(row.cells[0]) for row in rows)
@@ -320,7 +321,8 @@ def _captures(scene: Scene, room: int, chosen: int | None) -> Region:
 
 def _capture(row: FileRow, longest: int, *, on: bool) -> Draw:
     name, _, ranks, size, _ = row.cells
-    ranks += " rank" if ranks == "1" else " ranks"
+    # Where no file states a rank, the capture is known by its files.
+    ranks = f"{ranks} {'rank' if ranks == '1' else 'ranks'}" if row.rank else row.files
     ink = Ink.LABEL_ON if on else row.ink
 
     def draw(planes: Planes, y: int, x: int, width: int) -> None:
