@@ -207,7 +207,7 @@ def test_bytes_of_a_comparison_stay_within_the_budget(tmp_path: Path) -> None:
     with running([*command, "--cache-dir", str(tmp_path / "cache")], 120, 40) as program:
         program.wait_for("What costs time")
         program.drain(1.0)
-        opened = program.press_until("&", "exposed world")
+        opened = program.press_until("&", "transfer of world")
         row = program.press("j")
 
     assert opened < 20_000
