@@ -11,8 +11,8 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.job_facts import NOTHING, JobFacts
-from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.savings import COPY_WAITS, LEAST_APART, MAX_APART, Savings
+from ccltui.metrics.attribution.ladder import Bounds, Ladder
+from ccltui.metrics.attribution.savings import MAX_APART, Savings
 from ccltui.metrics.attribution.signatures import Signatures, correlation
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.parsers.array_types import Bool
@@ -46,9 +46,9 @@ FEW: Final = 0.03
 class Conclusion:
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
-    ``saves_ns`` is what setting it back saves, ``bounds_ns`` what that lies between where it is not
-    known more closely, ``bounds_why`` the reason, ``cap`` the highest confidence that it may have.
-    ``absent`` are ranks without a file that the others may wait for.
+    ``saves_ns`` is what setting it back saves, ``bounds`` what that lies between where it is not
+    known more closely, ``cap`` the highest confidence that it may have. ``absent`` are ranks
+    without a file that the others may wait for.
     """
 
     verdict: str
@@ -58,8 +58,7 @@ class Conclusion:
     cap: int = 2
     hosts_cause: str | None = None
     absent: tuple[str, ...] = ()
-    bounds_ns: tuple[float, float] | None = None
-    bounds_why: str = ""
+    bounds: Bounds | None = None
 
 
 class Namer:
@@ -200,10 +199,8 @@ class Namer:
         tokens: where the job exchanges tokens and their files state no sizes.
         """
         lines = self.savings.lines_of(one.ranks, hits)
-        saves, bounds, bounds_why = self.savings.of(lines), self.savings.hidden_waits(lines), ""
-        waits = self.facts.copy_waits(None) if bounds is None else 0.0
-        if waits > max(MAX_APART * saves, LEAST_APART * float(self.ladder.rungs[6].mean())):
-            bounds, bounds_why = (saves, saves + waits), COPY_WAITS
+        saves = self.savings.of(lines)
+        bounds = self.savings.bounds(lines, saves, self.facts)
         sizes = self.facts.elements
         if (
             verdict != "occasional_worker"
@@ -212,7 +209,7 @@ class Namer:
         ):
             why += "; no size of its all-to-alls is recorded: more tokens would look the same"
             cap = 0
-        return Conclusion(verdict, why, one, saves, cap, bounds_ns=bounds, bounds_why=bounds_why)
+        return Conclusion(verdict, why, one, saves, cap, bounds=bounds)
 
     def _varying(self, share: float) -> Conclusion:
         signs = self.signatures
@@ -386,8 +383,8 @@ class Namer:
                 f"{whose}, for the host or for copies from other ranks: no operator tells which of "
                 "these are collectives"
             )
-            bounds = max(saves_ns - waits, 0.0), saves_ns
-            return Conclusion("host", why, one, saves_ns, cap=0, bounds_ns=bounds)
+            bounds = Bounds(max(saves_ns - waits, 0.0), saves_ns, why)
+            return Conclusion("host", why, one, saves_ns, cap=0, bounds=bounds)
         if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
             why = f"{whose} while the host {HOST_WORDS[cause]}"
             return Conclusion("host", why, one, saves_ns, hosts_cause=cause)

@@ -66,61 +66,37 @@ class Gains:
             mine = place == stage
             if not mine.any():
                 continue
-            others = self._others(stage)
-            if targets.stage[mine].sum() <= others[mine].sum():
+            level = self._level(mine)
+            if targets.stage[mine].sum() <= level[mine].sum():
                 continue  # it has less than the others
-            target = np.where(mine, others, targets.stage) + self._part(stage, others)
+            target = level + targets.shared_out(targets.stage - level, mine)
             ends = job.replay.ends(job.segments(target), targets.transfer)
             ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
-            factor = _ratio(targets.stage[mine].sum(), others[mine].sum())
+            factor = _ratio(targets.stage[mine].sum(), level[mine].sum())
             found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
         return found
 
     def stages_alike(self, ranks: Sequence[int]) -> Suspect:
-        """Return the gain of all stages of some ranks at the mean of the other stages."""
+        """Return the gain of all stages of some ranks at the level of the other stages."""
         job, targets = self.ladder.job, self.ladder.targets
         mine = np.isin(job.worker, list(ranks))
-        target = targets.stage.copy()
-        for kind in distinct_values(targets.kind):
-            alike = targets.kind == kind
-            place = targets.place[job.worker]
-            others = [
-                targets.stage[alike & ~mine & (place == one)][0]
-                for one in distinct_values(place[alike & ~mine])
-            ]
-            if others:
-                target[alike & mine] = float(median_along(others))
+        target = self._level(mine)
         ends = job.replay.ends(job.segments(target), targets.transfer)
         factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
         return Suspect(self._gain(1, ends), factor, ranks=tuple(ranks))
 
-    def _part(self, stage: int, others: F64) -> F64:
-        """What each unit takes over of the work of a stage that exceeds that of the others."""
-        targets = self.ladder.targets
-        place = targets.place[self.ladder.job.worker]
-        found = np.zeros(len(others))
-        for kind in distinct_values(targets.kind):
-            alike = targets.kind == kind
-            mine = np.flatnonzero(alike & (place == stage))
-            if len(mine):
-                surplus = targets.stage[mine[0]] - others[mine[0]]
-                found[alike] = surplus / len(distinct_values(place[alike]))
-        return found
-
-    def _others(self, stage: int) -> F64:
-        """Median over the other stages of the typical time of the kind of each unit."""
+    def _level(self, mine: Bool) -> F64:
+        """Times of units with those in a mask at the median over the other stages, by kind."""
         job, targets = self.ladder.job, self.ladder.targets
         place = targets.place[job.worker]
         found = targets.stage.copy()
-        for kind in distinct_values(targets.kind):
-            mine = targets.kind == kind
-            other = mine & (place != stage)
-            if other.any():
-                values = [
-                    targets.stage[other & (place == one)][0]
-                    for one in distinct_values(place[other])
-                ]
-                found[mine] = float(median_along(values))
+        for kind in distinct_values(targets.kind[mine]):
+            alike = targets.kind == kind
+            others = alike & ~mine
+            stages = distinct_values(place[others])
+            if len(stages):
+                typical = [targets.stage[others & (place == one)][0] for one in stages]
+                found[alike & mine] = float(median_along(typical))
         return found
 
     @cached_property

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,14 @@ ROUNDS: Final = 3
 some of what a step saves moves the next one by less."""
 SETTLED: Final = 0.001
 """Share of a step by which begins may still move."""
+
+
+class Bounds(NamedTuple):
+    """What a saved time lies between where it is not known more closely, and why."""
+
+    least_ns: float
+    most_ns: float
+    why: str
 
 
 @dataclass(frozen=True)
@@ -286,6 +294,14 @@ class Ladder:
     def refuted(self) -> str | None:
         """Return why nothing of the ladder holds, None where its errors bound what it tells."""
         return self.invalid() if self.loss_ns < STATED * self.error_ns else None
+
+    def error_bounds(self, saved_ns: float) -> Bounds | None:
+        """Return bounds of what is saved where the ladder does not describe the job exactly."""
+        why, error = self.invalid(), self.error_ns
+        if why is None:
+            return None
+        least = max(saved_ns - error, 0.0)
+        return Bounds(least, max(least, min(saved_ns + error, self.most_saved_ns)), why)
 
     def invalid(self) -> str | None:
         """Return why the ladder does not describe the job exactly, None where it does."""

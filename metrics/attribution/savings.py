@@ -22,9 +22,11 @@ from ccltui.metrics.attribution.job_facts import JobFacts, lost_reasons, lost_re
 from ccltui.metrics.attribution.ladder import (
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
+    Bounds,
     Ladder,
 )
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
+from ccltui.metrics.attribution.unit_targets import means_by, medians_by
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -94,6 +96,19 @@ class Savings:
         usual = np.minimum(self.ladder.recorded_transfer, self.ladder.targets.transfer)
         unchanged = self.saved(self.ladder.ends(transfer_ns=usual))
         return self._apart(self.like_others(lines), self.like_others(lines, usual), unchanged)
+
+    def bounds(self, lines: Bool, saved_ns: float, facts: JobFacts) -> Bounds | None:
+        """Return bounds of what mending lines saves, None where nothing that is hidden adds to it.
+
+        Transfers may hide waits for the ranks that are mended, and devices may wait for copies.
+        """
+        hidden = self.hidden_waits(lines)
+        if hidden is not None:
+            return Bounds(*hidden, HIDDEN_WAITS)
+        waits, whole = facts.copy_waits(None), float(self.ladder.delayed.mean())
+        if waits > max(MAX_APART * saved_ns, LEAST_APART * whole):
+            return Bounds(saved_ns, saved_ns + waits, COPY_WAITS)
+        return None
 
     def free_transfers(self) -> tuple[float, float] | None:
         """Return bounds of what is saved, ns, where ranks that are not recorded may be slow.
@@ -186,7 +201,7 @@ class Savings:
         place, own = targets.place[job.worker], targets.own
         wide = int(job.units.number.max(initial=0)) + 1
         part = targets.kind * wide + job.units.number
-        usual = _medians(own, place * (int(part.max(initial=0)) + 1) + part)
+        usual = medians_by(own, place * (int(part.max(initial=0)) + 1) + part)
         mine = place == stage
         excess = np.zeros(len(own))
         for one in np.unique(part[mine]).tolist():
@@ -197,11 +212,7 @@ class Savings:
                 here = alike & mine
                 middle = float(median_along(typical))
                 excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
-        shared = np.zeros(len(own))
-        for kind in np.unique(targets.kind[mine]).tolist():
-            alike = targets.kind == kind
-            surplus = float(excess[alike & mine].mean())
-            shared[alike] = surplus / len(distinct_values(place[alike]))
+        shared = targets.shared_out(excess, mine)
         return self._with_units(np.maximum(own - excess + shared, 0.0))
 
     def transfers(self, mine: Bool) -> float:
@@ -224,7 +235,7 @@ class Savings:
         job, targets = self.ladder.job, self.ladder.targets
         main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS))
         place = targets.place[job.worker]
-        mean = _means(targets.own, place * (int(targets.kind.max(initial=0)) + 1) + targets.kind)
+        mean = means_by(targets.own, place * (int(targets.kind.max(initial=0)) + 1) + targets.kind)
         target = np.where(main, mean * (1 + self._unshared(mean)), targets.own)
         return self._with_units(np.maximum(target, 0.0))
 
@@ -240,10 +251,10 @@ class Savings:
         line = job.units.line[operations.unit[held]]
         _, number = self._program_places(held)
         own = operations.compute_ns[held]
-        target = mean = _means(own, number)
+        target = mean = means_by(own, number)
         if len(ranks):
             mine = np.isin(table.rank[line], list(ranks))
-            target = np.where(mine, mean, own + mean - _medians(own, number))
+            target = np.where(mine, mean, own + mean - medians_by(own, number))
         segments = operations.compute_ns.copy()
         segments[held] = np.maximum(target, 0.0)
         uneven = np.where(table.group >= 0, table.uneven, 1.0)
@@ -323,22 +334,6 @@ class Savings:
 def _over(one: F64, other: F64) -> F64:
     """Quotient, 1 where there is nothing to divide by."""
     return np.asarray(np.where(other > 0, one / np.where(other > 0, other, 1.0), 1.0))
-
-
-def _means(values: F64, key: I64) -> F64:
-    """Mean of the values of each key, by value."""
-    found: F64 = (np.bincount(key, weights=values) / np.maximum(np.bincount(key), 1))[key]
-    return found
-
-
-def _medians(values: F64, key: I64) -> F64:
-    """Median of the values of each key, by value."""
-    order = np.argsort(key, kind="stable")
-    edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
-    found = np.empty(len(values))
-    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        found[order[begin:stop]] = median_along(values[order[begin:stop]])
-    return found
 
 
 ROUNDING: Final = 1e-6
@@ -447,57 +442,52 @@ def withheld(
         host_bound: hosts may bind without stragglers, and what is saved has an upper bound alone.
     """
     lost = lost_records(view)
-    bounds, why = _bounds(view, ladder, details)
-    bounds = (0.0, ladder.most_saved_ns) if lost else bounds
-    if not lost and bounds is None and not host_bound:
+    bounds = _bounds(view, ladder, details)
+    if lost:
+        bounds = Bounds(0.0, ladder.most_saved_ns, "")
+    if bounds is None and not host_bound:
         return []
     details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
     details["without_rank"] = {}
     nothing = {"ideal_ms": None, "slowdown": None}
     details["per_step"] = [row | nothing for row in details["per_step"]]
-    if not lost and bounds is None:
+    if bounds is None:
         return []
-    if host_bound and bounds is not None:
-        bounds = 0.0, bounds[1]
-    details["saved_bounds_ms"] = between = bounds and [milliseconds(one) for one in bounds]
-    if lost or between is None:
-        return lost_reasons(lost)
-    text = f"between {time_text(between[0])} and {time_text(between[1])} of a step are saved: {why}"
-    return [Reason("not_physical", text)]
+    least = 0.0 if host_bound else bounds.least_ns
+    details["saved_bounds_ms"] = [milliseconds(least), milliseconds(bounds.most_ns)]
+    bounds = bounds._replace(least_ns=least)
+    return lost_reasons(lost) if lost else [why_bounded(bounds)]
 
 
-def _bounds(
-    view: View, ladder: Ladder, details: Mapping[str, Any]
-) -> tuple[tuple[float, float] | None, str]:
-    """Bounds of the time saved, ns, where no figure holds, and why."""
-    found, saved_ns = Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
-    if details["unlinked_share"] > MAX_UNLINKED:
-        why = "calls that are matched to none may wait for slow ranks"
-        return (saved_ns, max(ladder.most_saved_ns, saved_ns)), why
+def why_bounded(bounds: Bounds) -> Reason:
+    """Return why the time saved has bounds alone."""
+    least, most = (time_text(milliseconds(one)) for one in bounds[:2])
+    return Reason("not_physical", f"between {least} and {most} of a step are saved: {bounds.why}")
+
+
+def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | None:
+    """Return bounds of the time saved where no figure holds, None where it does."""
+    job, found, saved_ns = ladder.job, Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
     unequal = ladder.unequal_passes()
-    unknown = ladder.job.stages.count > 1 and ladder.job.unknown_transfers
-    if unequal is None and unknown > MAX_UNKNOWN_TRANSFERS:
-        unequal = "of some transfers only one side is known"
+    if details["unlinked_share"] > MAX_UNLINKED:
+        unequal = "calls that are matched to none may wait for slow ranks"
+    elif job.stages.count > 1 and job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
+        unequal = unequal or "of some transfers only one side is known"
     if unequal is not None:
-        return (saved_ns, max(ladder.most_saved_ns, saved_ns)), unequal
-    invalid = ladder.invalid()
-    if invalid is not None:
-        error = ladder.error_ns
-        least, most = max(saved_ns - error, 0.0), min(saved_ns + error, ladder.most_saved_ns)
-        return (least, max(least, most)), invalid
-    free = found.free_transfers() if view.job.missing_ranks else None
+        return Bounds(saved_ns, max(ladder.most_saved_ns, saved_ns), unequal)
+    errors = ladder.error_bounds(saved_ns)
+    if errors is not None:
+        return errors
+    missing = view.job.missing_ranks
+    free = found.free_transfers() if missing else None
     if free is not None:
-        return (
-            free,
-            f"rank {ranges_text(view.job.missing_ranks)} is not recorded, and the others "
-            "may wait for it",
-        )
-    hidden = found.hidden_waits(found.lines_of())
+        ranks = ranges_text(missing)
+        return Bounds(*free, f"rank {ranks} is not recorded, and the others may wait for it")
+    hidden = found.bounds(found.lines_of(), saved_ns, JobFacts(view, job))
     if hidden is not None:
-        return hidden, HIDDEN_WAITS
-    waits = JobFacts(view, ladder.job).copy_waits(None)
-    if waits > max(MAX_APART * saved_ns, LEAST_APART * float(ladder.delayed.mean())):
-        return (saved_ns, saved_ns + waits), COPY_WAITS
-    alone = [label for label in details["alone"] if label not in ladder.job.out]
-    held = found.held_by([ladder.job.labels.index(one) for one in alone]) if alone else None
-    return held, f"ranks with a program of their own ({some_of(alone)}) hold others up"
+        return hidden
+    alone = [label for label in details["alone"] if label not in job.out]
+    held = found.held_by([job.labels.index(one) for one in alone]) if alone else None
+    if held is None:
+        return None
+    return Bounds(*held, f"ranks with a program of their own ({some_of(alone)}) hold others up")

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64
 
 MIN_POINTS: Final = 4
 """Micro-batches of one worker from which a correlation is given."""
@@ -110,7 +110,7 @@ class Signatures:
         stage = self.job.stages.stage
         backward = self._residual(self._tables[1])
         found = []
-        for line in self._pipelines():
+        for line in self.job.pipelines:
             first = [rank for rank in line if stage[rank] == 0]
             for other in (rank for rank in line if stage[rank] > 0):
                 if first:
@@ -121,21 +121,6 @@ class Signatures:
     def _residual(self, table: F64) -> F64:
         axis = (1, 2) if table.shape[2] < 2 else (2,)
         return np.asarray(table - table.mean(axis=axis, keepdims=True))
-
-    def _pipelines(self) -> Sequence[I64]:
-        """Ranks that transfers connect to each other."""
-        parent = np.arange(len(self.job.labels))
-
-        def root(rank: int) -> int:
-            while parent[rank] != rank:
-                rank = int(parent[rank])
-            return rank
-
-        pairs = self.job.table.pair
-        for one, other in set(map(tuple, pairs[pairs[:, 0] >= 0].tolist())):
-            parent[root(one)] = root(other)
-        roots = np.array([root(rank) for rank in range(len(parent))])
-        return [np.flatnonzero(roots == one) for one in distinct_values(roots)]
 
 
 def correlation(one: F64, other: F64) -> float | None:

@@ -18,10 +18,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along, stable_order
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.ladder import Ladder
 from ccltui.metrics.attribution.lines.pass_units import TYPE_NAMES
 from ccltui.metrics.attribution.lines.step_replay import LANES
+from ccltui.metrics.attribution.unit_targets import means_by, medians_by
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 
@@ -46,11 +47,7 @@ class Slowdown:
 
     @cached_property
     def _ideal_units(self) -> F64:
-        targets = self.ladder.targets
-        _, number = np.unique(targets.kind, return_inverse=True)
-        number = number.reshape(-1)
-        mean = np.bincount(number, weights=targets.own) / np.maximum(np.bincount(number), 1)
-        return mean[number]
+        return means_by(self.ladder.targets.own, self.ladder.targets.kind)
 
     @cached_property
     def _ideal_segments(self) -> F64:
@@ -60,13 +57,7 @@ class Slowdown:
     @cached_property
     def _ideal_transfer(self) -> F64:
         """Median of the instances that are alike."""
-        table, own = self.ladder.job.table, self.ladder.recorded_transfer
-        found = own.copy()
-        order = stable_order(table.alike)
-        edges = np.flatnonzero(np.diff(table.alike[order], prepend=-1, append=-1))
-        for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            found[order[begin:stop]] = median_along(own[order[begin:stop]])
-        return found
+        return medians_by(self.ladder.recorded_transfer, self.ladder.job.table.alike)
 
     def _time(self, units: Bool, instances: Bool) -> float:
         """Mean step with some units and instances as recorded, all others ideal."""

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    joint_inverse,
+    median_along,
+    stable_order,
+)
 from ccltui.metrics.arrays.typical import lower_medians
 from ccltui.metrics.attribution.lines.job_lines import JobLines
 from ccltui.metrics.attribution.lines.pass_units import BETWEEN
@@ -148,9 +153,7 @@ class Targets:
     def step(self) -> F64:
         """Mean over the units of one kind of the worker in the step."""
         cell = self._cell[0] * self.job.num_steps + self.job.step
-        count = np.bincount(cell)
-        found: F64 = (np.bincount(cell, weights=self.own) / np.maximum(count, 1))[cell]
-        return found
+        return means_by(self.own, cell)
 
     @cached_property
     def scatter(self) -> F64:
@@ -230,6 +233,19 @@ class Targets:
         found: F64 = (np.bincount(kind, weights=self.stage[first]) / count)[self.kind]
         return found
 
+    def shared_out(self, excess_ns: F64, mine: Bool) -> F64:
+        """Return what each unit takes over of the excess of the units in a mask.
+
+        The units of one kind share it evenly over all places.
+        """
+        place = self.place[self.job.worker]
+        found = np.zeros(len(excess_ns))
+        for kind in distinct_values(self.kind[mine]).tolist():
+            alike = self.kind == kind
+            surplus = float(excess_ns[alike & mine].mean())
+            found[alike] = surplus / len(distinct_values(place[alike]))
+        return found
+
     @cached_property
     def transfer(self) -> F64:
         """Lower median of the transfer times of instances that are alike, by instance.
@@ -244,6 +260,22 @@ class Targets:
         count = int(table.alike.max()) + 1
         found: F64 = lower_medians(own / size, table.alike, count)[table.alike] * size
         return found
+
+
+def means_by(values: F64, key: I64) -> F64:
+    """Return the mean of the values of each key, by value."""
+    found: F64 = (np.bincount(key, weights=values) / np.maximum(np.bincount(key), 1))[key]
+    return found
+
+
+def medians_by(values: F64, key: I64) -> F64:
+    """Return the median of the values of each key, by value."""
+    order = stable_order(key)
+    edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
+    found = np.empty(len(values))
+    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        found[order[begin:stop]] = median_along(values[order[begin:stop]])
+    return found
 
 
 def _pooled(error: F64, group: I64) -> F64:

@@ -286,11 +286,9 @@ class Rules:
 
     def _with_errors(self, found: Conclusion) -> Conclusion:
         """Bound what is saved where the replay does not describe the job exactly."""
-        saves, error, why = found.saves_ns, self.ladder.error_ns, self.ladder.invalid()
-        if why is None or saves is None or found.bounds_ns is not None:
+        if found.saves_ns is None or found.bounds is not None:
             return found
-        bounds = max(saves - error, 0.0), min(saves + error, self.ladder.most_saved_ns)
-        return replace(found, bounds_ns=bounds, bounds_why=why)
+        return replace(found, bounds=self.ladder.error_bounds(found.saves_ns))
 
     def _unless_exchanged(self, found: Conclusion) -> Conclusion:
         """Return the conclusion on several hosts, none where one rank may hold up the others.
@@ -347,7 +345,7 @@ class Rules:
         if share >= 0.7 and second <= 0.2 and loss >= 0.08 and steps >= 3 and agreement >= 0.95:
             level = 2
         missing = facts.missing_of(found.suspect) if found.suspect else facts.missing
-        how_much_unknown = found.bounds_ns is not None or self._hosts_bind(found)
+        how_much_unknown = found.bounds is not None or self._hosts_bind(found)
         caps = (
             (found.cap, True),
             (0, steps < 2 or self._leaves_out),

@@ -11,14 +11,13 @@ from ccltui.metrics.attribution.job_facts import lost_reasons, lost_records, ste
 from ccltui.metrics.attribution.ladder import RUNGS
 from ccltui.metrics.attribution.lines.pass_units import WHOLE
 from ccltui.metrics.attribution.lines.step_replay import DeadlockError
-from ccltui.metrics.attribution.savings import HIDDEN_WAITS, bounds_of_hosts, why_host_bound
+from ccltui.metrics.attribution.savings import bounds_of_hosts, why_bounded, why_host_bound
 from ccltui.metrics.attribution.verdict_rules import Verdict, alone_reasons, verdict_of
 from ccltui.metrics.confidence import Level, Sure, level_of_saving
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import describe_group, require_ranks
 from ccltui.metrics.view.data_quality import guessed_steps
-from ccltui.parsers.numbers import time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.conclusions import Conclusion
@@ -64,7 +63,8 @@ def _verdict_details(view: View) -> VerdictDetails:
         for label, why in job.out.items()
     ]
     reasons += alone_reasons(ladder) + steps_left_out(job) + guessed_steps(view)
-    reasons += _not_told(found.conclusion)
+    bounds = found.conclusion.bounds
+    reasons += [] if bounds is None else [why_bounded(bounds)]
     reasons += _held_by_hosts(ladder, found.conclusion, details) + _withheld(view, ladder, details)
     details["sure"] = _sure(details).to_dict()
     return VerdictDetails(details, _basis(ladder), tuple(reasons))
@@ -86,7 +86,7 @@ def _details(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
     found = verdict.conclusion
     steps = ladder.rungs.mean(axis=1)
     loss = ladder.loss_ns
-    bounds = found.bounds_ns
+    bounds = found.bounds
     saves = None if bounds is not None else found.saves_ns
     return {
         "verdict": found.verdict,
@@ -96,7 +96,7 @@ def _details(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
         "loss_pct": 100 * ladder.loss_ratio,
         "saves_ms": None if saves is None else milliseconds(saves),
         "saves_pct": None if saves is None else 100 * saves / steps[-1],
-        "saves_bounds_ms": None if bounds is None else [milliseconds(one) for one in bounds],
+        "saves_bounds_ms": None if bounds is None else [milliseconds(one) for one in bounds[:2]],
         "shares": {name: float(share) for name, share in zip(RUNGS, ladder.shares, strict=True)},
         "period": ladder.job.period,
         "ladder_ms": [milliseconds(float(step)) for step in steps],
@@ -108,7 +108,7 @@ def _details(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:
                 "verdict": one.verdict or "inconclusive",
                 "culprit": _culprit(ladder, one),
                 "saves_ms": None
-                if one.saves_ns is None or one.bounds_ns is not None
+                if one.saves_ns is None or one.bounds is not None
                 else milliseconds(one.saves_ns),
                 "why": one.why,
             }
@@ -140,20 +140,6 @@ def _culprit(ladder: Ladder, found: Conclusion) -> dict[str, Any] | None:
         "factor": one.factor,
         "recorded": True,
     }
-
-
-def _not_told(found: Conclusion) -> list[Reason]:
-    """Return why the time saved has bounds alone."""
-    if found.bounds_ns is None:
-        return []
-    least, most = (milliseconds(one) for one in found.bounds_ns)
-    why = found.why if found.verdict == "host" else found.bounds_why or HIDDEN_WAITS
-    return [
-        Reason(
-            "not_physical",
-            f"between {time_text(least)} and {time_text(most)} of a step are saved: {why}",
-        )
-    ]
 
 
 def _held_by_hosts(ladder: Ladder, found: Conclusion, details: dict[str, Any]) -> list[Reason]:

@@ -36,7 +36,7 @@ from ccltui.metrics.attribution.lines.step_lines import (
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import MatchInput
@@ -228,8 +228,18 @@ class JobLines:
     @cached_property
     def together(self) -> list[I64]:
         """Ranks that collectives and transfers connect to each other."""
+        return self._connected(self.table.instance >= 0)
+
+    @cached_property
+    def pipelines(self) -> list[I64]:
+        """Ranks that transfers connect to each other."""
+        is_pair = np.append(self.table.pair[:, 0] >= 0, False)
+        return self._connected(is_pair[self.table.instance])
+
+    def _connected(self, calls: Bool) -> list[I64]:
+        """Sets of ranks that the calls in a mask connect to each other; each is in one instance."""
         table = self.table
-        linked = np.flatnonzero(table.instance >= 0)
+        linked = np.flatnonzero(calls)
         rank, instance = table.rank[table.line[linked]], table.instance[linked]
         label = np.arange(len(self.labels))
         while True:
