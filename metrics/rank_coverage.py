@@ -64,11 +64,11 @@ def _reason(rank: RankView) -> Reason:
 
 def _why(rank: RankView) -> tuple[Code, str]:
     if rank.is_empty:
-        return "window_empty", "it has no event in the time that counts"
+        return "window_empty", "it has no event in the measured time"
     if rank.facts.has_wrong_clock:
         return "device_times", "the clock of its device is wrong"
     if not rank.facts.has_device:
         return "no_gpu_events", "it has no event of a device"
     if not rank.steps:
-        return "no_step_markers", "it has no step in the time that counts"
-    return "missing_ranks", "it has nothing that this is measured from"
+        return "no_step_markers", "it has no step in the measured time"
+    return "missing_ranks", "it has no data for this metric"

@@ -29,7 +29,7 @@ from ccltui.parsers.columns import MISSING, UNTIMED, Events, Group, Note, RankTr
 DEAD_CLOCK: Final = "device_clock"
 MESSAGES: Final = {
     DEAD_CLOCK: "the clock of the device was not recorded or is wrong: there are no device times",
-    "at_zero": "device events at time 0, which stands for not measured, are counted, not timed",
+    "at_zero": "device events at time 0, which means not measured, are counted, not timed",
     "before_launch": (
         "device events that begin more than 1 ms before their own launch are counted, not timed"
     ),

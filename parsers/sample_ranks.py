@@ -40,7 +40,7 @@ def sampled_job(job: Job, count: int, cache_dir: Path | None = None) -> Job:
     if len(job.capture.files) <= count:
         return job
     if None in ranks or len(known) < len(job.capture.files):
-        text = "no sample of ranks: names and first bytes of the files do not tell their ranks"
+        text = "no sample of ranks: names and first bytes of the files do not show their ranks"
         return with_note(job, Note("no_sample", text))
     groups = _groups_of(job, known[0], cache_dir)
     chosen = frozenset(choose_ranks(known, groups, count))

@@ -16,6 +16,7 @@ from ccltui.commands.function_files import add_functions
 from ccltui.commands.loading import LoadOptions
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.numbers import time_text
 from ccltui.report.output import print_message, write_report
 from ccltui.report.text_layout import text_bytes
 from ccltui.verbs import usage_of
@@ -212,7 +213,7 @@ def write_large_demo(options: argparse.Namespace) -> Path:
     layout = " x ".join(f"{name} {size}" for name, size in truth["layout"].items())
     print_message(f"{truth['ranks']} ranks: {layout}; {truth['steps']} steps; truth in {answer}")
     for fault in truth["faults"]:
-        print_message(f"injected: {fault['text']}: {fault['cost_ms']:.3g} ms a step")
+        print_message(f"injected: {fault['text']}: {time_text(fault['cost_ms'])} a step")
     return target
 
 

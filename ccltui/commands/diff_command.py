@@ -24,7 +24,7 @@ command first checks whether both did the same work, then prints the step time, 
 waterfall that adds up to the difference, exposed communication by dimension, stragglers,
 collectives, kernels and operators, with intervals by a bootstrap over steps. A step time is called
 better or worse only where model, batch, ranks and steps are known to be equal, and where the
-spread between runs is known: the spread within a run, over its steps, says nothing of it. Name
+spread between runs is known: the spread within a run, over its steps, does not show it. Name
 more runs of the same command (--also-a, --also-b), or state by how much two of them differ
 (--runs-vary PCT). Otherwise one run a side is not distinguishable from noise between runs; the
 difference and its size are printed all the same."""
@@ -33,7 +33,7 @@ Conditions of --fail-if on traces: step_time.change_pct > 3 (step_time alone tes
 kernels.NAME.delta_ms, parts.NAME.delta_ms, exposed.change_ms. A change is the difference where it
 is beyond the noise, and 0 where it is not. On runs: throughput.delta_pct < -3. With one run a side
 a gate is judged all the same: the noise is that of the steps then, and the number of the condition
-says how far runs may differ, so choose it above the spread of your runs."""
+states how far runs may differ, so choose it above the spread of your runs."""
 FORMATS = ("table", "csv", "json", "md")
 _HEADLINES = ("change_pct", "delta_pct")
 

@@ -30,7 +30,7 @@ def _entry(metric: Metric) -> list[str]:
     texts = [metric.definition, f"Needs: {'; '.join(metric.needs)}."]
     texts += [f"--set {name}=…: {meaning}." for name, meaning in metric.parameters.items()]
     if not metric.in_all:
-        texts.append("Not in all: ask for it by name.")
+        texts.append("all leaves it out: ask for it by name.")
     return [f"{metric.name} [{metric.unit}]", *(line for text in texts for line in _wrapped(text))]
 
 

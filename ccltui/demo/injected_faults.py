@@ -5,6 +5,7 @@ from __future__ import annotations
 from ccltui.demo.spec import SlowLink, Spec, Straggler
 from ccltui.demo.topology import Topology
 from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.numbers import duration
 
 
 def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ _CAUSES = {
 
 def delay_sentence(spec: Spec, straggler: Straggler, who: str) -> str:
     """Return what delays a rank, or several that are named by ``who``."""
-    what = _CAUSES[straggler.cause].format(f"{straggler.extra_ns / 1e6:g} ms")
+    what = _CAUSES[straggler.cause].format(duration(straggler.extra_ns))
     if straggler.steps is None:
         return f"{who} {what} in every step"
     steps = sorted(spec.first_step + step for step in straggler.steps)
@@ -61,5 +62,5 @@ def link_sentence(link: SlowLink) -> str:
     """Return which collectives take longer."""
     return (
         f"every {link.dimension} collective of rank {link.rank} transfers "
-        f"{link.extra_ns / 1e3:g} us longer, and no rank is late because of it"
+        f"{duration(link.extra_ns)} longer, and no rank is late because of it"
     )

@@ -289,7 +289,10 @@ def _cache() -> list[EnvironmentFinding]:
     if problem is None:
         rows.append(EnvironmentFinding("cache", "ok", f"{place}, {_free(place)}"))
     else:
-        text = f"{place} cannot be written ({problem}): columns go to {temporary} and are not kept"
+        text = (
+            f"{place} cannot be written ({problem}): columns go to {temporary} and are removed "
+            "afterwards"
+        )
         fix = "set CCLTUI_CACHE_DIR or --cache-dir to a folder of yours, for example on $SCRATCH"
         rows.append(EnvironmentFinding("cache", "warning", text, fix))
     problem = write_problem(temporary)

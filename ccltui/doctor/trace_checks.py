@@ -183,7 +183,7 @@ def device_times(job: Job) -> Finding:
     if not any(_recorded_events(trace) for trace in job.ranks):
         return Finding("device times", "unknown", "no event of a device")
     if not doubtful:
-        return Finding("device times", "ok", "all can be true")
+        return Finding("device times", "ok", "all are plausible")
     wrong = _wrong_clocks(job.ranks)
     number = counted(sum(counts.values()), "device event")
     times = "an impossible time" if sum(counts.values()) == 1 else "impossible times"
@@ -195,8 +195,8 @@ def device_times(job: Job) -> Finding:
 
 
 _NEWER_DRIVER: Final = (
-    "nothing where they are few: they are not timed; else record again, with a newer driver, CUPTI "
-    "or ROCm"
+    "nothing if they are few (they are not timed); otherwise record again, with a newer driver, "
+    "CUPTI or ROCm"
 )
 _OF_HOSTS: Final = frozenset({"gloo", "cpu", ""})
 _RECORD_DEVICE: Final = (
@@ -353,7 +353,7 @@ def capture_windows(job: Job) -> Finding:
     if common < longest / 2 and (corrected := _on_corrected_clocks(job)) is not None:
         return corrected
     if common <= 0:
-        message = f"the ranks have no common time: they are {_span(-common)} apart"
+        message = f"the recordings do not overlap: they are {_span(-common)} apart"
         fix = "take all files from one run and one capture"
         return Finding("capture windows", "problem", message, fix)
     message = f"{_span(common)} of at most {_span(longest)} are shared"

@@ -57,9 +57,9 @@ _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
 _NOTHING_READ: Final = "ccltui doctor DIR lists what each file is, and what to do about it."
 _APART: Final = (
-    "If the job hung, look first at rank {rank}, whose collectives begin or end apart from those "
-    "of its peers: its log, the stack of its process (py-spy dump), and flight recorder dumps of "
-    "all ranks."
+    "If the job hung, look first at rank {rank}, whose collectives begin or end "
+    "at other times than those of its peers: its log, the stack of its process (py-spy dump), and "
+    "flight recorder dumps of all ranks."
 )
 
 
@@ -328,8 +328,8 @@ def _one_sided(results: Results) -> list[Claim]:
         apart = _rank_apart(found)
         text = (
             f"{outside} collectives are on some ranks only, before the first or after the last "
-            "that all ranks of the group have: recordings begin or end apart, or a rank stopped. "
-            f"Groups: {named}."
+            "that all ranks of the group have: recordings begin or end at different times, or a "
+            f"rank stopped. Groups: {named}."
         )
         text += "" if apart is None else f" Rank {apart} alone is in all of them."
         claims.append(Claim("evidence", text, metric, "num_outside_window", outside))

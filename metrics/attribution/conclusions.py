@@ -347,7 +347,7 @@ class Namer:
         elif not len(others) and found.hosts_cause is None and idle.is_steady(rank):
             why = (
                 f"{found.why}; it is the only rank of its stage, and the devices of other stages "
-                "wait for transfers meanwhile: whether their hosts are as slow is not told"
+                "wait for transfers meanwhile, so it is not known whether their hosts are as slow"
             )
         else:
             return found

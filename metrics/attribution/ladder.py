@@ -308,18 +308,21 @@ class Ladder:
         if self.early_share > MAX_EARLY:
             return (
                 f"{percent(self.early_share)} of the operations begin before what they seem to "
-                "depend "
-                "on has ended"
+                "depend on has ended"
             )
         low, high = self.rungs[0].mean(), self.rungs[6].mean()
         if low > MAX_BASE * high:
-            return f"without any difference the replayed step is {percent(low / high - 1)} longer"
+            return (
+                "without any difference between ranks the replayed step is "
+                f"{percent(low / high - 1)} longer"
+            )
         excess = float((self.rungs[5] / self.rungs[6] - 1).mean())
         if excess > MAX_ERROR:
             return f"the replay waits where the job did not: its steps are {percent(excess)} longer"
         if self.mean_error > MAX_ERROR:
             return (
-                f"replayed as recorded, the steps are {percent(self.mean_error)} off their length"
+                f"replayed as recorded, steps differ by {percent(self.mean_error)} from their "
+                "measured length"
             )
         return None
 

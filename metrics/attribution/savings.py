@@ -41,8 +41,8 @@ MAX_APART: Final = 0.1
 LEAST_APART: Final = 0.005
 """Share of a step by which they may differ: passes vary by chance as much."""
 HIDDEN_WAITS: Final = (
-    "some transfers are longer than their like, and whether they are slow themselves or wait for "
-    "slow ranks is not told"
+    "some transfers take longer than comparable ones, and it is not known whether they are slow "
+    "themselves or wait for slow ranks"
 )
 COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 """Why the time saved has bounds alone."""
@@ -120,7 +120,7 @@ class Savings:
         return self._apart(self.even, self.like_others(self.lines_of(), none))
 
     def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
-        """Return bounds of what is saved, ns, where ranks that have no like hold others up.
+        """Return bounds of what is saved, ns, where ranks that have no like delay others.
 
         What they could take is not known: the upper bound has them compute nothing. None where that
         makes no difference.
@@ -379,14 +379,14 @@ def refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -
     ranks = [label for label, row in without.items() if row["saved_ms"] is None]
     if ranks:
         found.append(
-            f"with rank {', '.join(ranks)} as fast as its peers the replayed step is longer: what "
-            "it costs is not told"
+            f"with rank {', '.join(ranks)} as fast as its peers the replayed step is longer, so "
+            "its cost is not known"
         )
     steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
     if steps:
         found.append(
             f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
-            f"({some_of(steps)}): they have no ideal"
+            f"({some_of(steps)}): no ideal time is given for them"
         )
     return found
 
@@ -470,7 +470,7 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     job, found, saved_ns = ladder.job, Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
     unequal = ladder.unequal_passes()
     if details["unlinked_share"] > MAX_UNLINKED:
-        unequal = "calls that are matched to none may wait for slow ranks"
+        unequal = "calls without a match on other ranks may wait for slow ranks"
     elif job.stages.count > 1 and job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
         unequal = unequal or "of some transfers only one side is known"
     if unequal is not None:
@@ -490,4 +490,4 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     held = found.held_by([job.labels.index(one) for one in alone]) if alone else None
     if held is None:
         return None
-    return Bounds(*held, f"ranks with a program of their own ({some_of(alone)}) hold others up")
+    return Bounds(*held, f"ranks with a program of their own ({some_of(alone)}) delay others")

@@ -98,8 +98,8 @@ class Rules:
         # Delays that all hosts have alike win where they dominate; they never count against others.
         if share * max(common, 1 - common) < self.materiality:
             return self._immaterial(
-                f"what all hosts have in common costs {percent(share * common)} of "
-                f"{ladder.job.period} and all else {percent(share * (1 - common))}"
+                f"delays common to all hosts cost {percent(share * common)} of "
+                f"{ladder.job.period} and everything else {percent(share * (1 - common))}"
             )
         first, next_one = self._order[:2].tolist()
         of_all_hosts = common >= DOMINANT and common - self._of_loss[first] >= MARGIN
@@ -193,18 +193,18 @@ class Rules:
             yield f"only some of the device work of rank {ranks} is in the file: it was filtered"
         if not job.operations.compute_ns.any():
             yield (
-                "no device work beside collectives is recorded: whether the devices computed or "
-                "waited between them cannot be told"
+                "no device work beside collectives is recorded, so it is not known whether the "
+                "devices computed or waited between them"
             )
         if job.replay.unlinked > MAX_UNLINKED:
             yield (
-                f"{percent(job.replay.unlinked)} of the time in collectives is in calls that are "
-                "matched to none with confidence"
+                f"{percent(job.replay.unlinked)} of the time in collectives belongs to calls that "
+                "have no reliable match on other ranks"
             )
         if job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
             yield (
-                f"{percent(job.unknown_transfers)} of the calls are transfers between ranks that "
-                "are not told: which ranks do the same work is not known"
+                f"{percent(job.unknown_transfers)} of the calls are transfers between unknown "
+                "ranks, so it is not known which ranks do the same work"
             )
         apart = why_apart(job, names_only=self.facts.names_only)
         if apart is not None:
@@ -222,7 +222,7 @@ class Rules:
         shorter = -float(ladder.differences.mean(axis=1).min()) / float(ladder.rungs[6].mean())
         if shorter > max(self.materiality, MAX_NEGATIVE * share):
             why = (
-                "giving differences back one after another makes steps shorter: the replay does "
+                "adding the differences back one by one makes steps shorter, so the replay does "
                 "not follow the schedule of this job"
             )
             yield why, why
@@ -230,9 +230,9 @@ class Rules:
         loss_ns = ladder.loss_ns * ladder.job.num_steps
         if tail is not None and tail.beyond_ns >= max(self.materiality * measured, loss_ns):
             why = (
-                f"the device of rank {tail.label} works for {duration(tail.beyond_ns)} "
-                f"longer than usual at the end of step {tail.step}, behind its last collective, "
-                "and the step after it is not compared"
+                f"the device of rank {tail.label} works for {duration(tail.beyond_ns)} longer than "
+                f"usual at the end of step {tail.step}, after its last collective, and the step "
+                "after it is not compared"
             )
             yield why, "what the replay of the collectives shows"
         longer = longer_alone(ladder, max(self.materiality, share))
@@ -299,8 +299,8 @@ class Rules:
         if not self.facts.hides_exchanges:
             return found
         why = (
-            "the devices of several ranks idle, and they copy to each other in no recorded "
-            "collective: all may wait there for one that is late"
+            "the devices of several ranks idle, and they copy data to each other outside of "
+            "recorded collectives: all of them may wait for one late rank"
         )
         return Conclusion("", why, saves_ns=found.saves_ns)
 
@@ -418,7 +418,7 @@ class Rules:
         host = found is not None and found.verdict == "host" and found.hosts_cause is None
         asked = (
             (
-                "more steps: three or more tell what is always slow from what comes and goes",
+                "more steps: three or more show what is always slow and what is slow at times",
                 job.num_steps < 3,
             ),
             ("step markers (profiler.step())", not job.marked),
@@ -428,7 +428,7 @@ class Rules:
                 untold or (facts.names_only and len(job.together) > 1),
             ),
             (
-                "launch records (CPU activity): they tell forward from backward passes",
+                "launch records (CPU activity): they separate forward from backward passes",
                 found is None and not tells_passes and not facts.has_launches,
             ),
             ("CPU activity, or Python stacks, of the ranks whose devices idle", host),
@@ -475,8 +475,8 @@ def longer_alone(ladder: Ladder, least_share: float) -> str | None:
         return None
     return (
         f"rank {job.labels[longest]} computes {duration(longer_ns)} longer than any "
-        f"other in {job.period}, and its calls are recorded as other ones than theirs: whether it "
-        "is slow or has more to do cannot be told"
+        f"other in {job.period}, but its calls differ from theirs, so it is not known whether it "
+        "is slow or has more to do"
     )
 
 
@@ -499,6 +499,6 @@ def why_apart(job: JobLines, *, names_only: bool) -> str | None:
     if not names_only or parts < 2:
         return None
     return (
-        f"no file names a communicator, and those that are told apart leave {parts} sets of ranks "
-        "that never wait for each other: some are not told"
+        f"no file names communicators, and those that could be identified leave {parts} sets of "
+        "ranks that never wait for each other: some are missing"
     )

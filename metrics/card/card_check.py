@@ -57,7 +57,7 @@ def contradictions(
 
 
 def _statement(card: Card, field: str, value: object) -> str:
-    return f"the card says {printable(str(value))} ({card.provenance(field)})"
+    return f"the card states {printable(str(value))} ({card.provenance(field)})"
 
 
 def _degrees_and_count(card: Card) -> Iterator[str]:

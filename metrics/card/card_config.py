@@ -141,7 +141,7 @@ def _model(card: Card, config: TrainConfig) -> Iterator[str]:
 
 
 def _statement(card: Card, field: str, value: object) -> str:
-    return f"the card says {printable(str(value))} ({card.provenance(field)})"
+    return f"the card states {printable(str(value))} ({card.provenance(field)})"
 
 
 def _short(precision: str) -> str:

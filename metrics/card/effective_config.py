@@ -118,7 +118,7 @@ def _statement(source: RunSource, name: str, value: int) -> str:
     source_text = f"{_SOURCE_NAMES[source.standing]} ({printable(source.path)})"
     if name in source.implied:
         return f"{source_text} leaves {name} at {value}"
-    verb = "say" if source.standing == "traces" else "says"
+    verb = "state" if source.standing == "traces" else "states"
     return f"{source_text} {verb} {_SHOWN.get(name, name)} {value}"
 
 
@@ -191,7 +191,7 @@ class _Merging:
     def _world_size(self) -> None:
         """Merge the world size: that of the traces, else that of the files of the run."""
         world = self.traced or self._number(WORLD)
-        who = "the traces say" if self.traced else "another file of the run says"
+        who = "the traces state" if self.traced else "another file of the run states"
         for value, source in self._all_of(WORLD):
             if world and value > 0 and value != world:
                 self._conflict(WORLD, f"{_statement(source, WORLD, value)}, {who} {world}")
@@ -308,7 +308,7 @@ class _Merging:
 
     def _card_statement(self, name: str, value: object) -> str:
         place = name if self.card is None else self.card.provenance(name)
-        return f"the card says {name} {printable(str(value))} ({place})"
+        return f"the card states {name} {printable(str(value))} ({place})"
 
     def _conflict(self, name: str, message: str) -> None:
         self.conflicts.append(Conflict(name, message))

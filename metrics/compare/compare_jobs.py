@@ -136,7 +136,7 @@ class JobComparison:
         if row.half_width is None:
             yield from (one for one in (self.too_few,) if one)
         elif row.delta is not None and abs(row.delta) <= row.half_width:
-            yield "the 95 % interval of the difference holds 0"
+            yield "the 95 % interval of the difference contains 0"
         elif self.runs_vary_pct is not None:
             yield stated(self.runs_vary_pct)
         if self.is_unjudged:

@@ -267,7 +267,7 @@ def _unknown(a: Profile, b: Profile) -> Iterator[str]:
     yield f"other hosts: A has the text of {_hosts(a)}, B of {_hosts(b)}"
     for label, side in (("A", a), ("B", b)):
         for left, kept in side.repeats:
-            yield f"{left} of {label} as a recording of its own: it prints that of {kept} again"
+            yield f"{left} of {label} is not counted as another recording: it prints {kept} again"
     if a.num_cut or b.num_cut:
         yield (
             f"names that agree as far as nsys prints them ({a.num_cut} and {b.num_cut} are cut): "

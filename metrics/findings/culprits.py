@@ -329,7 +329,9 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why="" if saves is not None else "the replay gives bounds alone",
+            saves_why=""
+            if saves is not None
+            else "the replay gives only a lower and an upper bound",
             sure=Sure(
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
@@ -357,13 +359,13 @@ class Culprits:
         cost = _cost(main.cost_ms, saves, period_ms)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
-        note = f"with what waits behind it {percent(lost / period_ms)} of the time is lost"
+        note = f"counting the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
         if cost > main.cost_ms:
             text = sentence(f"{text.removesuffix('.')}; {note}")
         elif lost > BEHIND * main.cost_ms:
             more = sentence(note)
         if lost > cost:
-            why = f"with what waits behind it a replay saves {time_text(lost)}"
+            why = f"counting the ranks that then wait, a replay saves {time_text(lost)}"
         told = replace(
             main,
             text=text,
@@ -440,7 +442,7 @@ class Culprits:
             where=Where(ranks=(one.label,)),
             share=share,
             cost_ms=share * period_ms,
-            saves_why="no replay tells what a step gains",
+            saves_why="no replay shows how much shorter a step would be",
             sure=Sure(what="high", who=one.sure),
             evidence=(*self._own_evidence((one.label,)), *(e for c in own for e in c.evidence[:1])),
             place={"rank": one.label, "step": None},
@@ -557,7 +559,9 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why="" if saves is not None else "the replay gives bounds alone",
+            saves_why=""
+            if saves is not None
+            else "the replay gives only a lower and an upper bound",
             sure=Sure(
                 what=confidence,
                 who=confidence if where.ranks else "unknown",
@@ -646,7 +650,7 @@ def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Findi
         less, more = "then another rank or the host sets the pace", "its own work gets shorter too"
         text = f"fixing it saves {time_text(saved)} {period}"
         if period_ms and saved < _NOTHING * period_ms < cost:
-            text = f"fixing it alone saves nothing {period}: {less}"
+            text = f"fixing it alone saves nothing: {less}"
         elif abs(saved - cost) > _ALIKE * cost and period_ms:
             text += f" ({percent(saved / period_ms)}): {less if saved < cost else more}"
     return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))

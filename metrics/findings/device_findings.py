@@ -196,7 +196,7 @@ def _waiting(
             where=Where(ranks=labels),
             share=share,
             cost_ms=scale.cost_ms(total),
-            saves_why="no replay tells what a step gains",
+            saves_why="no replay shows how much shorter a step would be",
             sure=Sure(what="high", who=culprits.sure_of(label) if labels else "unknown"),
             evidence=tuple(_evidence(lost, loss, scale.share(loss.total_ns)) for loss in own[:4]),
             place=place_of(view, own[0]),
@@ -301,8 +301,7 @@ def _what_it_holds(view: View) -> str:
     if missing:
         return (
             f"{counted(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: "
-            "some "
-            "of it may be waiting for the others"
+            "some of it may be waiting for the others"
         )
     if here == 1:
         return "one rank alone does not tell how much of it is waiting for others"
@@ -443,7 +442,7 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
         where=Where(kernel=top[0][0] if top else None),
         share=share,
         cost_ms=scale.cost_ms(computing),
-        saves_why="how much faster the kernels can be is not told by their times",
+        saves_why="their times do not show how much faster the kernels could be",
         evidence=(Evidence("temporal_breakdown", "comp_ratio", share, "ratio"),),
         do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
         "compares with the peak of the device.",

@@ -215,7 +215,7 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
         where=Where(kernel=top[0][0] if top else None),
         share=share,
         cost_ms=scale.cost_ms(working),
-        saves_why="how much faster operators can be is not told by their times",
+        saves_why="their times do not show how much faster the operators could be",
         sure=Sure(what="high"),
         do="Look at the largest operators (Operators pane): threads, shapes, fusion. "
         + _RECORD_DEVICE,

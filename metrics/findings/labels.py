@@ -41,7 +41,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "counts": "operators and calls",
     "run_log": "log of the run",
     "choice": "several recordings",
-    "hang": "the job stands",
+    "hang": "the job hangs",
     "nothing": "no work is recorded",
 }
 

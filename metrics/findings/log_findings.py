@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _NAMES_NOBODY: Final = frozenset({"nothing", "abstained", "late"})
 """Kinds of records of a hang that come after what else a directory holds."""
 _UNKNOWN: Final = (
-    "Logs and dumps tell how long a step takes or where it stands, not what in it is slow: that "
-    "needs a trace."
+    "Logs and dumps show how long a step takes or where the job hangs, not what in it is slow: "
+    "that needs a trace."
 )
 
 
@@ -35,7 +35,7 @@ def hang_finding(view: View) -> Finding | None:
         text=sentence(found.text),
         more=" ".join(sentence(one) for one in found.more[:_MOST_FACTS]),
         where=Where(ranks=found.ranks, group=found.group or None),
-        saves_why="a job that stands has no step time"
+        saves_why="a job that hangs has no step time"
         if found.is_hung
         else "such a record does not tell how long a step takes",
         sure=Sure(what=sure, who=sure if found.ranks else "unknown"),

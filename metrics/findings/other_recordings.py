@@ -123,7 +123,7 @@ def execution_answer(view: View) -> Answer | None:
     return Answer(
         recording="execution_traces",
         findings=(finding,),
-        unknown=("Execution traces have no times: nothing can be said about what is slow.",),
+        unknown=("Execution traces have no times, so they cannot show what is slow.",),
     )
 
 

@@ -31,7 +31,7 @@ _TABLES: Final = {
 }
 """Reports with totals that are quoted, and what their rows are."""
 _DO: Final = (
-    "For who waits for whom, when and why, print or export times: nsys stats -r cuda_gpu_trace, "
+    "To see who waits for whom, when and why, print or export times: nsys stats -r cuda_gpu_trace, "
     "or nsys export -t sqlite."
 )
 _CANNOT: Final = "Totals have no times: waiting, overlap and single steps cannot be seen in them."
@@ -103,7 +103,7 @@ def totals_answer(view: View) -> Answer | None:
     found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
     unknown = [_CANNOT, *(f"Not read: {reason}." for reason in failed)]
     if any(rows.is_cut for rows in main.values()):
-        unknown.append("The text leaves out rows; shares are of all, as it prints them.")
+        unknown.append("The text leaves out rows; its shares are of all rows.")
     if len(texts) > 1:
         unknown.append(
             f"{counted(len(texts), 'text')} of nsys stats are here; this is the one with most "

@@ -35,7 +35,7 @@ class Idle(Struct, frozen=True):
 
 _RECORD_LAUNCHES: Final = (
     "Record host events too (ProfilerActivity.CPU and CUDA, or nsys --trace=cuda,nvtx,osrt): they "
-    "tell what the device waits for."
+    "show what the device waits for."
 )
 
 IDLE: Final[Mapping[str, Idle]] = {
@@ -211,7 +211,7 @@ def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
 
 
 CLASSES: Final[Mapping[Kind, str]] = {
-    "hang": "dumps, logs or NCCL's RAS tell that the job stands, and who did not arrive",
+    "hang": "dumps, logs or NCCL's RAS show that the job hangs, and which ranks did not arrive",
     "waiting_for_rank": "ranks wait for one that comes late to collectives or transfers",
     "slow_worker": "one rank computes longer than its peers, proved by a replay",
     "occasional_worker": "one rank computes longer than usual in some steps",
@@ -219,7 +219,7 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "heavy_stage": "one pipeline stage has more work than the others",
     "uneven_microbatches": "micro-batches hold unequal work",
     "uneven_experts": "experts get unequal numbers of tokens",
-    "slow_link": "transfers of one pair or group take longer than those like them",
+    "slow_link": "transfers of one pair or group take longer than comparable ones",
     "random": "times vary by chance over ranks and steps",
     "pipeline_bubble": "stages of a pipeline wait for each other by its schedule",
     "exposed_communication": "communication runs while nothing computes",
@@ -232,7 +232,7 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "launch_latency": "time between a launch and the start of its kernel",
     "stream_dependency": "launched work waits for another stream or an event",
     "kernel_gaps": "short gaps between kernels",
-    "idle_unknown": "devices idle, and no launch is recorded that would tell why",
+    "idle_unknown": "devices idle, and no launch is recorded that would show why",
     "copies": "copies run while nothing computes",
     "compute_bound": "devices compute nearly all the time; the largest kernels are named",
     "slow_steps": "single steps take much longer than the others",

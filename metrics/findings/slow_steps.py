@@ -54,7 +54,7 @@ _Time = TypeVar("_Time", int, "I64")
 _NAMES: Final = {
     "compute": "more computation",
     "exposed": "more exposed communication",
-    "overlapped": "more computation beside communication",
+    "overlapped": "more computation that overlaps communication",
     "copy": "more copies",
     "idle": "more idle time",
 }
@@ -174,7 +174,7 @@ def _slow_step(
 
 
 def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
-    waited = f"rank {named.label} keeps the others waiting, {duration(named.wait_ns)} in sum"
+    waited = f"rank {named.label} keeps the others waiting, {duration(named.wait_ns)} in all"
     found = None if place is None else describe(view, *place)
     if found is None or found.why is None or found.last != named.label:
         return f"{waited} ({named.cause.replace('_', ' ')})"
@@ -241,18 +241,18 @@ def _grown(
     share = changes[part] / max(over_ns, 1)
     rank = parts.labels[int(parts.length_ns[row].argmax())]
     if share < LEAST_SHARE:
-        text = "the times of the devices in it differ too little from the median step to tell why"
+        text = "the times of the devices in it differ too little from the median step to show why"
         return "unknown", text, CONFIDENCES[0], rank
     text = f"{duration(changes[part])} {_NAMES[part]}, mean over ranks"
     if part == "exposed":  # an effect: what the ranks wait for is not known
-        return part, f"{text}; nothing tells which rank was late", CONFIDENCES[0], rank
+        return part, f"{text}; nothing shows which rank was late", CONFIDENCES[0], rank
     sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
     host = ""
     if part == "idle":
         host = _host_in(view, rank, parts.steps[row], parts.steps[base])
         text += f", while the host {HOST_WORDS[host]}" if host else ""
         sure = sure if host else min(sure, 1)
-    several = "; no rank stands out" if len(parts.labels) > 1 else ""
+    several = "; no single rank is behind it" if len(parts.labels) > 1 else ""
     return host or part, f"{text}{several}", CONFIDENCES[sure], rank
 
 

@@ -69,10 +69,10 @@ def step_culprits(view: View) -> StepCulprits:
 def _culprit(one: StepRoot) -> StepCulprit:
     named = one.roots.named
     if named is None:
-        why = one.roots.why_nobody or "the recording begins here: causes before it are not in it"
+        why = one.roots.why_nobody or "the recording begins here, so earlier causes are not in it"
         return StepCulprit(one.step, why=why)
     wait = one.behind_ranks().get(named.label, named.wait_ns)
     if named.cause in BLAMELESS_CAUSES:
-        why = f"rank {named.label} comes last, and nothing that is recorded tells why"
+        why = f"rank {named.label} comes last, and nothing recorded shows why"
         return StepCulprit(one.step, why=f"{why} ({duration(wait)} of waiting)")
     return StepCulprit(one.step, named.label, named.cause, wait, named.sure)

@@ -177,10 +177,12 @@ def _basis(ladder: Ladder) -> dict[str, str]:
     passes = "transfers" if job.stages.count > 1 else "launching thread or kernel names"
     types = set(job.units.type.tolist())
     if WHOLE in types:
-        passes = "none: all compute of a step of a rank is one"
+        passes = "none: the computation of a rank in a step is one pass"
     return {
         "passes": passes,
         "step": job.step_basis,
-        "clock": "common" if job.has_clock else "none: lengths of steps are medians over ranks",
-        "transfer": "shortest duration over the members",
+        "clock": "common"
+        if job.has_clock
+        else "none: the length of a step is the median over ranks",
+        "transfer": "shortest duration over the ranks of the call",
     }

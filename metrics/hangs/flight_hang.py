@@ -272,7 +272,7 @@ class _Judge:
             return None
         who = ranks_text(_labels(lost))
         text = f"{who} left no dump, and no rank that left one is seen to be missing anywhere"
-        return Hang("no_dump", text, ("gloo does not say whether a call ended or failed",),
+        return Hang("no_dump", text, ("gloo does not record whether a call ended or failed",),
                     _labels(lost), sure="low", do=words.AT_LOST.format(who=who))  # fmt: skip
 
     def _pending(self) -> Hang | None:

@@ -43,15 +43,15 @@ AT_NETWORK: Final = (
     "NCCL_DEBUG=INFO; then errors of links and devices (nvidia-smi -q, dmesg)"
 )
 AT_LOST: Final = (
-    "Look at the log of {who} and of its host: an exception, a signal, memory; where it lives, at "
-    "where its process stands (py-spy dump)"
+    "Look at the log of {who} and of its host: an exception, a signal, memory; if it still runs, "
+    "at the stack of its process (py-spy dump)"
 )
 AT_LATE: Final = (
     "Record a profile of this rank and of another, and compare them: ccltui explain DIR"
 )
 WHEN_NOTHING: Final = (
-    "If the job stands, it stands outside of recorded collectives (CUDA graphs, symmetric memory, "
-    "another library, the host): py-spy dump of each process"
+    "If the job hangs, it is blocked outside of recorded collectives (CUDA graphs, symmetric "
+    "memory, another library, the host): py-spy dump of each process"
 )
 
 
@@ -118,7 +118,7 @@ def stopped_text(
     if call is None:
         who = named(list(frozen))
         first, done = next(iter(frozen.values()))
-        stand = "stands" if len(frozen) == 1 else "stand"
+        stand = "is still" if len(frozen) == 1 else "are still"
         return (
             f"{who} {stand} in {job.call_text(first)}, and others of the group have finished "
             f"number {done:,}: the device or the watchdog stopped; {waiting}"
@@ -150,11 +150,11 @@ def stopped_facts(
     yield from chain(job, waits)
     for rank, (call, done) in list(waits.frozen.items())[:MOST_LINES]:
         yield (
-            f"rank {rank} stands in {job.call_text(call)}, and others of the group have finished "
+            f"rank {rank} is still in {job.call_text(call)}, and others of the group have finished "
             f"number {done:,}: its device or its watchdog stopped"
         )
     if in_mismatch:
-        yield f"{named(in_mismatch)} stand in a call that ranks called differently"
+        yield f"{named(in_mismatch)} are in a call that the ranks called differently"
     for rank in ranks[:MOST_LINES]:
         if rank not in waits.frozen:
             waited_in = {one.call.group for one in waits.by_rank.values() if rank in one.targets}
@@ -185,7 +185,7 @@ def _standing(job: FlightJob, rank: int, waited_in: Collection[int]) -> Iterator
             else ""
         )
         yield (
-            f"rank {rank} lives and stands in no recorded collective: its host stopped between "
+            f"rank {rank} still runs and is in no recorded collective: its host stopped between "
             f"two{why}"
         )
 
@@ -224,8 +224,8 @@ def _kind_of_call(job: FlightJob, call: Call) -> str:
 def at_ranks(job: FlightJob, ranks: Sequence[int], *, is_frozen: bool) -> str:
     """Return what to do about ranks that did not arrive."""
     text = (
-        f"Look at {named(ranks)}: what the log says after the last call, and where the process "
-        "stands (py-spy dump)"
+        f"Look at {named(ranks)}: the log after the last call, and the stack of the process "
+        "(py-spy dump)"
     )
     if is_frozen:
         text += "; errors of its device: Xid and ECC in dmesg and nvidia-smi -q"
@@ -251,7 +251,7 @@ def no_dump_text(
 def idle_facts(idle: Sequence[int]) -> Iterator[str]:
     """Yield that another rank stands in nothing, which the rank without a dump may wait for."""
     if idle:
-        verb = "stands" if len(idle) == 1 else "stand"
+        verb = "is" if len(idle) == 1 else "are"
         yield f"{named(idle)} {verb} in no collective: the rank without a dump may wait there"
 
 
@@ -297,7 +297,10 @@ def order_text(job: FlightJob, ring: Sequence[int], found: OutOfOrder | None) ->
     """Return who entered its groups in another order, where ranks wait for one another."""
     who = f"{named(ring)} wait for one another"
     if found is None:
-        return f"{who} in groups that they enter in different order; who is wrong cannot be told"
+        return (
+            f"{who} in groups that they enter in different order; it is not known which rank is "
+            "wrong"
+        )
     where = place_of(job, found.call)
     usual = f"{named(found.witnesses)} had" if found.witnesses else "it had before"
     direction = "before" if found.its < found.usual else "after"
@@ -347,9 +350,9 @@ def late_facts(late: Late) -> Iterator[str]:
     """Yield how lateness was measured."""
     if late.by_duration:
         yield "by the time of the collectives on the devices: the last to arrive has the shortest"
-        yield "what a rank was kept waiting in other groups is not taken off"
+        yield "the time that a rank waited in other groups is included"
     else:
-        yield "by the times of the calls, without what it was kept waiting in other groups"
+        yield "by the times of the calls, without the time that it waited in other groups"
 
 
 def limits(job: FlightJob) -> Iterator[str]:

@@ -68,7 +68,7 @@ class Hang(Struct, frozen=True):
 
     @property
     def is_hung(self) -> bool:
-        """Whether the job stands: a call in which ranks differ may have ended all the same."""
+        """Whether the job hangs: a call in which ranks differ may have ended all the same."""
         return self.kind not in ("late", "nothing") and (
             self.kind != "mismatch" or any(self.waiting)
         )

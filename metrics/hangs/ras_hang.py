@@ -126,17 +126,17 @@ def _behind(comm: RasCommunicator, one: RasDifference, before: RasReport | None)
     stands = _has_not_moved(comm, one, before)
     sure: Sure = "low"
     if stands:
-        more.append("the counts are those of the report before: the communicator stands")
+        more.append("the counts are those of the report before: the communicator makes no progress")
         sure = "high" if len(ranks) == count and count < total - count else "medium"
     elif stands is None:
         apart = most - least
         more.append(
-            f"one report of a difference of {apart:,} cannot tell a hang from motion"
+            f"one report of a difference of {apart:,} cannot distinguish a hang from progress"
             + (": ranks of a healthy job differ by 1" if apart == 1 else "")
         )
         sure = "medium" if apart > 1 and len(ranks) == count else "low"
     else:
-        more.append("the counts moved since the report before: the communicator works")
+        more.append("the counts changed since the report before: the communicator makes progress")
     names = tuple(ranks)
     places = [place for part in behind for place in part.places if place]
     if places:
@@ -184,5 +184,5 @@ def _nothing(report: RasReport) -> Hang:
         f"RAS names no rank that is missing or behind in {count:,} "
         f"communicator{'' if count == 1 else 's'} ({states})"
     )
-    do = "Ask again if the job stands: ranks that wait alike are where all others are"
+    do = "Ask again if the job hangs: ranks with equal counts wait where all others wait"
     return Hang("nothing", text, sure="medium", do=do)

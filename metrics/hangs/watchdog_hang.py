@@ -30,10 +30,11 @@ _EVEN: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_
 _MOST_FACTS: Final = 8
 _DUMPS: Final = (
     "Run with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (TORCH_FR_BUFFER_SIZE from PyTorch 2.8): at the "
-    "next time-out every rank leaves a dump with the call that it stands in"
+    "next time-out every rank writes a dump with the call that it is in"
 )
 _AT_RANK: Final = (
-    "Look at {who}: what its log says before, and where its process stands (py-spy dump). " + _DUMPS
+    "Look at {who}: the last lines of its log, and the stack of its process (py-spy dump). "
+    + _DUMPS
 )
 _AT_NETWORK: Final = (
     "Test the group without the program: nccl-tests between the same devices, with "
@@ -289,7 +290,8 @@ class _Judge:
         ]
         more += raised[:1]
         more.append(
-            "a call counts as enqueued when NCCL's call returns: the rank may also stand inside it"
+            "a call counts as enqueued when NCCL's call returns: the rank may also be blocked "
+            "inside it"
         )
         return _with_facts(
             Hang(
@@ -324,8 +326,8 @@ class _Judge:
             "did_not_join": f"{who} finished collective {seq:,} and did not join the next, by "
             "PyTorch's own report",
             "barrier": f"{who} did not pass a monitored barrier that others wait at",
-            "stuck": f"the watchdog of {who} made no progress: its process stands in a call of "
-            "CUDA or NCCL, or another thread holds the interpreter's lock",
+            "stuck": f"the watchdog of {who} made no progress: its process is blocked in a call "
+            "of CUDA or NCCL, or another thread holds the interpreter's lock",
         }
         waiting = self._waiting - set(ranks)
         return Hang(
@@ -347,7 +349,7 @@ class _Judge:
             at = min(one.timed_out or 0 for one in frozen.values())
             who = ranks_text(list(frozen))
             text = (
-                f"{who} {'stands' if len(frozen) == 1 else 'stand'} in {group.call(at)}, which "
+                f"{who} {'is' if len(frozen) == 1 else 'are'} still in {group.call(at)}, which "
                 "other ranks have finished: the device or the watchdog of the rank stopped, not "
                 "the collective"
             )
@@ -387,7 +389,7 @@ class _Judge:
                 group.operation(group.first_stuck),
                 group.first_stuck,
                 "medium",
-                f"Mend what {ranks_text(ranks)} raised: the time-outs follow from it",
+                f"Fix what {ranks_text(ranks)} raised: the time-outs follow from it",
             ),
             self._facts(),
         )
@@ -407,12 +409,12 @@ class _Judge:
         words = (
             f"{who} {'is' if len(silent) == 1 else 'are'} not there"
             if lives == list(silent)
-            else f"{who} printed nothing of it"
+            else f"{who} printed nothing about it"
         )
         why = (
             "its process lives, and waits in no other collective"
             if lives == list(silent)
-            else "it died, stands outside of NCCL, or its log is not here"
+            else "it died, is blocked outside of NCCL, or its log is not here"
         )
         text = (
             f"{words} while {count_ranks(len(waiting))} "
@@ -439,7 +441,7 @@ class _Judge:
             f"wait, first in {group.call(at)}"
         )
         return _with_facts(
-            Hang("did_not_arrive", text, ("whether it is a member of the group is not said",),
+            Hang("did_not_arrive", text, ("whether it is a member of the group is not known",),
                  tuple(idle), tuple(sorted(self._waiting, key=_order)), group.label,
                  group.operation(at), at, "low", _AT_RANK.format(who=who)),
             self._facts(),
@@ -458,7 +460,7 @@ class _Judge:
         first = [one.completed for one in stuck.values() if one.completed is not None]
         kind: Kind = "all_arrived" if is_whole else "abstained"
         text = f"{who} entered {group.call(at)} and none finished it"
-        more = "that is a link, a network card or a device; no rank is named"
+        more = "the cause is a link, a network card or a device; no rank is named"
         if first and max(first) < 0:
             kind = "never_completed"
             most = max((one.enqueued or 0 for one in stuck.values()), default=0)
@@ -466,9 +468,9 @@ class _Judge:
                 f"no collective of {group.label} ever completed: {group.call(at)} was entered by "
                 f"{who} ({most:,} enqueued) and ended on none"
             )
-            more = "that is a connection or a device, no rank that is late"
+            more = "the cause is a connection or a device, not a late rank"
         if not is_whole:
-            more = "the words of the other ranks are not here: who did not arrive cannot be told"
+            more = "the logs of the other ranks are not here, so it is not known who did not arrive"
         do = f"{_AT_NETWORK}. {_DUMPS}" if is_whole else f"Collect the logs of all ranks. {_DUMPS}"
         sure: Sure = "medium" if is_whole else "low"
         found = Hang(kind, text, (more,), (), tuple(stuck), group.label, group.operation(at), at,
@@ -490,7 +492,7 @@ class _Judge:
 
 def _last_words(last: Sequence[int], count: int) -> str:
     if not last:
-        return "its last is not said"
+        return "its last one is not known"
     if last[-1] < 0:
         return "it has enqueued none" if count == 1 else "they have enqueued none"
     if len(last) == 1:

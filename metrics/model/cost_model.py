@@ -60,7 +60,7 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
         return "the latency comes out negative: the times do not grow along one line"
     low, high = _interval(slopes, size)
     if low < 0:
-        return "larger messages may as well take no longer: the 95 % interval of the slope holds 0"
+        return "the times may not grow with the size: the 95 % interval of the slope contains 0"
     return Line(alpha, beta, low, high, _explained(size, time, alpha, beta), len(size_bytes), sizes)
 
 

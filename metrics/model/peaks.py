@@ -240,7 +240,7 @@ def find_device(name: str) -> DevicePeak | None:
 def _noted(text: str, peak: DevicePeak) -> DevicePeak:
     for word, form in _AMBIGUOUS.items():
         if word in text and not form.search(text):
-            return replace(peak, note=f"{text} does not say its form: taken for {peak.name}")
+            return replace(peak, note=f"{text} does not state its form: taken for {peak.name}")
     return peak
 
 

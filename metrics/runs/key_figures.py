@@ -65,7 +65,7 @@ class StepTimes:
         parts = []
         if sampled:
             of = "" if self.num_steps is None else f" of {self.num_steps:,}"
-            how = "" if self.stated else " (reckoned, not stated)"
+            how = "" if self.stated else " (computed, not stated)"
             parts.append(f"rest on {self.num_samples}{of} micro-steps{how}")
         if self.coverage is not None:
             verb = "cover" if low else "agree with"
@@ -166,7 +166,7 @@ def _contradictions(run: Run) -> list[str]:
         if rate is not None and epoch.tokens_per_s and abs(rate / epoch.tokens_per_s - 1) > 0.01:
             found.append(
                 f"epoch {epoch.index} states {epoch.tokens_per_s:,.2f} tokens/s; its tokens over "
-                f"its wall are {rate:,.2f}"
+                f"its wall time are {rate:,.2f}"
             )
     return found
 

@@ -154,7 +154,7 @@ def nothing_selected(view: View, parts: Sequence[Part]) -> Refusal:
     if incomplete or mismatched:
         return refuse(
             "unmatched_collectives",
-            f"no collective is there on all its ranks: {incomplete} incomplete, "
+            f"no collective is recorded on all ranks of its group: {incomplete} incomplete, "
             f"{mismatched} mismatched",
         )
     return refuse("no_collectives", f"no {ENDS_MUST_MEET}: nothing that all ranks wait for")

@@ -57,7 +57,7 @@ def degree_conflicts(view: View, fields: frozenset[str] = PARALLEL) -> list[Reas
     return found
 
 
-_ORIGIN_TEXTS: Final = {"card": "the card says", "override": "the user says"}
+_ORIGIN_TEXTS: Final = {"card": "the card states", "override": "the command line states"}
 
 
 def rate_conflict(view: View, tokens_per_s: float | None) -> list[Reason]:

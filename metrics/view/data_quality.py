@@ -74,9 +74,8 @@ def _without(view: View, missing: Sequence[int], found: set[int]) -> Sequence[in
 def _sample_text(read: int, total: int, unread: Sequence[int]) -> str:
     """What a sample of ranks can tell and what not."""
     return (
-        f"a sample: {read} of {total} ranks are read, not {ranges_text(unread)}; how long the "
-        "ranks that are read wait is measured, also for one that is not read, but which of "
-        "those cannot be told"
+        f"a sample: {read} of {total} ranks are read, not {ranges_text(unread)}; waits of the "
+        "ranks that are read are measured, but not for which of the other ranks they wait"
     )
 
 
@@ -89,7 +88,7 @@ def guessed_steps(view: View) -> list[Reason]:
     total = sum(len(rank.trace.group("gpu")) for rank in ranks)
     text = (
         f"{number} of {total} device events of rank {some_of([rank.label for rank in ranks])} have "
-        "no launch record and begin where the step that launched them cannot be told: each counts "
+        "no launch record and begin where it is not clear which step launched them: each counts "
         "in the likeliest step, if any"
     )
     return [Reason("uncorrelated_work", text)]
@@ -305,7 +304,7 @@ def _nameless_ranks(view: View) -> list[str]:
         return []
     return [
         f"{len(nameless)} files state no rank ({some_of(nameless)}): they are taken for ranks of "
-        "one job, which a rank map can say"
+        "one job, which a rank map can state"
     ]
 
 

@@ -289,8 +289,8 @@ class View:
         if unknown:
             raise refuse(
                 "no_process_groups",
-                f"no collective is known to be of {wanted.lower()}, and the dimension of {unknown} "
-                f"is not told; groups here: {labels}",
+                f"no collective is known to belong to {wanted.lower()}, and the dimension of "
+                f"{unknown} is not known; groups here: {labels}",
             )
 
     def _has_dim(self, calls: Calls, dim: str) -> Bool:

@@ -163,8 +163,7 @@ def require_possible(match: Mapping[str, Any]) -> None:
     raise refuse(
         "unmatched_collectives",
         f"all {match['low']} collectives are matched by order alone, and in {percent(1 - share)} "
-        "of "
-        "them a rank ends before another has started: these are not the same collectives",
+        "of them a rank ends before another has started: these are not the same collectives",
     )
 
 
@@ -174,7 +173,7 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
     if is_doubtful(match):
         share = match["overlap_pass_ratio"]
         tested = (
-            "which no clock could test"
+            "which could not be tested by any clock"
             if share is None
             else f"and in {percent(share)} the last rank started before the first ended"
         )
@@ -194,7 +193,7 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
             code, text = _without_calls(view.facts.ranks[label])
             reasons.append(Reason(code, text, rank=label))
         else:
-            text = f"rank {label} takes no part: {why}"
+            text = f"rank {label} is left out: {why}"
             reasons.append(Reason("unmatched_collectives", text, rank=label))
     if found.is_small:
         reasons.append(Reason("unmatched_collectives", f"only a part is compared: {found.text}"))
@@ -232,7 +231,7 @@ def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
         warnings.append(f"{view.matches.ungrouped} collectives name no group and are not matched")
     if any(not one.whole for one in view.matches.groups):
         warnings.append(
-            "groups are told from streams while ranks are missing: how many ranks they have is "
-            "not known, and one that is missing may have been last"
+            "groups are inferred from streams while ranks are missing: their size is not known, "
+            "and a missing rank may have been last"
         )
     return warnings

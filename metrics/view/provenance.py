@@ -188,7 +188,7 @@ def _nothing_selected(view: View) -> Refusal:
         return refuse("window_empty", text)
     marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
     if not marked:
-        return refuse("no_step_markers", "steps were asked for, and no rank marks any")
+        return refuse("no_step_markers", "steps were selected, but no rank marks steps")
     wanted = format_steps(view.options.steps)
     return refuse("window_empty", f"no step {wanted}; steps here: {format_ranks(marked)}")
 

@@ -107,6 +107,6 @@ def with_guessed_phases(iterations: list[Iteration]) -> list[tuple[Phase, Iterat
 
 
 PROXY_WARNING: Final = (
-    "a proxy from the trace alone: it knows nothing of queueing, chunked prefill and of requests "
+    "a proxy from the trace alone: it does not include queueing, chunked prefill and requests "
     "that join or leave a batch"
 )

@@ -401,7 +401,7 @@ def _scope(view: View) -> tuple[str, list[str]]:
     if "titan" in view.card.text("framework").lower():
         _require_data_parallel(view)
         return "local", [
-            "the card does not say whose batch size it is; TorchTitan cards hold the local one"
+            "the card does not state whose batch size it is; TorchTitan cards have the local one"
         ]
     degree = "unknown" if replicas is None else replicas
     raise refuse(

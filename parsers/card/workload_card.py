@@ -122,7 +122,7 @@ def _unusable(card: Card) -> list[Note]:
         if value is None or (as_text(value) is None and not isinstance(value, (tuple, dict))):
             continue
         if name == "batch_size" and isinstance(value, tuple):
-            why = "is a list, a sweep of several runs: which one this is, the card does not say"
+            why = "is a list, a sweep of several runs: the card does not state which one this is"
         elif name in COUNTS and as_count(value) is None:
             why = "is not a positive whole number"
         elif name in ("phase", "moe") and getattr(card, name) is None:

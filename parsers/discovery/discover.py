@@ -487,7 +487,7 @@ def _contradictions(
         message = f"{path} states rank {stated}; the rank map's {mapped} is not used"
         notes.append(Note("rank_map_ignored", message))
     if named is not None and named != stated:
-        message = f"{path} states rank {stated}, though its name says {named}"
+        message = f"{path} states rank {stated}, though its name contains {named}"
         notes.append(Note("rank_mismatch", message))
     return notes
 

@@ -190,9 +190,9 @@ def _link(sample: FileSample, known: Format) -> str | None:
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
-    (PARQUET, "a Parquet file; of an nsys export StringIds.parquet stands for all"),
-    (b"ARROW1", "an Arrow file; of an nsys export StringIds.arrow stands for all"),
-    (b"\xff\xff\xff\xff", "an Arrow stream; of an nsys export StringIds.arrow stands"),
+    (PARQUET, "a Parquet file; of an nsys export open StringIds.parquet for all of them"),
+    (b"ARROW1", "an Arrow file; of an nsys export open StringIds.arrow for all of them"),
+    (b"\xff\xff\xff\xff", "an Arrow stream; of an nsys export open StringIds.arrow"),
     (b"\x89HDF", "an HDF5 file: export the nsys report to sqlite instead"),
     (b"\x89PNG", "an image"),
     (b"\xff\xd8\xff", "an image"),

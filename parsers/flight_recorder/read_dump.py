@@ -361,11 +361,11 @@ def _rank(
         return None, f"its sends and receives are of {len(stated)} ranks: its rank is not known"
     rank = next(iter(stated), None) if named is None or stated else named
     if named is not None and rank is not None and rank != named:
-        return None, f"its name says rank {named}, its sends and receives rank {rank}"
+        return None, f"its name states rank {named}, its sends and receives rank {rank}"
     outside = [one for one in groups if one.ranks is not None and rank not in one.ranks]
     if rank is not None and outside:
         group = printable(outside[0].name)
-        return None, f"its name says rank {rank}, which is no member of its group {group}"
+        return None, f"its name states rank {rank}, which is no member of its group {group}"
     return (
-        (rank, "") if rank is not None else (None, "neither its name nor its contents say a rank")
+        (rank, "") if rank is not None else (None, "neither its name nor its contents state a rank")
     )

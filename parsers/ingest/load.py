@@ -255,7 +255,7 @@ class Reading:
         if is_gone and directory != self._directories[-1]:
             self._unmapped.append(found)
             return []
-        why = error.strerror if isinstance(error, OSError) else "they are not as they were written"
+        why = error.strerror if isinstance(error, OSError) else "their checksum does not match"
         text = f"{found.path}: its columns in {directory} cannot be mapped ({why})"
         return [Failed(found.path, text, is_lost=True)]
 

@@ -195,7 +195,7 @@ def _with_one_process(facts: _Facts, *, is_damaged: bool) -> tuple[RankPart, ...
     if _repeats_correlations(facts):
         raise NotSeparableError(
             f"events of several ranks lie in this file under one process number "
-            f"({printable(facts.hosts[0])}) and cannot be told apart: {OPEN_THE_FILES}"
+            f"({printable(facts.hosts[0])}) and cannot be separated: {OPEN_THE_FILES}"
         )
     return ()
 
@@ -429,8 +429,8 @@ def _by_launches(facts: _Facts) -> list[RankPart]:
         names = listed([printable(pid) for pid in hosts])
         devices = listed([str(number) for number in sorted({number for _, number in units})])
         raise NotSeparableError(
-            f"events of several ranks lie in this file (processes {names}), and which of them "
-            f"used device {devices} cannot be told: {OPEN_THE_FILES}"
+            f"events of several ranks lie in this file (processes {names}), and it is not known "
+            f"which of them used device {devices}: {OPEN_THE_FILES}"
         )
     return [
         RankPart(

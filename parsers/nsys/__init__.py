@@ -193,7 +193,7 @@ NSYS_SQLITE: Final = Format(
 )
 NSYS_TABLES: Final = Format(
     kind="nsys_tables",
-    description="Parquet or Arrow tables of an export; one file stands for all",
+    description="Parquet or Arrow tables of an export; one file opens all of them",
     sniff=(Rule(Priority.BINARY, tables_export),),
     source="nsys",
     profiler="nsys",

@@ -202,8 +202,8 @@ def _no_nsys_message() -> str:
 def _failure_message(status: int, output: str) -> str:
     shown_output = printable(output[:_MAX_OUTPUT_CHARS]) if output else "nothing"
     return (
-        f"nsys could not export it (exit status {status}) and said: {shown_output}; a report needs "
-        "an nsys at least as new as the one that recorded it"
+        f"nsys could not export it (exit status {status}) with this output: {shown_output}; a "
+        "report needs an nsys at least as new as the one that recorded it"
     )
 
 

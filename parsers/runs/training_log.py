@@ -321,7 +321,7 @@ class _Reading:
     ) -> TrainingLog:
         lines = [self.rows[step] for step in sorted(self.rows)]
         if self._restarts:
-            message = "the log goes back to earlier steps: the later word on a step counts"
+            message = "the log goes back to earlier steps: the later line about a step counts"
             notes = (*notes, Note("restarted", message, count=self._restarts))
         return TrainingLog(
             dialect=dialect,

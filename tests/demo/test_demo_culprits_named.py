@@ -53,7 +53,7 @@ def test_where_the_file_of_the_culprit_is_missing_that_rank_is_the_root(tmp_path
     assert named == [str(late.rank), "not_recorded"]
     assert details["root_confidence"] != "high"
     assert details["root_share"] > 0.9
-    assert details["root_why"].startswith(f"rank {late.rank} is not here; the others wait ")
+    assert details["root_why"].startswith(f"rank {late.rank} has no file here; the others wait ")
     cause = find("straggler_cause").run(view).details
     assert [cause[f"main_{key}"] for key in ("rank", "cause", "why")] == [
         *named,

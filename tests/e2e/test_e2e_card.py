@@ -91,7 +91,7 @@ def test_lint_tells_a_contradiction_and_exits_with_4(job: Path, tmp_path: Path) 
     assert document["complaints"][-1] == {
         "level": "error",
         "line": None,
-        "message": "the card says 16 devices (workload.hardware.xpu_spec.total_count), "
+        "message": "the card states 16 devices (workload.hardware.xpu_spec.total_count), "
         "the trace a world of 4 ranks",
     }
 

@@ -54,7 +54,7 @@ def test_a_rank_that_is_not_in_the_table_makes_it_partial() -> None:
     assert [(one.code, one.message, one.rank) for one in result.reasons] == [
         (
             "no_step_markers",
-            "rank 1 is not measured: it has no step in the time that counts",
+            "rank 1 is not measured: it has no step in the measured time",
             "1",
         )
     ]
@@ -75,11 +75,11 @@ def test_a_row_without_a_value_is_not_measured() -> None:
         ),
         (
             busy(1, start_us=900),
-            ("window_empty", "rank 1 is not measured: it has no event in the time that counts"),
+            ("window_empty", "rank 1 is not measured: it has no event in the measured time"),
         ),
         (
             rank_trace(1, gpu=[kernel("gemm", 0, 5)], annotations=[step(1, 0, 9)]),
-            ("missing_ranks", "rank 1 is not measured: it has nothing that this is measured from"),
+            ("missing_ranks", "rank 1 is not measured: it has no data for this metric"),
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_rank_that_shares_no_group_makes_matched_metrics_partial(name: str) ->
 
     assert result.status == "partial"
     assert [(one.message, one.rank) for one in result.reasons] == [
-        ("rank 3 takes no part: it is in no group with another of the ranks that are here", "3")
+        ("rank 3 is left out: it is in no group with another of the ranks that are here", "3")
     ]
 
 
@@ -145,6 +145,5 @@ def test_a_rank_without_a_collective_in_the_window_is_named() -> None:
 
     assert (result.status, result.details["num_ranks"]) == ("partial", 2)
     assert [one.message for one in result.reasons] == [
-        f"rank {rank} takes no part: none of its collectives lies in the selection"
-        for rank in (2, 3)
+        f"rank {rank} is left out: none of its collectives lies in the selection" for rank in (2, 3)
     ]

@@ -99,7 +99,7 @@ NEEDS: Mapping[str, Need] = {
         }
     ),
     "process groups": Need({"no_process_groups": after(no_groups, no_card)}),
-    "process groups or a card that tell them": Need(
+    "process groups, or a card that states them": Need(
         {"not_applicable": after(no_groups, no_card)},
         ("dimensions",),
         {"groups": no_card},
@@ -115,7 +115,7 @@ NEEDS: Mapping[str, Need] = {
         ("calls of 1 size", "2 sizes"),
     ),
     "launch records (correlation ids)": Need({"not_applicable": no_launches}, ("launch record",)),
-    "launch records and several ranks to tell more": Need({"single_rank": ranks(1)}),
+    "more with launch records and several ranks": Need({"single_rank": ranks(1)}),
     "step markers": Need({"no_step_markers": no_markers}),
     "step markers in both runs": Need({"no_step_markers": no_markers}),
     "step markers of 3 steps": Need(
@@ -162,7 +162,7 @@ NEEDS: Mapping[str, Need] = {
     ),
     "host names, or count_per_node of a card": Need(
         {"card_incomplete": no_hosts, "no_card": after(no_hosts, no_card)},
-        ("traces name none", "count_per_node"),
+        ("traces name no hosts", "count_per_node"),
         {"card": after(no_hosts, stating(count_per_node=2)), "traces": no_card},
     ),
     "names of experts, routing or grouped products": Need(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,20 @@ def test_sentences_are_collected_with_examples(collected: list[sentences.Sentenc
 
 def test_every_section_has_sentences() -> None:
     assert {one.section for one in sentences.sentences()} == {key for key, _ in sentences.SECTIONS}
+
+
+FORBIDDEN = re.compile(
+    # persons, where a thing or a fact is meant; riddles; words that only we have used
+    r"\b(wants?|told|says?|said|stands?|knows|strangers?|harm|furniture|met|kept|mends?|mending)\b"
+    r"|\b(handed on|(its|their|his) like|like it|in no time|of course|word on|waits for hosts)\b"
+    r"|\b(is kept by|Without that on all ranks together|take them for)\b",
+    re.IGNORECASE,
+)
+"""Words and phrases that no sentence for people may have."""
+
+
+def test_no_sentence_has_a_forbidden_word() -> None:
+    # names of variables, in angle brackets, are not printed
+    texts = {one.text: re.sub(r"‹[^›]*›", "", one.text) for one in sentences.sentences()}
+
+    assert [text for text, plain in texts.items() if FORBIDDEN.search(plain)] == []

@@ -51,7 +51,7 @@ def test_against_its_configuration(demo: Job) -> None:
     messages = [complaint.message for complaint in lint(demo.card, demo, config)]
 
     assert (
-        f"the card says {demo.card.seq_len} (workload.data.seq_len), the configuration makes it 7"
+        f"the card states {demo.card.seq_len} (workload.data.seq_len), the configuration makes it 7"
         in messages
     )
 
@@ -92,5 +92,5 @@ def test_what_contradicts_itself_needs_no_traces(tmp_path: Path) -> None:
     errors = [found.message for found in lint(card, None, None) if found.level == "error"]
 
     assert errors == [
-        "the card says moe: false (workload.model.moe), and yet expert parallelism of 4"
+        "the card states moe: false (workload.model.moe), and yet expert parallelism of 4"
     ]

@@ -309,7 +309,7 @@ def test_one_rank_has_a_reason_for_each_absent_section(directory: Path, tmp_path
     }
     assert set(absent) == {"lateness", "moments", "distributions"}
     assert all("1 of 8 ranks found" in text for text in absent.values())
-    assert "Matches: none that can tell who is late" in text_of(by_id(root, "trust"))
+    assert "Matches: none shows who is late" in text_of(by_id(root, "trust"))
 
 
 def test_a_job_without_collectives_says_so(tmp_path: Path) -> None:

@@ -96,7 +96,11 @@ def _times(found: JobComparison) -> Section:
     ]
     header = ("time of a step" if found.by_step else "time", *_NUMBERS, "± 95 %", "change")
     notes = [f"No interval: {found.too_few}."] if found.too_few else []
-    notes += ["± is within one run: no change is called one."] if found.is_unjudged else []
+    notes += (
+        ["± is the spread within one run: no difference is called a change."]
+        if found.is_unjudged
+        else []
+    )
     note = " ".join(notes)
     return Section("time", header, rows, _align(1, 5), note)
 

@@ -39,7 +39,7 @@ def trust_section(trace: TraceSummary, results: Mapping[str, Result]) -> Section
     purpose = "What was read, what is missing, and how sure matches and clocks are."
     blocks: list[Block] = [_files(trace)]
     if reason := why_absent(results, "straggler_lag"):
-        blocks.append(Line(f"Matches: none that can tell who is late: {reason.rstrip('.')}."))
+        blocks.append(Line(f"Matches: none shows who is late: {reason.rstrip('.')}."))
     else:
         blocks.append(_matches(results))
     if reason := why_absent(results, "clock_offsets"):

@@ -36,7 +36,7 @@ def no_worst(scene: Scene) -> str | None:
     if scene.disproved:
         return f"nobody can be blamed: {scene.disproved}"
     if not scene.num_worst:
-        return "no rank is late by more than the clocks are sure of"
+        return "no rank is late by more than the error of the clocks"
     return None
 
 

@@ -106,7 +106,7 @@ def enter(scene: Scene) -> ViewState:
 def why_not_enter(scene: Scene) -> str | None:
     """Return the reason when :func:`enter` has no effect."""
     if drawer_has_keys(scene) and shows(scene, Shown.BLOCK):
-        return "a block leads nowhere: Y copies it"
+        return "a block has no link to follow: Y copies it"
     if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
     if drawer_has_keys(scene) and shows(scene, Shown.EVENT):
@@ -136,7 +136,7 @@ def why_not_enter(scene: Scene) -> str | None:
 def _blame_ends(detail: Detail) -> str:
     name = rank_name(detail.stops[0].label)
     if detail.instance.root_is_unknown:
-        return f"the root is unknown: the trace does not tell why {name} was late"
+        return f"the root is unknown: the trace does not show why {name} was late"
     return f"the blame ends here: {name} was late by itself"
 
 

@@ -95,7 +95,7 @@ def why_not_follow(scene: Scene, row: int) -> str | None:
     """Return the reason when the row leads to no event."""
     found = links(scene)
     if not found:
-        return "this event leads to no other"
+        return "this event has no links"
     return None if row < len(found) else "k goes back to the links"
 
 

@@ -32,7 +32,7 @@ class AlignmentPane(ChartPane):
         "Rows are ranks, columns collectives of one communicator in order of time. "
         "Colour: how much later than the first rank this one arrived; a cell of several "
         "shows the largest; a dot is on time, a blank cell has no such rank. Who waits has a LONG "
-        "kernel: the late rank has the shortest one. The line above the keys says how sure."
+        "kernel: the late rank has the shortest one. The line above the keys shows how sure."
     )
     axis = Axis.COLLECTIVES
     among = Among.COLLECTIVES

@@ -23,7 +23,7 @@ def evidence_lines(evidence: Evidence, last: str) -> list[str]:
         return []
     own, peers = evidence.segment_ns, round(evidence.peers_segment_ns)
     found = [
-        f"since they last met: {rank_name(last)} {numbers.duration(own)}, "
+        f"since they last waited for each other: {rank_name(last)} {numbers.duration(own)}, "
         f"its peers {numbers.duration(peers)} (median)"
     ]
     parts = [
@@ -47,6 +47,6 @@ def history_lines(history: LagHistory, width: int) -> list[str]:
     bars = spark([count or None for count in history.counts.tolist()], len(history.counts))
     trend = spark(history.trend_ns.tolist(), max(min(width - len(_TREND), _MOST_CELLS), 8))
     return [
-        f"lag of {count} like it: median {median}  {low} {bars} {high}",
+        f"lag of {count} such calls: median {median}  {low} {bars} {high}",
         f"{_TREND}{trend}",
     ]

@@ -154,7 +154,7 @@ def why_no_capture(scene: Scene) -> str | None:
     if _chosen(scene) is None:
         return "nothing is found yet"
     if chosen_capture(scene) is None:
-        return "this is not in another capture to open"
+        return "this file is not in another capture"
     return None
 
 

@@ -81,9 +81,10 @@ class ClusterPane(SidePane["ClusterRow"]):
     title = "Cluster"
     short_title = "Clu"
     about = (
-        "What benchmarks, nccl-tests, logs of NCCL and drivers say of the machines. outlier: far "
-        "from the median of the other devices; impossible: above what the hardware can do, or at "
-        "odds with another value of the same file; suspect: probably not what its name says."
+        "What benchmarks, nccl-tests, logs of NCCL and drivers show about the machines. outlier: "
+        "far from the median of the other devices; impossible: above what the hardware can do, or "
+        "at odds with another value of the same file; suspect: probably not what its name "
+        "suggests."
     )
     is_of_ranks = False
     kind = ClusterQuery

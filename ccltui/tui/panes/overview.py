@@ -105,7 +105,7 @@ def _put_note(planes: Planes, scene: Scene) -> None:
     for line in wrap(note.text, planes.width - 2, most=planes.height, indent="  "):
         planes.put(y, 1, line, note.ink)
         y += 1
-    advice = note.advice or "Nothing is known that could be done about it."
+    advice = note.advice or "No remedy is known."
     for line in wrap(advice, planes.width - 2, most=planes.height):
         planes.put(y + 1, 1, line, Ink.TEXT)
         y += 1

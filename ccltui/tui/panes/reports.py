@@ -48,9 +48,10 @@ class ReportsPane(TextPage["OverviewLine"]):
     title = "Reports"
     short_title = "Rep"
     about = (
-        "What files of nsys say: for each node how long its all-to-all exchanges waited for the "
-        "last device (p50, p95, the whole distribution) and where device time went, shares below "
-        "1 % added up; then the tables of every text of nsys stats. ccltui stats prints them."
+        "What files of nsys contain: for each node how long its all-to-all exchanges waited for "
+        "the last device (p50, p95, the whole distribution) and where device time went, shares "
+        "below 1 % added up; then the tables of every text of nsys stats. ccltui stats prints "
+        "them."
     )
     kind = ReportsQuery
     definition = "delay: longest less shortest kernel of an exchange, over the devices"

@@ -77,7 +77,7 @@ class RunsPane(SidePane["RunRow"]):
     about = (
         "Runs below what is open: figures that each recorded, loss and throughput over its steps, "
         "and what it lacks. !: the step times rest on few samples, or the run has no mark of its "
-        "end. ccltui diff A B says whether two of them may be compared, and what changed."
+        "end. ccltui diff A B shows whether two of them may be compared, and what changed."
     )
     is_of_ranks = False
     kind = RunsQuery

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 _ADVICE: Final[Mapping[str, str]] = {
-    "truncated_trace": "What came before the end of the file is kept. A file ends early where the "
+    "truncated_trace": "Events before the end of the file are read. A file ends early where the "
     "process was killed or the disk was full while the profiler wrote: record it again.",
     "damaged_trace": "Rows may be missing or wrong. Copy the file again from where it was written, "
     "or export the report again with nsys.",
@@ -32,14 +32,14 @@ _ADVICE: Final[Mapping[str, str]] = {
     "or step are left out of its times; record again where they are many.",
     "partly_read": "The beginning of large files is shown while they are read. The numbers are "
     "those of that part and change when the whole ranks are there.",
-    "malformed_event": "The other events of the file are kept.",
-    "missing_ranks": "Numbers cover the ranks that are here. Copy the files of the others into the "
-    "directory, or take them for what they are.",
-    "rank_conflict": "Two files claim one rank: --rank-map says which file is which rank.",
+    "malformed_event": "The other events of the file are read.",
+    "missing_ranks": "Numbers cover only the ranks that are here. Copy the files of the others "
+    "into the directory to cover all.",
+    "rank_conflict": "Two files claim one rank: state with --rank-map which file is which rank.",
     "world_size_conflict": "Keep the files of one run in one directory.",
     "single_rank": "Open the directory that holds the files of all ranks.",
     "clock_unknown": "Durations can be compared, moments of different hosts cannot. Clocks are "
-    "told from collectives of all ranks of a group: record some of them.",
+    "compared by collectives of all ranks of a group: record some of them.",
     "unmatched_collectives": "Record with a PyTorch that writes sequence numbers and groups of "
     "collectives (2.2 or later), the same steps on every rank.",
     "no_step_markers": "Call profiler.step() once a step, or give a window of time with t.",

@@ -106,8 +106,8 @@ class JobLines:
         if self.marked:
             return "from the end of the step before; of a first step from its first work"
         if self.num_steps > 1:
-            return f"{UNMARKED}: from one call that recurs after a period of calls to the next"
-        return f"{UNMARKED}: all that is recorded is one"
+            return f"{UNMARKED}: from one occurrence of a repeating call to the next"
+        return f"{UNMARKED}: the whole recording counts as one step"
 
     @cached_property
     def unit_ns(self) -> F64:
@@ -300,7 +300,9 @@ def _job_lines(view: View) -> JobLines:
             out[item.label] = "its collectives are recorded on the host alone"
     if len(inputs) - len(out) < 2:
         why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
-        raise refuse("no_gpu_events", f"device work of all ranks is needed, of two at least; {why}")
+        raise refuse(
+            "no_gpu_events", f"device work of all ranks, and of at least two, is needed; {why}"
+        )
     out |= _without_steps(view, [item for item in inputs if item.label not in out])
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
@@ -314,7 +316,7 @@ def _job_lines(view: View) -> JobLines:
     if marked:
         shared = _shared_steps(lines)
         if not shared:
-            raise refuse("no_step_markers", "no step that all ranks have")
+            raise refuse("no_step_markers", "no step is recorded on all ranks")
         partly = _partly_recorded(lines, shared)
         partly = partly if shared - partly else set()
         everything = {step for one in lines for step in one.steps.tolist()}

@@ -35,7 +35,9 @@ def nccl_tests_busbw(view: View) -> Result:
     rows = [nccl_test_row(path, test) for path, test in named]
     if not rows:
         problems = [test.problem for _, test in files.tests if test.problem]
-        raise refuse("no_side_file", f"no test got to a row: {'; '.join(problems) or 'all empty'}")
+        raise refuse(
+            "no_side_file", f"no test printed a result: {'; '.join(problems) or 'all empty'}"
+        )
     leading = next((row for row in rows if row["collective"] == "all_reduce"), rows[0])
     leads = next(test for (path, test), row in zip(named, rows, strict=True) if row is leading)
     wrong = [row for row in rows if row["num_wrong"]]

@@ -225,7 +225,7 @@ def _nothing(view: View, found: Sequence[_Exchanges]) -> Exception:
     unsized = sum(one.num_unsized for one in found)
     incomplete = sum(one.num_incomplete for one in found)
     if unsized:
-        return refuse("no_message_size", f"none of {unsized} all-to-alls states what it moves")
+        return refuse("no_message_size", f"none of {unsized} all-to-alls records its message size")
     if incomplete:
         text = f"none of {incomplete} all-to-alls was recorded on all ranks of its group"
         return refuse(
@@ -233,7 +233,7 @@ def _nothing(view: View, found: Sequence[_Exchanges]) -> Exception:
         )
     text = "no all-to-all between ranks in the selection"
     if any((rank.recorded_calls.kind == TYPES.index("SendRecv")).any() for rank in view.ranks):
-        text += "; kernels named SendRecv may be some, without metadata they cannot be told"
+        text += "; kernels named SendRecv may be all-to-alls; without metadata this is not known"
     return refuse("no_collectives", text)
 
 

@@ -92,7 +92,7 @@ def busbw(view: View) -> Result:
 def _nothing_measured(calls: Sequence[Calls]) -> Refusal:
     """Refusal that gives the reason why no call has a bandwidth."""
     if any(((one.message_bytes > 0) & (one.wire_bytes > 0)).any() for one in calls):
-        return refuse("not_applicable", "no collective that moves bytes takes any time")
+        return refuse("not_applicable", "no collective of known size takes any time")
     return unknown_wire_bytes(sized=any((one.message_bytes > 0).any() for one in calls))
 
 

@@ -159,7 +159,7 @@ def _unknown_peak(view: View) -> Refusal:
     found = f"the device is {names[0]}" if names else "no trace or card names the device"
     return refuse(
         "unknown_peak",
-        f"the peak of the links is not known ({found}, and hosts or card must tell which links a "
+        f"the peak of the links is not known ({found}, and hosts or card must show which links a "
         f"group uses): give {LINK_OVERRIDE}",
     )
 

@@ -133,7 +133,7 @@ def _row(num_bytes: int, window: int) -> dict[str, Any]:
 def _unsized(sized: int, countable: int) -> list[Reason]:
     if sized == countable:
         return []
-    text = f"{countable - sized} of {countable} calls do not tell what they send"
+    text = f"{countable - sized} of {countable} calls do not record what they send"
     return [Reason("no_message_size", text)]
 
 

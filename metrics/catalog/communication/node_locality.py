@@ -97,8 +97,8 @@ def node_locality(view: View) -> Result:
     if len(where) and (where == UNKNOWN).all():
         raise refuse(
             "no_card" if view.card.card is None else "card_incomplete",
-            "on which hosts the ranks are is not known: the traces name none, and no card states "
-            "count_per_node",
+            "it is not known which rank is on which host: the traces name no hosts, and no card "
+            "states count_per_node",
         )
     sized = moving.wire_bytes >= 0
     if not sized.any():
@@ -206,7 +206,7 @@ def _reasons(unknown: int, unsized: int, count: int) -> list[Reason]:
         text = f"{unknown} bytes are of groups whose hosts are not known: they are in no share"
         reasons.append(Reason("card_incomplete", text))
     if unsized:
-        text = f"{unsized} of {count} collectives do not tell what they send"
+        text = f"{unsized} of {count} collectives do not record what they send"
         reasons.append(Reason("no_message_size", text))
     return reasons
 

@@ -237,7 +237,7 @@ def _waiting(found: _Collected, key: Key, why: dict[str, str]) -> dict[str, Any]
     lags = lag_tables.summary(np.concatenate(known.lags_ns))
     rank = known.worst_rank
     if rank is None:
-        why["worst_rank"] = "no rank is last by more, and more often, than chance brings"
+        why["worst_rank"] = "no rank is last by more, and more often, than chance explains"
     worst = known.worst
     values = (
         lags["n"],
@@ -271,7 +271,11 @@ def _unknown_dimension(traffic: Mapping[Key, Traffic]) -> list[Reason]:
 def _absent(traffic: Mapping[Key, Traffic]) -> dict[str, str]:
     """Why a dimension has no row: no call, or none that is known while some are not told."""
     unknown = ("unknown", WHOLE) in traffic
-    why = "no call is known to be of it, and some are not told" if unknown else "no call"
+    why = (
+        "no call is known to belong to it, and the dimension of some is not known"
+        if unknown
+        else "no call"
+    )
     return {dim: why for dim in ORDER[:5] if (dim, WHOLE) not in traffic}
 
 

@@ -60,7 +60,7 @@ class Bursts:
         "the start of the next burst of another, per rank and step; negative where they "
         "overlap."
     ),
-    needs=("collectives of 2 parallel dimensions", "process groups or a card that tell them"),
+    needs=("collectives of 2 parallel dimensions", "process groups, or a card that states them"),
     keys=(
         "p50_window_us",
         "windows",
@@ -87,14 +87,14 @@ def traffic_window(view: View) -> Result:
         found = ", ".join(sorted(known)) or "none"
         raise refuse(
             "not_applicable",
-            f"windows lie between two dimensions of parallelism; the traffic here tells: {found}",
+            f"a window lies between traffic of two parallel dimensions; found: {found}",
         )
     windows = {label: one.windows for label, one in bursts.items()}
     length = np.concatenate([values for values, _ in windows.values()])
     pair = np.concatenate([pairs for _, pairs in windows.values()])
     known = length[(pair // len(DIMS) != _UNKNOWN) & (pair % len(DIMS) != _UNKNOWN)]
     if not len(known):
-        raise refuse("not_applicable", "no burst follows one of another known dimension")
+        raise refuse("not_applicable", "no burst of traffic follows one of another known dimension")
     source, warnings = source_of(view.ranks)
     details: dict[str, Any] = {
         "p50_window_us": microseconds(float(median_along(known))),

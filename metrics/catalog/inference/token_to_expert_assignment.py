@@ -50,12 +50,16 @@ EXPERTS_OVERRIDE: Final = "num_experts"
     higher_is_better=False,
     category="experts",
     needs_traces=False,
-    parameters={EXPERTS_OVERRIDE: "experts of a layer: tells whether ranks count them all"},
+    parameters={
+        EXPERTS_OVERRIDE: "experts of a layer: needed to know whether ranks count all of them"
+    },
 )
 def token_to_expert_assignment(view: View) -> Result:
     """Load by expert from side files, otherwise load by rank from all-to-alls."""
     if view.card.value("moe") in (False, "false", "False"):
-        raise refuse("not_applicable", "the card says that the model is no mixture of experts")
+        raise refuse(
+            "not_applicable", "according to the card the model is not a mixture of experts"
+        )
     loads, names, reasons = _read(view)
     if loads:
         return _from_files(view, loads, names, reasons)
@@ -73,7 +77,9 @@ def token_to_expert_assignment(view: View) -> Result:
 
 
 def _nothing(unread: int, reasons: Sequence[Reason]) -> Exception:
-    text = "no side file tells the loads of experts, and no all-to-all between ranks its splits"
+    text = (
+        "no side file contains loads of experts, and no all-to-all between ranks records its splits"
+    )
     if unread:
         text += f" ({unread} all-to-alls have equal or cut splits)"
     for reason in reasons:
@@ -207,7 +213,7 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
             "unit": unit,
             "calls": "every second one, which sends tokens to experts"
             if exchange.alternates
-            else "all: which of them send and which return could not be told",
+            else "all: it is not known which of them send and which return",
             "num_calls": str(exchange.calls),
         },
         reasons=reasons,

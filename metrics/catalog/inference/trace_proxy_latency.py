@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 def trace_proxy_latency(view: View) -> Result:
     """Distributions of the passes of all ranks by phase."""
     if view.card.text("phase") == "training":
-        raise refuse("phase_mismatch", "it measures inference, and the card states phase training")
+        raise refuse(
+            "phase_mismatch", "this metric measures inference, and the card states phase training"
+        )
     found = [one for rank in view.ranks for one in with_guessed_phases(iterations_of(rank))]
     if not found:
         raise refuse(

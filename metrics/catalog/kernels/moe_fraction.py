@@ -66,7 +66,9 @@ _SHOWN: Final = 30
 def moe_fraction(view: View) -> Result:
     """Time of kernels with a name of the pattern, or launched inside an operator with one."""
     if view.card.value("moe") is False:
-        raise refuse("not_applicable", "the card says that the model is no mixture of experts")
+        raise refuse(
+            "not_applicable", "according to the card the model is not a mixture of experts"
+        )
     ranks = device_ranks(view)
     matched: defaultdict[str, int] = defaultdict(int)
     sums = [_sums(view, rank, matched) for rank in ranks]

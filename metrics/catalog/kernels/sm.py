@@ -107,7 +107,7 @@ def sm(view: View) -> Result:
         basis={
             "gpu_busy_ratio": "any device work over the measured time",
             "sm_coverage": "min(blocks per SM, 1) of computing kernels, weighted by their time: "
-            "how far a launch reaches, not how well it uses what it reaches",
+            "the share of SMs that get a block, not how well they are used",
             "sm_active_pct": "mean of the readings of the counter of active SMs in the measured "
             "time, of each device; then over devices",
             "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",

@@ -67,7 +67,7 @@ def clock_offsets(view: View) -> Result:
     }
     unknown = [label for label in labels if label not in known]
     reasons = [
-        Reason("clock_unknown", f"nothing tells the clock of rank {label}", rank=label)
+        Reason("clock_unknown", f"nothing compares the clock of rank {label}", rank=label)
         for label in unknown
     ]
     if len(details["components"]) > 1:

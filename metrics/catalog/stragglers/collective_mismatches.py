@@ -179,8 +179,8 @@ def _confidence(matches: Sequence[GroupMatch]) -> dict[str, int]:
 
 
 _DOUBTFUL: Final = (
-    "collectives are matched by order alone, with low confidence: what is missing and what is not "
-    "the same collective cannot be told apart"
+    "collectives are matched by order alone, with low confidence: a missing collective cannot be "
+    "distinguished from a different one"
 )
 
 
@@ -189,15 +189,15 @@ def _uncertain(confidence: Mapping[str, int], num_problems: int) -> list[Reason]
     if not low or not num_problems:
         return []
     text = (
-        f"{low} of {total} collectives are matched with low confidence, by order alone: what two "
-        "ranks are said to miss side by side may be one collective"
+        f"{low} of {total} collectives are matched with low confidence, by order alone: what is "
+        "reported as missing on two ranks may be one collective"
     )
     return [Reason("unmatched_collectives", text)]
 
 
 def _reasons(view: View, *, num_doubtful: int) -> list[Reason]:
     reasons = [
-        Reason("unmatched_collectives", f"rank {label} takes no part: {why}", rank=label)
+        Reason("unmatched_collectives", f"rank {label} is left out: {why}", rank=label)
         for label, why in view.matches.skipped.items()
         if " is claimed by " not in why
     ]

@@ -37,7 +37,7 @@ _IDLE: Final = {
     "launch_latency": "the device is idle between a launch and its start",
     "between_kernels": "the device is idle in short gaps between kernels",
     "dependency": "work launched in time waits for another stream or an event",
-    UNKNOWN: "the device is idle, and no launch is recorded that would tell why",
+    UNKNOWN: "the device is idle, and no launch is recorded that would show why",
 }
 
 
@@ -82,8 +82,8 @@ def fix_first(view: View) -> Result:
         details,
         source="kernel",
         basis={
-            "lost": "no kernel computes; the losses add up to it, in this order where they meet: "
-            "waiting, communication or bubble, copies, idle",
+            "lost": "no kernel computes; the losses add up to it; time in several counts "
+            "for the first of these: waiting, communication or bubble, copies, idle",
             "waiting": "exposed time before the last rank of a collective arrived, by that rank or "
             "the one that delayed it",
             "aggregate": "ms are means over ranks, shares come from sums",

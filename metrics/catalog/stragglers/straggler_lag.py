@@ -234,7 +234,9 @@ def _warnings(view: View, details: Mapping[str, Any]) -> list[str]:
     if details["lag_aligned"] is None:
         warnings.append("the clocks are not known against each other: only durations are compared")
     if details["normalized_lag"] is None:
-        warnings.append("no step that all ranks have: the lag is not set against the step time")
+        warnings.append(
+            "no step is recorded on all ranks: the lag is not set against the step time"
+        )
     return warnings
 
 

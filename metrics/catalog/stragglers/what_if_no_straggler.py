@@ -47,14 +47,13 @@ MAX_RANKS: Final = 8
 
 _TYPICAL: Final = (
     f"the median of those that run its program and are within {percent(SLOW)} of their lower "
-    "median, "
-    "there and in the whole step"
+    "median, there and in the whole step"
 )
 
 
 _EQUALISED: Final = (
     "every pass takes the mean of its type over workers, stages, micro-batches and steps, every "
-    "transfer the median of transfers like it"
+    "transfer the median of comparable transfers"
 )
 _REPAIRED: Final = "every pass takes the mean over stages of the typical worker of the stage"
 
@@ -165,7 +164,7 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
             "replay": "collectives end as long after the last arrival as their shortest call took",
             "not_replayed": "the host: a step takes at least the time that its launches take",
             "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
-            "ranks": f"at most {MAX_RANKS} that take longer than their like",
+            "ranks": f"at most {MAX_RANKS} that take longer than comparable ranks",
         },
         reasons=reasons,
         warnings=[*warnings, *notes, *refused(without, per_step)],
@@ -184,7 +183,9 @@ def _described(view: View) -> Ladder:
     except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
     if ladder.job.period != "a step":
-        raise refuse("no_step_markers", "not every rank marks its steps, and no call recurs")
+        raise refuse(
+            "no_step_markers", "not every rank marks its steps, and no collective repeats regularly"
+        )
     if refuted is not None:
         raise refuse("not_applicable", refuted)
     apart = why_apart(ladder.job, names_only=JobFacts(view, ladder.job).names_only)
@@ -201,22 +202,21 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
         invalid = ladder.refuted() if ladder.job.marked else "steps are not marked"
         invalid = invalid or ladder.unequal_passes()
         if invalid is not None:
-            return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]
+            return nothing, [f"equalised and repaired slowdown are not given: {invalid}"]
         found = Slowdown(ladder).details()
         error = 100 * ladder.replay_error
     except (Refusal, DeadlockError) as error_of_job:
-        return nothing, [f"equalised and repaired slowdown are not told: {error_of_job}"]
+        return nothing, [f"equalised and repaired slowdown are not given: {error_of_job}"]
     notes = []
     if found["equalised_slowdown"] is None:
         notes.append(
-            "equalised slowdown is not told: with all passes alike the replayed step is longer"
+            "equalised slowdown is not given: with all passes alike the replayed step is longer"
         )
     host = found["host_slowdown"]
     if host > 1 + LEAST_OF_HOSTS:
         notes.append(
-            f"devices wait for their hosts in {percent(1 - 1 / host)} of the step: faster peers "
-            "save "
-            "nothing of that"
+            f"devices wait for their hosts in {percent(1 - 1 / host)} of the step: without "
+            "stragglers that part stays"
         )
     return {**found, "replay_error_pct": error}, notes
 

@@ -103,8 +103,8 @@ def run_compare(view: View) -> Result:
         basis={
             "change": "this job against the other: below 0 it is faster",
             "spread": "half of the 95 % interval of the difference of two means over steps (Welch)",
-            "verdict": "no change is called where the interval holds 0, each has one step, or the "
-            "spread between runs is not stated (--set runs_vary_pct=PCT)",
+            "verdict": "no change is stated where the interval contains 0, each has one step, or "
+            "the spread between runs is not stated (--set runs_vary_pct=PCT)",
         },
         reasons=reasons,
     )

@@ -96,7 +96,7 @@ def trace_tflops(view: View) -> Result:
         raise refuse(
             "not_applicable",
             "no matrix product with shapes in the measured time: neither record_shapes=True nor "
-            "an execution trace tells what was computed",
+            "an execution trace shows what was computed",
         )
     idle = [
         _only_issued(rank, measured[rank.label]) for rank in view.ranks if rank.label in measured
@@ -136,7 +136,7 @@ def trace_tflops(view: View) -> Result:
         },
         reasons=[
             *(
-                Reason("not_applicable", f"rank {label} tells no shapes", rank=label)
+                Reason("not_applicable", f"rank {label} records no shapes", rank=label)
                 for label in products
                 if label not in measured
             ),

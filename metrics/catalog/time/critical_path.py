@@ -33,7 +33,7 @@ _SHOWN: Final = 20
         "followed backwards over all ranks; at a collective the chain continues on the rank "
         "that arrived last."
     ),
-    needs=("GPU kernels", "launch records and several ranks to tell more"),
+    needs=("GPU kernels", "more with launch records and several ranks"),
     keys=(
         "comm_on_path_ratio",
         "path_ms",
@@ -81,12 +81,12 @@ def critical_path(view: View) -> Result:
         details,
         source="kernel",
         basis={
-            "before": "on a rank, the work that ended last before; through a collective, the "
-            "member that came last by its duration",
-            "gap": "until the launch the host's, from there to the start the launch's; wait where "
-            "it was launched in time",
-            "beginning": "the first work of any rank: until the rank where the way ends begins, "
-            "its host held it up",
+            "before": "on a rank, the work that ended last before; at a "
+            "collective, the rank that arrived last, which has the shortest duration",
+            "gap": "host until the launch, launch from there to the start; wait if "
+            "the work was launched before the gap",
+            "beginning": "the first work of any rank; until the rank where the path ends "
+            "begins, the time is its host's",
             "times": "means over steps",
         },
         reasons=[*_reasons(view, walk), *device_reasons(view)],

@@ -65,7 +65,7 @@ def idle_causes(view: View) -> Result:
         source="kernel",
         basis={
             "host": "from the end of the work before to the launch of the work after the gap",
-            "order": "of what the host did at once, the first of " + ", ".join(HOST_CAUSES[:-1]),
+            "order": "the first of these that the host did: " + ", ".join(HOST_CAUSES[:-1]),
             "between_kernels": f"up to {BETWEEN_KERNELS_NS // 1000} us, launched in time",
         },
         reasons=device_reasons(view),

@@ -97,7 +97,7 @@ def iter_time(view: View) -> Result:
     }
     warnings = warnings_of_markers(view, times)
     if len(values) == 1:
-        warnings.append("n=1: one step tells nothing about how steady the run is")
+        warnings.append("n = 1: one step does not show how steady the run is")
     if cv is not None and len(values) > 2 and cv > _UNSTEADY:
         warnings.append(f"step times vary: standard deviation is {percent(cv)} of the mean")
     basis = {"duration": "marker", "aggregate": "maximum over ranks of each step"}

@@ -133,7 +133,7 @@ def _degree(view: View) -> tuple[int | None, list[Reason]]:
     """Number of stages, and conflicts of the sources; groups in the trace override the card."""
     stated, shown = view.degrees.pp, group_degree(view)
     if shown is not None and stated is not None and stated != shown:
-        text = f"the card says pp = {stated}, the pipeline groups have {shown} ranks"
+        text = f"the card states pp = {stated}, the pipeline groups have {shown} ranks"
         return shown, [Reason("card_conflict", text)]
     if shown is None and stated is None and view.world_size == 1:
         return 1, []

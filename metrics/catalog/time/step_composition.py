@@ -74,7 +74,7 @@ def step_composition(view: View) -> Result:
         details,
         source="kernel",
         basis={
-            "order": "where parts meet the first of these has the time: computing, waiting, "
+            "order": "time in several parts counts for the first of these: computing, waiting, "
             "communication or bubble, copies, idle",
             "waiting": "exposed time before the last rank of a collective arrived",
             "aggregate": "ms are means over ranks, shares come from sums",

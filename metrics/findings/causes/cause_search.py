@@ -122,7 +122,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "host_stall": "its device idles and nothing is recorded on the host",
     HOST_LATE: "its device idles while the host does several things",
     EARLIER_LAG: "it was late at an earlier collective, at which the others did not wait for it",
-    UNKNOWN: "nothing that is recorded explains it",
+    UNKNOWN: "nothing recorded explains it",
 }
 
 OWN_WORK: Final = [

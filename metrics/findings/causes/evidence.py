@@ -297,7 +297,7 @@ def _unknown(evidence: Evidence) -> str:
     if evidence.since is None:
         return "unknown: the recording begins here, without an earlier collective of these ranks"
     if not evidence.parts_ns:
-        return "unknown: nothing that is recorded differs from the peers"
+        return "unknown: nothing recorded differs from its peers"
     delayed_ns = evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0)
     if delayed_ns >= NAMED_SHARE * evidence.excess_ns:
         return (
@@ -310,4 +310,7 @@ def _unknown(evidence: Evidence) -> str:
         for name, ns in list(evidence.parts_ns.items())[:3]
         if ns > 0
     ]
-    return f"unknown: no part makes up half of {duration(evidence.excess_ns)}: " + ", ".join(parts)
+    return (
+        f"unknown: no single cause explains half of {duration(evidence.excess_ns)}: "
+        + ", ".join(parts)
+    )

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64, I64, Bool
 
 
-NOBODY_LATE: Final = "no lag exceeds the floor: no rank is late"
+NOBODY_LATE: Final = "no rank is late by more than the error of the clocks"
 
 
 class LateArrivals(Struct, frozen=True):
@@ -524,7 +524,7 @@ def _absence(found: RootWaiting, named: Named) -> str | None:
     if named.cause != NOT_RECORDED:
         return None
     waited = duration(named.wait_ns)
-    return f"rank {named.label} is not here; the others wait {waited} for someone not recorded"
+    return f"rank {named.label} has no file here; the others wait {waited} for it"
 
 
 def behind_of(waited: ExposedWaits, row: int, chain: tuple[Link, ...]) -> Behind:

@@ -93,7 +93,7 @@ class NumberColumn:
 
     def _why_no_time(self) -> str:
         if not self.unit:
-            return f"the header of {self.name} names no unit (--nohdrunit): say it with --unit"
+            return f"the header of {self.name} names no unit (--nohdrunit): state it with --unit"
         return f"{self.header} is no time"
 
 

@@ -206,7 +206,7 @@ def test_waits_for_copies_of_no_known_collective_are_not_all_of_the_host(
 
     if level == "names":  # the copies may be of a collective in which all wait for one
         assert result.details["verdict"] == "inconclusive"
-        assert "copy to each other in no recorded collective" in result.details["why"]
+        assert "copy data to each other outside of recorded collectives" in result.details["why"]
         assert result.details["saves_ms"] is None
         return
     assert result.details["verdict"] == "host"

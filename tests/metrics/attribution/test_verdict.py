@@ -185,7 +185,7 @@ def test_the_first_stage_is_not_blamed_for_pauses_that_the_others_hide() -> None
 
     assert details["verdict"] == "inconclusive"
     assert details["culprit"] is None
-    assert details["why"].endswith("whether their hosts are as slow is not told")
+    assert details["why"].endswith("it is not known whether their hosts are as slow")
 
 
 def test_a_rank_of_a_slow_pair_is_not_blamed_for_pauses_of_its_whole_stage() -> None:

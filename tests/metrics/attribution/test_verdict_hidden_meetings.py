@@ -32,7 +32,7 @@ def test_one_late_host_is_not_named_as_all_where_devices_meet_in_copies(
     details = details_of(tmp_path, spec)
 
     assert (details["verdict"], details["culprit"]) == ("inconclusive", None)
-    assert "copy to each other in no recorded collective" in details["why"]
+    assert "copy data to each other outside of recorded collectives" in details["why"]
     assert details["also"][0]["rung"] == "host"
     assert details["also"][0]["saves_ms"] == pytest.approx(details["loss_ms"], rel=0.2)
 

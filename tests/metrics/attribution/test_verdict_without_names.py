@@ -192,7 +192,7 @@ def test_copies_behind_the_last_collective_of_the_recording_clear_nobody(tmp_pat
     assert found["verdict"] == "inconclusive"
     assert found["culprit"] is None
     assert "rank 0" in found["why"]
-    assert "behind its last collective" in found["why"]
+    assert "after its last collective" in found["why"]
 
 
 def test_buckets_of_one_size_are_not_taken_for_steps(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_device_count_against_world_size(tmp_path: Path) -> None:
     read = card(tmp_path, xpu="{total_count: 16}")
 
     assert check_card(job(*traces(8), card=read)) == (
-        "the card says 16 devices (workload.hardware.xpu_spec.total_count), "
+        "the card states 16 devices (workload.hardware.xpu_spec.total_count), "
         "the trace a world of 8 ranks",
     )
     assert check_card(job(*traces(16, count=2), card=read)) == ()
@@ -89,7 +89,7 @@ def test_more_ranks_than_devices_where_no_world_size_is_stated(tmp_path: Path) -
     read = card(tmp_path, xpu="{total_count: 2}")
 
     assert check_card(job(*traces(None, count=3), card=read)) == (
-        "the card says 2 devices (workload.hardware.xpu_spec.total_count), "
+        "the card states 2 devices (workload.hardware.xpu_spec.total_count), "
         "there are traces of 3 ranks",
     )
     assert check_card(job(*traces(None, count=1), card=read)) == ()
@@ -114,7 +114,7 @@ def test_nccl_version(tmp_path: Path, claimed: str, found: str, contradicts: boo
 
     assert sentences == (
         (
-            f"the card says {claimed} (model_executor.communication_library.version), "
+            f"the card states {claimed} (model_executor.communication_library.version), "
             f"the trace was taken with NCCL {found}",
         )
         if contradicts
@@ -135,7 +135,7 @@ def test_library_against_backend(tmp_path: Path) -> None:
     (rank,) = traces()
 
     assert check_card(job(replace(rank, backend="cpu:gloo"), card=read)) == (
-        "the card says nccl (model_executor.communication_library.name), "
+        "the card states nccl (model_executor.communication_library.name), "
         "the trace's backend is cpu:gloo",
     )
     for backend in ("nccl", "cpu:gloo,cuda:nccl", "", "undefined"):
@@ -169,7 +169,7 @@ def test_device_model(tmp_path: Path, claimed: str, found: str, contradicts: boo
 
     assert sentences == (
         (
-            f"the card says {claimed} (workload.hardware.xpu_spec.model), "
+            f"the card states {claimed} (workload.hardware.xpu_spec.model), "
             f"the trace's devices are {found}",
         )
         if contradicts
@@ -197,19 +197,19 @@ SEND = kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 5)
             "{moe: true}",
             "{}",
             [REDUCE],
-            "the card says moe: true, no ep (workload.model.moe), the trace has no all-to-all",
+            "the card states moe: true, no ep (workload.model.moe), the trace has no all-to-all",
         ),
         (
             "{moe: true}",
             "{ep: 4}",
             [REDUCE],
-            "the card says moe: true, ep 4 (workload.model.moe), the trace has no all-to-all",
+            "the card states moe: true, ep 4 (workload.model.moe), the trace has no all-to-all",
         ),
         (
             "{moe: false}",
             "{ep: 4}",
             [],
-            "the card says moe: false (workload.model.moe), and yet expert parallelism of 4",
+            "the card states moe: false (workload.model.moe), and yet expert parallelism of 4",
         ),
         ("{moe: true}", "{ep: 1}", [REDUCE], None),  # experts on every rank: no exchange
         ("{moe: true}", "{ep: 4}", [REDUCE, EXCHANGE], None),
@@ -245,7 +245,7 @@ def test_phase_against_step_markers(tmp_path: Path) -> None:
 
     assert check_card(job(with_steps, without, card=training)) == ()
     assert check_card(job(without, card=training)) == (
-        "the card says training (workload.model.phase), the trace has neither a step marker nor "
+        "the card states training (workload.model.phase), the trace has neither a step marker nor "
         "a backward pass",
     )
     assert check_card(job(card=training)) == ()  # nothing is loaded yet
@@ -256,10 +256,10 @@ def test_training_inside_an_inference_job(tmp_path: Path, phase: str) -> None:
     read = card(tmp_path, model=f"{{phase: {phase}}}")
 
     assert check_card(job(rank_trace(0, annotations=[OPTIMIZER]), card=read)) == (
-        f"the card says {phase} (workload.model.phase), the trace has Optimizer.step#",
+        f"the card states {phase} (workload.model.phase), the trace has Optimizer.step#",
     )
     assert check_card(job(rank_trace(0, cpu_ops=[BACKWARD]), card=read)) == (
-        f"the card says {phase} (workload.model.phase), "
+        f"the card states {phase} (workload.model.phase), "
         "the trace has autograd::engine::evaluate_function",
     )
     assert check_card(job(rank_trace(0, annotations=[step(1, 0, 9)]), card=read)) == ()
@@ -283,9 +283,9 @@ def test_a_card_against_a_public_trace(tmp_path: Path, shared: Path) -> None:
     assert sentences == (
         "the card's parallel degrees multiply to 8 (tp 8), "
         "its device count is 16 (workload.hardware.xpu_spec.total_count)",
-        "the card says 16 devices (workload.hardware.xpu_spec.total_count), "
+        "the card states 16 devices (workload.hardware.xpu_spec.total_count), "
         "the trace a world of 8 ranks",
-        "the card says nvidia_v100 (workload.hardware.xpu_spec.model), "
+        "the card states nvidia_v100 (workload.hardware.xpu_spec.model), "
         "the trace's devices are NVIDIA A100-SXM4-80GB",
-        "the card says moe: true, no ep (workload.model.moe), the trace has no all-to-all",
+        "the card states moe: true, no ep (workload.model.moe), the trace has no all-to-all",
     )

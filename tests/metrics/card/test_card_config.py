@@ -82,33 +82,33 @@ def test_the_card_of_the_seed_agrees(tmp_path: Path) -> None:
     [
         (
             "tp: 4",
-            "the card says 4 (model_executor.model_plan_parallelization.tp), "
+            "the card states 4 (model_executor.model_plan_parallelization.tp), "
             "the configuration makes it 2",
         ),
         (
             "iteration: 100",
-            "the card says 100 (workload.model.iteration), the configuration makes it 80",
+            "the card states 100 (workload.model.iteration), the configuration makes it 80",
         ),
         (
             "batch_size: 4",
-            "the card says 4 (workload.data.batch_size), the configuration makes it 8",
+            "the card states 4 (workload.data.batch_size), the configuration makes it 8",
         ),
         (
             "pp_mb: 1",
-            "the card says 1 (model_executor.model_plan_parallelization.pp_mb), "
+            "the card states 1 (model_executor.model_plan_parallelization.pp_mb), "
             "the configuration makes it 4",
         ),
         (
             "dataset: wikitext",
-            "the card says wikitext (workload.data.dataset), the configuration trains on c4",
+            "the card states wikitext (workload.data.dataset), the configuration trains on c4",
         ),
         (
             "precision: fp32",
-            "the card says fp32 (workload.model.precision), the configuration computes in bf16",
+            "the card states fp32 (workload.model.precision), the configuration computes in bf16",
         ),
         (
             "model_family: llama-3.1-8b",
-            "the card says llama-3.1-8b (workload.model.model_family), "
+            "the card states llama-3.1-8b (workload.model.model_family), "
             "the configuration trains qwen3",
         ),
     ],
@@ -136,7 +136,7 @@ def test_a_degree_that_is_not_set_is_one(tmp_path: Path) -> None:
     sentences = check_config(card(tmp_path), config(parallelism__tensor_parallel_degree=None))
 
     assert sentences == (
-        "the card says 2 (model_executor.model_plan_parallelization.tp), "
+        "the card states 2 (model_executor.model_plan_parallelization.tp), "
         "the configuration makes it 1",
     )
 

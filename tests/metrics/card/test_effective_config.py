@@ -116,8 +116,8 @@ def test_a_launch_argument_has_precedence_over_the_card(
     assert (result.details["seq_len"], result.details["tokens_per_step"]) == (64, 512)
     assert result.details["provenance"]["seq_len"] == "launch_arguments"
     assert messages_of(result) == [
-        "the card says seq_len 2048 (workload.data.seq_len), the launch (launcher_metadata.json) "
-        "says seq_len 64: 64 is taken"
+        "the card states seq_len 2048 (workload.data.seq_len), the launch (launcher_metadata.json) "
+        "states seq_len 64: 64 is taken"
     ]
 
 
@@ -147,7 +147,7 @@ def test_the_configuration_of_the_run_has_precedence_over_the_card(folder: Path)
     assert result.value == pytest.approx(SHORT)
     assert result.details["provenance"]["seq_len"] == "train_config"
     assert (
-        "the configuration (train_config.toml) says seq_len 64: 64 is taken"
+        "the configuration (train_config.toml) states seq_len 64: 64 is taken"
         in messages_of(result)[0]
     )
 
@@ -163,9 +163,9 @@ def test_the_output_of_the_program_has_precedence(folder: Path) -> None:
     assert result.value == pytest.approx(SHORT)
     assert result.details["provenance"]["seq_len"] == "log"
     assert messages_of(result) == [
-        f"what the run wrote ({log}) says seq_len 64, the launch (launcher_metadata.json) says "
+        f"what the run wrote ({log}) states seq_len 64, the launch (launcher_metadata.json) states "
         "seq_len 128: 64 is taken",
-        f"the card says seq_len 2048 (workload.data.seq_len), what the run wrote ({log}) says "
+        f"the card states seq_len 2048 (workload.data.seq_len), what the run wrote ({log}) states "
         "seq_len 64: 64 is taken",
     ]
 
@@ -203,8 +203,8 @@ def test_a_local_batch_size_makes_the_global_one_of_the_card(folder: Path) -> No
     assert result.value == pytest.approx(AS_STATED / 2)
     assert result.details["batch_size"] == 4
     assert messages_of(result) == [
-        "the card says batch_size 8 (workload.data.batch_size), the launch "
-        "(launcher_metadata.json) says local_batch_size 2 on 2 data-parallel ranks: 4 is taken"
+        "the card states batch_size 8 (workload.data.batch_size), the launch "
+        "(launcher_metadata.json) states local_batch_size 2 on 2 data-parallel ranks: 4 is taken"
     ]
     bubble = run(folder, "pipeline_bubble")
     assert (bubble.status, bubble.details["microbatches"]) == ("partial", 2)
@@ -226,8 +226,8 @@ def test_groups_of_the_traces_have_precedence_over_the_launch(folder: Path) -> N
     # 8 ranks in 2 stages of tp 2: two data-parallel ranks of 4 sequences.
     assert (result.status, result.details["batch_size"]) == ("partial", 8)
     assert messages_of(result) == [
-        "the traces (groups of pp and tp) say tp 2, the launch (launcher_metadata.json) says tp 4: "
-        "2 is taken"
+        "the traces (groups of pp and tp) state tp 2, the launch (launcher_metadata.json) states "
+        "tp 4: 2 is taken"
     ]
     for name in ("traffic_distribution", "pipeline_bubble", "mfu"):
         assert run(folder, name).status == "partial"
@@ -278,7 +278,7 @@ def test_a_world_size_that_differs_from_the_card(folder: Path) -> None:
 
     assert (result.status, result.details["total_count"]) == ("partial", 8)
     assert messages_of(result) == [
-        "the card says total_count 16 (workload.hardware.xpu_spec.total_count), the traces say "
+        "the card states total_count 16 (workload.hardware.xpu_spec.total_count), the traces state "
         "world_size 8: 8 is taken"
     ]
 
@@ -357,8 +357,8 @@ def test_groups_of_the_traces_contradict_a_degree(folder: Path) -> None:
 
     assert result.status == "partial"
     assert messages_of(result)[-1] == (
-        "the card says tp 1 (model_executor.model_plan_parallelization.tp), the traces (groups of "
-        "pp and tp) say tp 2: 2 is taken"
+        "the card states tp 1 (model_executor.model_plan_parallelization.tp), the traces (groups "
+        "of pp and tp) state tp 2: 2 is taken"
     )
     assert View(open_job(folder)).degrees.dp_shard is None
 

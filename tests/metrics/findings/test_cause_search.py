@@ -173,7 +173,7 @@ def test_a_mixture_is_unknown_and_lists_its_parts() -> None:
     found = second(late)
 
     assert (found.cause, found.share, found.cause_confidence) == ("unknown", 0.0, "low")
-    assert "no part makes up half of 800 us" in (found.why or "")
+    assert "no single cause explains half of 800 us" in (found.why or "")
     assert "waits for data 280 us" in (found.why or "")
 
 

@@ -133,7 +133,7 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
         (
             0.04,
             None,
-            "Fixing it alone saves nothing a step: then another rank or the host sets the pace.",
+            "Fixing it alone saves nothing: then another rank or the host sets the pace.",
         ),
         (15.0, None, "Fixing it saves 15 ms a step (15 %): its own work gets shorter too."),
         (None, (2.0, 4.0), "Fixing it saves between 2 ms and 4 ms a step."),
@@ -277,7 +277,7 @@ def test_shares_of_a_table_that_was_cut_are_those_that_it_prints(tmp_path: Path)
 
     assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
     assert "AllReduce (nccl) 30.0 %; communication 30 % (4 all-reduces)" in found.findings[0].more
-    assert "The text leaves out rows; shares are of all, as it prints them." in found.unknown
+    assert "The text leaves out rows; its shares are of all rows." in found.unknown
 
 
 def test_rows_with_changed_blanks_are_read(tmp_path: Path) -> None:

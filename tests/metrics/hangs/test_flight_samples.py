@@ -66,7 +66,7 @@ def test_a_lock_of_the_interpreter_keeps_two_ranks_out_of_an_all_to_all(shared: 
         "8-15); 8 ranks wait for them and 6 more through these."
     )
     assert len(found.waiting) == 14
-    assert "Rank 14 lives and stands in no recorded collective: its host stopped between two." in (
+    assert "Rank 14 still runs and is in no recorded collective: its host stopped between two." in (
         found.more
     )
     assert not any("called" in one for one in found.more)  # sizes of all-to-all differ by right

@@ -98,7 +98,7 @@ def test_percentiles_of_six_samples_have_a_warning(tmp_path: Path) -> None:
     assert result.details["coverage_ratio"] == pytest.approx(0.1896, abs=5e-5)
     assert result.details["step_time_p95_ms"] == pytest.approx(77.409, abs=5e-4)
     assert result.reasons[0].message == (
-        "step times, p95 too, rest on 6 of 300 micro-steps (reckoned, not stated) and cover 19 % "
+        "step times, p95 too, rest on 6 of 300 micro-steps (computed, not stated) and cover 19 % "
         "of the training wall time"
     )
 
@@ -160,7 +160,7 @@ def test_contradicting_numbers_have_a_warning(tmp_path: Path) -> None:
     warnings = measure(tmp_path, "run_throughput").warnings
 
     assert "micro-steps is 2,457,600" in warnings[0]
-    assert "its tokens over its wall are 60,976.62" in warnings[1]
+    assert "its tokens over its wall time are 60,976.62" in warnings[1]
 
 
 def test_profiled_runs_are_no_evidence(tmp_path: Path) -> None:

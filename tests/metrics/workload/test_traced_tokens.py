@@ -164,7 +164,7 @@ def test_groups_of_a_tensor_parallel_run_correct_the_data_parallel_ranks() -> No
 
     assert (found.status, found.details["tokens_per_step"]) == ("partial", 2 * 2048)
     assert {reason.code for reason in found.reasons} == {"card_conflict"}
-    assert "the traces (groups of tp) say tp 4" in found.reasons[0].message
+    assert "the traces (groups of tp) state tp 4" in found.reasons[0].message
 
 
 def test_both_throughputs_are_of_the_same_tokens_and_times() -> None:

@@ -224,7 +224,7 @@ def test_a_list_of_batch_sizes_is_a_sweep(tmp_path: Path) -> None:
     assert read.values["workload.data.batch_size"] == (1, 8, 16)
     assert [note.message for note in read.notes] == [
         "workload.data.batch_size is a list, a sweep of several runs: "
-        "which one this is, the card does not say"
+        "the card does not state which one this is"
     ]
 
 

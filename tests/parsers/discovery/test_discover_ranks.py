@@ -65,7 +65,7 @@ def test_distributed_info_then_map_then_name(tmp_path: Path) -> None:
     }
     assert discovery.notes == (
         Note("rank_map_ignored", "rank5.json states rank 0; the rank map's 3 is not used"),
-        Note("rank_mismatch", "rank5.json states rank 0, though its name says 5"),
+        Note("rank_mismatch", "rank5.json states rank 0, though its name contains 5"),
     )
     (capture,) = discovery.captures
     assert [f.path for f in capture.files] == [

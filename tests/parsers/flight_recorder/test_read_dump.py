@@ -225,11 +225,11 @@ def test_sends_and_receives_name_their_peers(tmp_path: Path) -> None:
     ("name", "own", "rank", "why"),
     [
         ("nccl_trace_rank_3", 1, 3, ""),
-        ("run7_dump.pickle", 1, None, "its name says rank 7, its sends and receives rank 3"),
+        ("run7_dump.pickle", 1, None, "its name states rank 7, its sends and receives rank 3"),
         ("dump", 1, 3, ""),  # the place in the group is enough
-        ("dump", None, None, "neither its name nor its contents say a rank"),
-        ("rank_1", None, None, "its name says rank 1, which is no member of its group 3"),
-        ("rank_2", 1, None, "its name says rank 2, its sends and receives rank 3"),
+        ("dump", None, None, "neither its name nor its contents state a rank"),
+        ("rank_1", None, None, "its name states rank 1, which is no member of its group 3"),
+        ("rank_2", 1, None, "its name states rank 2, its sends and receives rank 3"),
     ],
 )
 def test_name_and_contents_agree_on_the_rank(

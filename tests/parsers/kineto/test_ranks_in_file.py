@@ -179,7 +179,7 @@ def one_device(event: Event, rank: int) -> None:
     ("rename", "text"),
     [
         (one_process_number, "under one process number"),
-        (one_device, "used device 0 cannot be told"),
+        (one_device, "not known which of them used device 0"),
     ],
 )
 def test_ranks_that_cannot_be_told_apart_are_refused(

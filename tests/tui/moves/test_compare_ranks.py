@@ -56,7 +56,7 @@ def test_the_block_of_the_kernel_under_the_cursor() -> None:
     assert shown[1].startswith(" 664 repetitions on 8 of 8 ranks   one every 1.16 ms")
     assert shown[3].split()[:2] == ["▶1", "sm90_xmma_gemm_bf16"]
     assert shown[3].split()[-1] == "664"
-    assert drawer.why_not_enter(found) == "a block leads nowhere: Y copies it"
+    assert drawer.why_not_enter(found) == "a block has no link to follow: Y copies it"
     assert row_moves.count(found) == 1
 
 

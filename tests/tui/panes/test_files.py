@@ -145,7 +145,7 @@ def test_one_capture_is_no_choice() -> None:
     scene = Scene(Session("/nowhere/run").opened(alone), ViewState(pane=FILES))
 
     assert [row.cells[1] for row in file_rows(scene)][:2] == ["kineto", "kineto"]
-    assert by_id("open.capture").why_not(scene) == "this is not in another capture to open"
+    assert by_id("open.capture").why_not(scene) == "this file is not in another capture"
     empty = Scene(Session("x"), ViewState(pane=FILES))
     assert by_id("open.capture").why_not(empty) == "nothing is found yet"
     assert "as soon as" in PANE.paint(empty, 10, 80).row_text(1)

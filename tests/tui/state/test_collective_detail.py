@@ -125,7 +125,7 @@ def test_a_chain_that_ends_with_an_unknown_cause_has_no_root() -> None:
 
     said = drawer.why_not_enter(with_detail(found, detail))
 
-    assert said == "the root is unknown: the trace does not tell why r5 was late"
+    assert said == "the root is unknown: the trace does not show why r5 was late"
 
 
 def with_chain(found: Scene) -> Scene:
@@ -176,12 +176,12 @@ def test_tab_gives_the_keys_to_the_drawer_and_esc_closes_it_in_two_steps() -> No
 
 def test_with_room_the_evidence_and_what_is_usual_follow() -> None:
     shown = picture(opened(), 24)
-    at = next(i for i, row in enumerate(shown) if "since they last met" in row) - 1
+    at = next(i for i, row in enumerate(shown) if "since they last waited" in row) - 1
 
     assert [row.strip() for row in shown[at + 1 : at + 4]] == [
-        "since they last met: r5 13.1 ms, its peers 1.14 ms (median)",
+        "since they last waited for each other: r5 13.1 ms, its peers 1.14 ms (median)",
         "against its peers: compute +12 ms",
         "+12 ms in 1 of sm90_xmma_gemm_bf16, its peers have 1",
     ]
-    assert shown[at + 4].startswith(" lag of 84 like it: median 52.1 us  52.1 us █ ")
+    assert shown[at + 4].startswith(" lag of 84 such calls: median 52.1 us  52.1 us █ ")
     assert shown[at + 5].startswith(" in order of time  ")

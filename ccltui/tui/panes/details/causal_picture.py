@@ -117,7 +117,7 @@ def _why_nothing(scene: Scene, chain: CausalChain | None) -> str:
     if not chain.ranks and chain.lag_ns is None:
         return "the collective is not matched on all ranks: nobody is blamed"
     if not chain.ranks:
-        return "no rank is late by more than the clocks are sure of: nobody is blamed"
+        return "no rank is late by more than the error of the clocks: nobody is blamed"
     return ""
 
 

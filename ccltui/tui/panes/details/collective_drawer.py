@@ -203,7 +203,7 @@ def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     elif instance is None:
         text = "finding out why…"
     elif instance.last is None:
-        text = "no rank is late by more than the clocks are sure of: nobody is blamed"
+        text = "no rank is late by more than the error of the clocks: nobody is blamed"
     elif instance.why is None:
         text = "why late: not known"
     else:

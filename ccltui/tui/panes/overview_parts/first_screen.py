@@ -147,7 +147,7 @@ def _without_answer(scene: Scene, width: int) -> Region:
         region.text("What costs time is being computed.", Ink.DIM)
         return region
     why = result.reasons[0].message if result.reasons else "no finding"
-    for line in wrap(f"Nothing can be told: {why}.", width, most=3):
+    for line in wrap(f"No answer: {why}.", width, most=3):
         region.text(line, Ink.TEXT)
     return region
 

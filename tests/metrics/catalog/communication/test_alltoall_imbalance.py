@@ -135,8 +135,8 @@ def test_kernels_without_metadata_are_not_taken_for_exchanges() -> None:
     result = measure(NAME, *traces)
 
     assert (result.status, result.reason) == ("unavailable", "no_collectives")
-    assert "cannot be told" in result.reasons[0].message
+    assert "without metadata this is not known" in result.reasons[0].message
     silent = rank_trace(1, gpu=[kernel("gemm", 0, 5)], groups=[world(2)], world_size=2)
     one_of_two = measure(NAME, traces[0], silent)
-    assert "cannot be told" in one_of_two.reasons[0].message
-    assert "cannot be told" not in measure(NAME, silent).reasons[0].message
+    assert "without metadata this is not known" in one_of_two.reasons[0].message
+    assert "without metadata this is not known" not in measure(NAME, silent).reasons[0].message

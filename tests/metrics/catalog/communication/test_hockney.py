@@ -61,7 +61,7 @@ def test_waiting_that_hides_the_size_is_no_bandwidth() -> None:
     result = measure("hockney", member(0))
 
     assert (result.status, result.reason, result.value) == ("unavailable", "not_applicable", None)
-    assert "95 % interval of the slope holds 0" in result.reasons[0].message
+    assert "95 % interval of the slope contains 0" in result.reasons[0].message
 
 
 def test_what_it_needs() -> None:

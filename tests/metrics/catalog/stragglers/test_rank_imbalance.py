@@ -94,6 +94,6 @@ def test_files_that_state_no_rank_are_said_to_be_taken_for_one_job() -> None:
     (warning,) = (text for text in several.warnings if "taken for" in text)
     assert warning == (
         "3 files state no rank (0.json, 1.json, 2.json): they are taken for ranks of one job, "
-        "which a rank map can say"
+        "which a rank map can state"
     )
     assert not [text for text in named.warnings if "taken for" in text]

@@ -180,7 +180,7 @@ def test_the_traces_groups_win_over_the_card() -> None:
     result = run(sender(), receiver(), stated=card(pp=4))
 
     assert result.details["pp"] == 2
-    assert "the card says pp 4" in result.details["warning"]
+    assert "the card states pp 4" in result.details["warning"]
 
 
 def test_the_grid_tells_stages_where_groups_do_not() -> None:
