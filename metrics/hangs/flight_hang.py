@@ -63,8 +63,8 @@ class _Judge:
         if not self._job.ranks:
             return self._unreadable()
         judges = (
-            *(self._mismatch, self._stopped, self._no_dump, self._order, self._undecided),
-            *(self._all_arrived, self._lost, self._pending, self._wrong_numbers, self._late),
+            *(self._mismatch, self._stopped, self._no_dump, self._all_arrived, self._order),
+            *(self._undecided, self._lost, self._pending, self._wrong_numbers, self._late),
         )
         for judge in judges:
             if (found := judge()) is not None:
@@ -180,7 +180,7 @@ class _Judge:
             return None
         direct, through = self._waits.waiting_for(roots)
         call, _ = self._main_wait(roots)
-        if len(roots) > len(self._job.ranks):
+        if len(self._job.missing) > len(self._job.ranks):
             return self._too_few(call)
         idle = [rank for rank in self._job.ranks if rank not in self._waits.by_rank
                 and not self._job.ranks[rank].pending]  # fmt: skip
@@ -235,10 +235,11 @@ class _Judge:
         )
 
     def _all_arrived(self) -> Hang | None:
-        """A call that every member entered and none finished."""
+        """A call that every member entered, that none finished, and that is the first on each."""
         by_call: dict[tuple[int, int], list[Call]] = defaultdict(list)
-        for call in self._waits.arrived.values():
-            by_call[call.group, call.seq].append(call)
+        for rank, call in self._waits.arrived.items():
+            if call == self._job.ranks[rank].pending[0]:
+                by_call[call.group, call.seq].append(call)
         whole = [
             calls for (group, _), calls in by_call.items()
             if len(calls) == len(self._job.groups[group].members)

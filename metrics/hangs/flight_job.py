@@ -136,7 +136,6 @@ class FlightJob:
         self.is_world_stated = bool(stated)
         self.world = 1 + max([*stated, *by_rank], default=-1)
         self.missing = tuple(rank for rank in range(self.world) if rank not in by_rank)
-        self._add_candidates()
         finished = any(one.has_finished_entries for one in by_rank.values())
         past = any((group.last_completed or 0) > 0 for one in by_rank.values()
                    for group in one.groups)  # fmt: skip
@@ -144,6 +143,7 @@ class FlightJob:
         self.ranks = {
             rank: _calls_of(rank, dump, local[rank], self.groups) for rank, dump in by_rank.items()
         }
+        self._add_candidates()
 
     def _by_rank(self, dumps: Sequence[FlightDump]) -> dict[int, FlightDump]:
         """Return one dump for each rank of one job: the newest of a rank, the largest job."""
@@ -210,10 +210,11 @@ class FlightJob:
         return local
 
     def _add_candidates(self) -> None:
-        """Add ranks without a dump to groups that are smaller than others of their kind.
+        """Add ranks to groups that are smaller than others of their kind.
 
         Members that are not stated are those with entries: the others of a kind tell how many a
-        group lacks.
+        group lacks. These are ranks in no group of the kind: without a dump, or without a call.
+        Where there are none, ranks above those that left a dump are missing.
         """
         kinds: dict[str, list[Group]] = defaultdict(list)
         for one in self.groups:
@@ -221,10 +222,20 @@ class FlightJob:
                 kinds[one.description].append(one)
         for alike in kinds.values():
             size = max(len(one.members) for one in alike)
+            lacking = sum(size - len(one.members) for one in alike)
+            held = {rank for one in alike for rank in one.members}
+            idle = [rank for rank in self.ranks if rank not in held]
+            unknown = lacking - len(idle) - len(self.missing)
+            if unknown > 0:
+                self.missing += tuple(range(self.world, self.world + unknown))
+                self.world += unknown
             for one in alike:
                 if len(one.members) < size:
-                    members = tuple(sorted({*one.members, *self.missing}))
+                    members = tuple(sorted({*one.members, *idle, *self.missing}))
                     self.groups[one.index] = replace(one, members=members)
+                    for rank in idle:
+                        if self.ranks[rank].dump.num_overwritten == 0:
+                            self.ranks[rank].enqueued.setdefault(one.index, 0)
 
     @cached_property
     def are_apart(self) -> bool:

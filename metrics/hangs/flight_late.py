@@ -43,13 +43,18 @@ def late_rank(job: FlightJob) -> Late | None:
     if len(job.ranks) < 2 or not (has_timing or is_synchronous):
         return None
     late = _by_duration(job) if has_timing else _by_calls(job)
-    total = sum(sum(own) for own in late.values())
-    for (rank, group), own in sorted(late.items(), key=lambda item: -sum(item[1])):
-        strong = [one for one in own if one >= _LEAST_MS]
-        if len(strong) >= _LEAST_CALLS and sum(own) >= _MOST_OF_ALL * total:
-            return Late(rank, group, float(np.median(strong)), len(strong), len(own), has_timing)
-        break
-    return None
+    by_rank: dict[int, float] = defaultdict(float)
+    for (rank, _), own in late.items():
+        by_rank[rank] += sum(own)
+    latest = max(by_rank, key=lambda one: by_rank[one], default=None)
+    if latest is None or by_rank[latest] < _MOST_OF_ALL * sum(by_rank.values()):
+        return None
+    group = max((one for one in late if one[0] == latest), key=lambda one: sum(late[one]))[1]
+    own = late[latest, group]
+    strong = [one for one in own if one >= _LEAST_MS]
+    if len(strong) < _LEAST_CALLS:
+        return None
+    return Late(latest, group, float(np.median(strong)), len(strong), len(own), has_timing)
 
 
 def _instances(job: FlightJob) -> Iterator[tuple[int, int, Mapping[int, int]]]:
@@ -70,14 +75,16 @@ def _instances(job: FlightJob) -> Iterator[tuple[int, int, Mapping[int, int]]]:
 def _by_duration(job: FlightJob) -> Mapping[tuple[int, int], list[float]]:
     """Return lateness in ms by rank and group: how much shorter its calls are than the longest.
 
-    A rank that was kept in another group is late as well: that is not told apart here.
+    Only of calls before which all members were in one call, and left it together: what a rank was
+    kept waiting elsewhere is no lateness of its own.
     """
     late: dict[tuple[int, int], list[float]] = defaultdict(list)
     for group, _, rows in _instances(job):
+        before = {job.ranks[rank].call(row - 1)[1:3] if row else None for rank, row in rows.items()}
         took = {
             rank: float(job.ranks[rank].dump.columns.duration_ms[row]) for rank, row in rows.items()
         }
-        if np.isfinite(list(took.values())).all():
+        if len(before) == 1 and np.isfinite(list(took.values())).all():
             longest = max(took.values())
             for rank, one in took.items():
                 late[rank, group].append(longest - one)

@@ -41,29 +41,17 @@ class OutOfOrder(NamedTuple):
 
 def out_of_order(job: FlightJob, waits: Waits, ring: Sequence[int]) -> OutOfOrder | None:
     """Return the rank of a ring that is out of order, None where that cannot be told."""
-    found = [one for rank in ring if (one := _against_others(job, waits, rank)) is not None]
-    if len({one.rank for one in found}) == 1:
-        return found[0]
-    if found:
-        return None
-    found = [one for rank in ring if (one := _against_past(job, waits, rank)) is not None]
-    calls = {(one.call.group, one.call.seq) for one in found}
-    return found[0] if len(found) == 1 and len(calls) == 1 else None
+    for compared in (_against_others, _passed_over, _against_past, _alone):
+        found = [one for rank in ring if (one := compared(job, waits, rank)) is not None]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
 def _against_others(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
     """Compare a rank with all that entered its call, or the same one of a group of that kind."""
     call = waits.by_rank[rank].call
-    if job.is_p2p(call):
-        return None
-    description = job.groups[call.group].description
-    alike = {one.index for one in job.groups if description and one.description == description}
-    alike.add(call.group)
-    profiles = {}
-    for other, calls in job.ranks.items():
-        for group in alike:
-            if rows := calls.rows.get(group, {}).get(call.seq):
-                profiles[other] = _profile(job, calls.call(rows[0]))
+    profiles = _profiles(job, call)
     mine = profiles.get(rank, {})
     for name in mine:
         counts = Counter(one[name] for one in profiles.values() if name in one)
@@ -72,6 +60,38 @@ def _against_others(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | Non
             witnesses = tuple(other for other, one in profiles.items() if one.get(name) == usual)
             return OutOfOrder(rank, call, name, mine[name], usual, witnesses)
     return None
+
+
+def _passed_over(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Return a rank that others wait for alone in a call that it passed over.
+
+    All others that entered its own call had been in that one before.
+    """
+    own = waits.by_rank[rank].call
+    profiles = {other: one for other, one in _profiles(job, own).items() if other != rank}
+    for wait in waits.by_rank.values():
+        if wait.targets != (rank,) or job.is_p2p(wait.call):
+            continue
+        name = job.groups[wait.call.group].label
+        counts = [one[name] for one in profiles.values() if name in one]
+        if counts and min(counts) >= wait.call.seq and wait.call.group != own.group:
+            usual = min(counts)
+            return OutOfOrder(rank, own, name, wait.call.seq - 1, usual, tuple(profiles))
+    return None
+
+
+def _profiles(job: FlightJob, call: Call) -> Mapping[int, Mapping[str, int]]:
+    """Return the profile of each rank that entered a call, or its like in a group of the kind."""
+    if job.is_p2p(call):
+        return {}
+    description = job.groups[call.group].description
+    alike = {one.index for one in job.groups if description and one.description == description}
+    return {
+        rank: _profile(job, calls.call(rows[0]))
+        for rank, calls in job.ranks.items()
+        for group in {*alike, call.group}
+        if (rows := calls.rows.get(group, {}).get(call.seq))
+    }
 
 
 def _against_past(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
@@ -90,6 +110,23 @@ def _against_past(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
         past = {one[name] + back for back, one in before if name in one}
         if len(before) >= _LEAST_HISTORY and len(past) == 1 and number not in past:
             return OutOfOrder(rank, call, name, number, past.pop(), ())
+    return None
+
+
+def _alone(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Return a rank that is alone in its call, and that all others of another call wait for."""
+    own = waits.by_rank[rank]
+    if job.is_only_active or len(own.targets) < len(job.groups[own.call.group].members) - 1:
+        return None
+    for wait in waits.by_rank.values():
+        group, seq = wait.call.group, wait.call.seq
+        waiting = [one for one in job.groups[group].members if one != rank]
+        entered = [one for one in waiting if seq in job.ranks[one].rows.get(group, {})] if all(
+            one in job.ranks for one in waiting
+        ) else []  # fmt: skip
+        if wait.targets == (rank,) and len(waiting) > 1 and len(entered) == len(waiting):
+            label = job.groups[group].label
+            return OutOfOrder(rank, own.call, label, seq - 1, seq, tuple(entered))
     return None
 
 

@@ -8,7 +8,7 @@ none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from ccltui.metrics.hangs.flight_job import Call, FlightJob, RankCalls
@@ -51,6 +51,8 @@ class Waits:
         for rank, calls in job.ranks.items():
             if rank not in self.frozen:
                 self._add(rank, calls)
+        if not self.frozen and not set(self.roots()) - set(self.arrived) and not self.rings():
+            self.by_rank |= dict(self._behind_others())
 
     def _frozen(self) -> Iterator[tuple[int, tuple[Call, int]]]:
         if self._job.are_apart:
@@ -107,9 +109,20 @@ class Waits:
             self.arrived.setdefault(call.rank, call)
         return None
 
-    def edges(self) -> Mapping[int, tuple[int, ...]]:
-        """Return whom each rank waits for."""
-        return {rank: wait.targets for rank, wait in self.by_rank.items()}
+    def _behind_others(self) -> Iterator[tuple[int, Wait]]:
+        """Yield waits where all have entered the first calls: for members in calls before it.
+
+        A host runs ahead of its device, which works on its calls in their order.
+        """
+        for rank, call in self.arrived.items():
+            targets = []
+            for other in self._job.groups[call.group].members:
+                calls = self._job.ranks[other]
+                rows = calls.rows.get(call.group, {}).get(call.seq)
+                if other != rank and rows and calls.pending and calls.pending[0].row < rows[0]:
+                    targets.append(other)
+            if targets:
+                yield rank, Wait(call, tuple(targets))
 
     def roots(self) -> tuple[int, ...]:
         """Return the ranks that others wait for and that wait for nobody."""

@@ -349,8 +349,10 @@ def late_text(job: FlightJob, late: Late) -> str:
 def late_facts(late: Late) -> Iterator[str]:
     """Yield how lateness was measured."""
     if late.by_duration:
-        yield "by the time of the collectives on the devices: the last to arrive has the shortest"
-        yield "the time that a rank waited in other groups is included"
+        yield (
+            "by the time on the devices of collectives before which all members were in the same "
+            "one: the last to arrive has the shortest"
+        )
     else:
         yield "by the times of the calls, without the time that it waited in other groups"
 
