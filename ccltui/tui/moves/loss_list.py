@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.finding_rows import findings, result_of, time_of
+from ccltui.tui.state.finding_rows import findings, result_of, step_at, time_of
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -68,17 +69,33 @@ def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:
     if "index" in place:
         shown = to_instance(scene, place["group_number"], place["index"])
         if shown is not None:
-            return shown
+            return _with_step(scene, shown, shown.selection.time_ns)
     return _moment(scene, place)
+
+
+def _with_step(scene: Scene, state: ViewState, at: int | None) -> ViewState:
+    """Return the view with the step at a time on the Timeline; between steps it stays."""
+    step = None if at is None else step_at(scene, at)
+    if step is None:
+        return state
+    return replace(state, time=showing(state.time, step.start_ns, step.end_ns))
+
+
+def shown_finding(scene: Scene) -> Mapping[str, Any] | None:
+    """Return the finding that was opened, None where the cursor is no longer at its place."""
+    own, found = OVERVIEW_STATE.of(scene.state), findings(scene)
+    is_there = own.shown is not None and own.shown < len(found)
+    if own.shown is None or not is_there or own.shown_at != scene.state.selection:
+        return None
+    return found[own.shown]
 
 
 def place_text(scene: Scene) -> str:
     """Return number and name of the finding whose place the cursor is at, "" elsewhere."""
-    own, found = OVERVIEW_STATE.of(scene.state), findings(scene)
-    shown = own.shown
-    if shown is None or shown >= len(found) or own.shown_at != scene.state.selection:
+    shown, found = shown_finding(scene), findings(scene)
+    if shown is None:
         return ""
-    return f"! {shown + 1} of {len(found)}: {found[shown]['label']}"
+    return f"! {found.index(shown) + 1} of {len(found)}: {shown['label']}"
 
 
 def to_instance(scene: Scene, number: int, row: int) -> ViewState | None:
@@ -105,4 +122,6 @@ def _moment(scene: Scene, evidence: Mapping[str, Any]) -> ViewState:
         cell = min(max(-(-length * _AROUND // state.time.cells), 1), state.time.widest_ns)
         view = replace(state.time, cell_ns=cell).centred(at + length // 2)
         state = replace(state, time=view)
+    else:
+        state = _with_step(scene, state, at)
     return in_view(to_time(scene.with_state(state), at))

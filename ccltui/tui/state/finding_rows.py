@@ -13,6 +13,7 @@ from ccltui.tui.state.scene import Scene
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.parsers.job import Job
+    from ccltui.tui.state.job_findings import Step
 
 MOST_RANKS: Final = 8
 """Most rows of ranks; the last one stands for all others."""
@@ -91,6 +92,12 @@ def time_of(scene: Scene, place: Row) -> int | None:
         return round(time_us * 1000)
     starts = [step.start_ns for step in scene.findings.steps if step.id == place.get("step")]
     return starts[0] if starts else None
+
+
+def step_at(scene: Scene, time_ns: int) -> Step | None:
+    """Return the step that contains a time, None between steps."""
+    steps = scene.findings.steps
+    return next((step for step in steps if step.start_ns <= time_ns < step.end_ns), None)
 
 
 def first_time_ns(scene: Scene) -> int:

@@ -21,6 +21,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
 from ccltui.tui.panes import overview
+from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
@@ -69,6 +70,38 @@ def test_each_key_press_shows_the_next() -> None:
     assert OVERVIEW_STATE.of(third.state).loss == 2
     assert (third.state.pane, third.state.drawer) == (OVERVIEW, None)  # it has no place
     assert third.with_state(loss_list.show_next(third)).state.pane == ALIGNMENT
+
+
+def test_the_drawer_states_the_finding_that_was_opened() -> None:
+    """Two findings have their largest instance at one collective: the drawer is not the same."""
+    place = FOUND[0].place
+    other = msgspec.structs.replace(FOUND[1], place=place)
+    found = with_answer(opened(), FOUND[0], other)
+    first = found.with_state(loss_list.show(found, 0))
+    second = found.with_state(loss_list.show(found, 1))
+
+    def drawn(there: Scene) -> list[str]:
+        planes = collective_drawer.paint(there, 14, 120)
+        return [planes.row_text(y).strip() for y in range(14)]
+
+    assert first.state.selection == second.state.selection
+    assert drawn(first)[0].startswith("! 1 of 2: ")
+    assert drawn(second)[0].startswith("! 2 of 2: ")
+    assert other.text[:40] in drawn(second)[1]
+    moved = second.with_state(second.state.select(k=1))
+    assert drawn(moved)[0].startswith("── ")
+
+
+def test_the_timeline_shows_the_step_of_a_finding_that_was_opened() -> None:
+    found = opened()
+    shown = loss_list.show(found, 0)
+    at = shown.selection.time_ns
+    assert at is not None
+    (step,) = [one for one in found.findings.steps if one.start_ns <= at < one.end_ns]
+
+    assert shown.time.left_ns <= step.start_ns < step.end_ns <= shown.time.right_ns
+    length = shown.time.right_ns - shown.time.left_ns
+    assert length < 2 * (step.end_ns - step.start_ns)
 
 
 def test_a_finding_in_a_collective_that_is_not_in_view_is_a_moment() -> None:

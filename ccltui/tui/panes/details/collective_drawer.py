@@ -12,6 +12,7 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.moves import drawer
+from ccltui.tui.moves.loss_list import place_text, shown_finding
 from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
 from ccltui.tui.panes.details import causal_picture, comparison, event_page, repeated_block
 from ccltui.tui.state.pane import drawer_has_keys
@@ -37,6 +38,8 @@ _LEAST_RANKS = 3
 _WHY_LINES = 3
 _MOST_LINES = 3
 """Most lines of one sentence, where there is room."""
+_LEAST_BELOW = 8
+"""Rows that the collective keeps below the sentences of a finding: title, ranks and cause."""
 _TALL = 24
 """Rows from which there is room for evidence, however many ranks there are."""
 
@@ -51,6 +54,31 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         return event_page.paint(scene, height, width)
     if drawer.shows(scene, Shown.CHAIN):
         return causal_picture.paint(scene, height, width)
+    shown = _finding_lines(scene, width - 2, height)
+    planes = Planes.blank(height, width, Ink.TEXT)
+    for y, line in enumerate(shown):
+        planes.put(y, 1, line, Ink.HIT if not y else Ink.TEXT)
+    planes.paste(_collective(scene, height - len(shown), width), len(shown), 0)
+    return planes
+
+
+def _finding_lines(scene: Scene, width: int, height: int) -> list[str]:
+    """Return number, name and sentences of the finding that the cursor is at the place of.
+
+    Several findings may have their largest instance at one collective: the ranks and the cause
+    below are the same for all of them.
+    """
+    found = shown_finding(scene)
+    most = height - _LEAST_BELOW
+    if found is None or most < 2:
+        return []
+    text = f"{found['text']} {found['more']}".rstrip()
+    lines = wrap(text, width, most=min(_MOST_LINES, most - 1))
+    return [fit(place_text(scene), width).rstrip(), *lines]
+
+
+def _collective(scene: Scene, height: int, width: int) -> Planes:
+    """Draw the selected collective rank by rank, and the cause of its lag."""
     planes = Planes.blank(height, width, Ink.TEXT)
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):

@@ -28,6 +28,7 @@ from ccltui.tui.state.finding_rows import (
     first_time_ns,
     rank_bars,
     result_of,
+    step_at,
     work_by_rank,
 )
 from ccltui.tui.state.job_findings import Span
@@ -342,8 +343,7 @@ def _timeline(scene: Scene, room: int, width: int) -> Region:
         return Region()
     from ccltui.tui.panes.timeline import around
 
-    at = first_time_ns(scene)
-    step = next((one for one in scene.findings.steps if one.start_ns <= at < one.end_ns), None)
+    step = step_at(scene, first_time_ns(scene))
     labels = _listed_ranks(scene, room - 1 - (step is not None))
     title = "Timeline" if step is None else f"Timeline of step {step.id}"
     if len(labels) < len(lanes):
