@@ -60,7 +60,8 @@ def percent(share: float) -> str:
         return "less than 0.1 %"
     if value >= 99.5:
         return "100 %" if share > 0.9995 else f"{min(value, 99.9):.1f} %"
-    return f"{value:.0f} %" if value >= 10 else f"{value:.1f} %"
+    # what one decimal would round to 10.0 has none either
+    return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
 
 
 def percent_cell(share: float) -> str:

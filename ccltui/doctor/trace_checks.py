@@ -254,8 +254,8 @@ def collective_metadata(job: Job) -> Finding:
         stated += [np.count_nonzero(getattr(args, column)[rows] >= 0) for column, _ in _METADATA]
     if not total:
         return Finding("collective metadata", "unknown", _without_kernels(job))
-    parts = [f"{noun} {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
-    message = f"of {counted(total, 'collective kernel')} state: {listed(parts)}"
+    parts = [f"the {noun} of {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
+    message = f"{counted(total, 'collective kernel')}; the files state {listed(parts)}"
     if stated.min() == total:
         return Finding("collective metadata", "ok", message)
     if not _host_events(job, "cpu_ops", "record_param_comms"):
@@ -291,7 +291,8 @@ def process_groups(job: Job) -> Finding:
     described = sum(group.description not in {"", "undefined"} for group in groups)
     with_ranks = sum(bool(group.ranks) for group in groups)
     message = (
-        f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} state their role"
+        f"{counted(len(groups), 'process group')}: {with_ranks:,} with a list of ranks, "
+        f"{described:,} with a role"
     )
     state: State = "ok" if with_ranks == described == len(groups) else "warning"
     fix = "" if state == "ok" else "state dp_shard, tp, pp, … in the workload card"
@@ -356,7 +357,7 @@ def capture_windows(job: Job) -> Finding:
         message = f"the recordings do not overlap: they are {_span(-common)} apart"
         fix = "take all files from one run and one capture"
         return Finding("capture windows", "problem", message, fix)
-    message = f"{_span(common)} of at most {_span(longest)} are shared"
+    message = f"the recordings overlap for {_span(common)} of at most {_span(longest)}"
     if common >= longest / 2:
         return Finding("capture windows", "ok", message)
     return Finding("capture windows", "warning", message, "give all ranks one schedule")
@@ -384,8 +385,8 @@ def _on_corrected_clocks(job: Job) -> Finding | None:
     offsets = [clock.offset_ns for clock in clocks]
     apart_ns = int(max(offsets) - min(offsets))
     message = (
-        f"clocks differ by {_span(apart_ns)}, corrected from collectives: {_span(common)} of at "
-        f"most {_span(longest)} are shared"
+        f"clocks differ by {_span(apart_ns)}, corrected from collectives; the recordings overlap "
+        f"for {_span(common)} of at most {_span(longest)}"
     )
     fix = "nothing for metrics, which use the corrected clocks; set the clocks of the hosts by NTP"
     if apart_ns > _ONE_CAPTURE_NS:

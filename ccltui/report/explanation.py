@@ -18,7 +18,7 @@ from ccltui.metrics.findings.choice import choice_of
 from ccltui.metrics.findings.finding import Recording
 from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.reason_text import merged_reasons
-from ccltui.parsers.numbers import percent, time_text
+from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
 from ccltui.report.json_document import TraceSummary
@@ -327,9 +327,9 @@ def _one_sided(results: Results) -> list[Claim]:
         named = "; ".join(names[:_MOST_GROUPS]) + (f" and {more} more" if more > 0 else "")
         apart = _rank_apart(found)
         text = (
-            f"{outside} collectives are on some ranks only, before the first or after the last "
-            "that all ranks of the group have: recordings begin or end at different times, or a "
-            f"rank stopped. Groups: {named}."
+            f"{counted(outside, 'collective')} {'is' if outside == 1 else 'are'} on some ranks "
+            "only, before the first or after the last that all ranks of the group have: "
+            f"recordings begin or end at different times, or a rank stopped. Groups: {named}."
         )
         text += "" if apart is None else f" Rank {apart} alone is in all of them."
         claims.append(Claim("evidence", text, metric, "num_outside_window", outside))

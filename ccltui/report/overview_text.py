@@ -53,16 +53,18 @@ def step_time(results: Results) -> str:
     text = "By its markers a step takes" if apart else "A step takes"
     text += f" {time_text(mean)}"
     text += f", standard deviation {time_text(spread)}" if several and spread is not None else ""
-    text += f" (n = {count})"
+    parts = [f"{text} (n = {count})"]
     median = found.get("p50_iter_time_ms")
-    text += f"; median {time_text(median)}" if several and median is not None else ""
-    slowest = details_of(results, "step_variability").get("slowest_step")
-    if several and slowest and slowest.get("iter_time_ms") is not None:
-        text += f"; slowest {time_text(slowest['iter_time_ms'])}, step {slowest['step']}"
+    slowest = details_of(results, "step_variability").get("slowest_step") or {}
+    longest = slowest.get("iter_time_ms")
+    if several and median is not None:
+        parts.append(f"The median step takes {time_text(median)}")
+    if several and longest is not None:
+        parts.append(f"The slowest, step {slowest['step']}, takes {time_text(longest)}")
     if apart and period is not None:
         where = "the devices" if "step_ms" in details_of(results, "step_composition") else "ranks"
-        text += f"; measured on {where} {time_text(period)}, mean over ranks"
-    return f"{text}."
+        parts.append(f"Measured on {where} a step takes {time_text(period)}, mean over ranks")
+    return f"{'. '.join(parts)}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:

@@ -422,7 +422,10 @@ class Rules:
                 job.num_steps < 3,
             ),
             ("step markers (profiler.step())", not job.marked),
-            (f"the trace of rank {ranges_text(facts.missing)}", bool(facts.missing)),
+            (
+                f"the traces of the missing ranks ({ranges_text(facts.missing)})",
+                bool(facts.missing),
+            ),
             (
                 "groups, peers and sizes of collectives, which PyTorch 2.3 or later writes",
                 untold or (facts.names_only and len(job.together) > 1),

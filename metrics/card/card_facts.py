@@ -88,7 +88,7 @@ class CardFacts:
         if self.problem is not None:
             return refuse("card_invalid", self.problem)
         if self.card is None:
-            return refuse("no_card", f"no workload card, and no override of {named}")
+            return refuse("no_card", f"no workload card, and no --set for {named}")
         keys = [self.card.key_of(name) for name in names]
         wrong = [key for key in keys if isinstance(self.card.values.get(key), int | float | str)]
         if wrong:

@@ -277,7 +277,7 @@ def _bubble_measured(known: Mapping[str, Any]) -> str:
     if measured is None:
         return told
     told = (
-        "With idle time inside steps, and without the time in which data moves, the pipeline's "
+        "With the idle time inside steps, but without the time in which data moves, the pipeline's "
         f"bubble is {percent(measured)}"
     )
     if expected is None:

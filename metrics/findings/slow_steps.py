@@ -19,6 +19,7 @@ from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.confidence import Level, Sure, lowest
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
+from ccltui.metrics.findings.causes.evidence import cause_words
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
@@ -177,7 +178,7 @@ def _why_named(view: View, named: Named, place: tuple[int, int] | None) -> str:
     waited = f"rank {named.label} keeps the others waiting, {duration(named.wait_ns)} in all"
     found = None if place is None else describe(view, *place)
     if found is None or found.why is None or found.last != named.label:
-        return f"{waited} ({named.cause.replace('_', ' ')})"
+        return f"{waited} ({cause_words(named.cause)})"
     return f"{waited}: {found.why.removeprefix(f'rank {named.label}: ')}"
 
 

@@ -229,11 +229,12 @@ def test_the_step_time_names_what_it_is_of() -> None:
     )
 
     assert step_time({**near, "step_variability": slowest}) == (
-        "A step takes 58.3 ms, standard deviation 3.21 ms (n = 6); slowest 64.8 ms, step 13."
+        "A step takes 58.3 ms, standard deviation 3.21 ms (n = 6). The "
+        "slowest, step 13, takes 64.8 ms."
     )
     assert step_time(far) == (
-        "By its markers a step takes 58.3 ms, standard deviation 3.21 ms (n = 6); measured on the "
-        "devices 290 ms, mean over ranks."
+        "By its markers a step takes 58.3 ms, standard deviation 3.21 ms (n = 6). Measured on the "
+        "devices a step takes 290 ms, mean over ranks."
     )
     assert step_time({}) == ""
 

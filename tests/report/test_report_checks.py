@@ -114,7 +114,7 @@ def test_names_without_metadata(tmp_path: Path) -> None:
     state, message = found["collective metadata"]
     assert state == "warning"
     assert message.endswith(
-        "state: operation 0, size 0 and group 0; no record_param_comms beside them"
+        "the operation of 0, the size of 0 and the group of 0; no record_param_comms beside them"
     )
 
 

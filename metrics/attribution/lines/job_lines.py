@@ -36,6 +36,7 @@ from ccltui.metrics.attribution.lines.step_lines import (
 from ccltui.metrics.attribution.lines.step_replay import StepReplay
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import some_of
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
@@ -287,6 +288,21 @@ def job_lines(view: View) -> JobLines:
     return found
 
 
+_MOST_REASONS: Final = 4
+"""Reasons that one sentence lists."""
+
+
+def _reasons_of_ranks(out: Mapping[str, str]) -> str:
+    """Return why ranks are left out, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for label, text in out.items():
+        by_reason.setdefault(text, []).append(label)
+    return "; ".join(
+        f"rank{'s' if len(labels) > 1 else ''} {some_of(labels)}: {text}"
+        for text, labels in list(by_reason.items())[:_MOST_REASONS]
+    )
+
+
 def _job_lines(view: View) -> JobLines:
     inputs = view.match_inputs
     out = dict(view.matches.skipped)
@@ -299,7 +315,7 @@ def _job_lines(view: View) -> JobLines:
         elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
             out[item.label] = "its collectives are recorded on the host alone"
     if len(inputs) - len(out) < 2:
-        why = "; ".join(f"rank {label}: {text}" for label, text in list(out.items())[:4])
+        why = _reasons_of_ranks(out)
         raise refuse(
             "no_gpu_events", f"device work of all ranks, and of at least two, is needed; {why}"
         )

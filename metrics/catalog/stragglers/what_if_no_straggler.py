@@ -230,6 +230,12 @@ def _match_reasons(view: View) -> list[Reason]:
     return match_reasons(view, table)
 
 
+def _ranks_without(labels: Sequence[str]) -> str:
+    if len(labels) == 1:
+        return f"rank {labels[0]} has no kernels with times"
+    return f"ranks {some_of(labels)} have no kernels with times"
+
+
 def _require_devices(view: View, source: str) -> None:
     without = [
         label
@@ -237,7 +243,7 @@ def _require_devices(view: View, source: str) -> None:
         if not one.has_kernels or view.facts.named_calls[label].event_group != "gpu"
     ]
     if source != "kernel" or without:
-        which = f": rank {some_of(without)} has no kernels with times" if without else ""
+        which = f": {_ranks_without(without)}" if without else ""
         raise refuse("no_gpu_events", f"a replay needs the device work of all ranks{which}")
 
 

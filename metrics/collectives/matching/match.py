@@ -262,7 +262,10 @@ def _skipped(inputs: Sequence[MatchInput]) -> dict[str, str]:
         elif claims[item.rank] > 1:
             skipped[item.label] = f"rank {item.rank} is claimed by {claims[item.rank]} files"
         elif len(item.calls.start_ns) and item.calls.source != usual:
-            skipped[item.label] = f"its collectives are {item.calls.source}, the others' {usual}"
+            skipped[item.label] = (
+                f"its collectives are recorded as {item.calls.source}, those of the others as "
+                f"{usual}"
+            )
     return skipped
 
 
