@@ -193,12 +193,13 @@ def _of_nobody(answer: Answer, truth: PlantedTruth, faults: list[FaultTruth]) ->
 
 
 def _same_culprit(answer: Answer, fault: FaultTruth, truth: PlantedTruth) -> bool:
-    """Whether those who are named are the culprits, of a slow node those that have a file."""
+    """Whether those who are named are the culprits, of several slow ranks those with a file."""
     if fault.verdict in OF_NOBODY or not fault.ranks:
         return True
     if fault.stage is not None and answer.stage == fault.stage:
         return True
-    here = set(truth.recorded) if fault.verdict == "slow_node" else set(fault.ranks)
+    several = fault.verdict == "slow_node" or fault.cause == "alternating"
+    here = set(truth.recorded) if several else set(fault.ranks)
     return set(answer.ranks) == {str(rank) for rank in fault.ranks if rank in here}
 
 

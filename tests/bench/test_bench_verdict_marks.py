@@ -87,6 +87,15 @@ def test_of_a_slow_node_those_are_named_that_have_a_file() -> None:
     assert marked(SPEC, whole, "verdict", verdict("slow_node", "2")).mark == "wrong"
 
 
+def test_of_ranks_that_are_slow_in_turn_those_are_named_that_have_a_file() -> None:
+    turns = replace(SLOW, verdict="occasional_worker", cause="alternating", ranks=(2, 3))
+    truth = replace(TRUTH, verdict="occasional_worker", faults=(turns,), recorded=(0, 1, 2))
+
+    assert marked(SPEC, truth, "verdict", verdict("occasional_worker", "2")).mark == "right"
+    whole = replace(truth, recorded=RANKS)
+    assert marked(SPEC, whole, "verdict", verdict("occasional_worker", "2")).mark == "wrong"
+
+
 def test_the_rank_of_a_decoy_that_costs_time_is_no_wrong_name() -> None:
     spec = replace(SPEC, faults=(Fault("decoy", (1,), 2.0),))
     costly = replace(SLOW, verdict="no_straggler", cause="decoy", ranks=(), cost_ms=4.0)
