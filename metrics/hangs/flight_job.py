@@ -323,8 +323,10 @@ def _calls_of(
             enqueued = [0]  # the ring is whole, and nothing of the group is in it
         if enqueued:
             calls.enqueued[index] = max(enqueued)
-        if completed:
-            calls.completed[index] = max(completed)
+        waiting = columns.seq[rows & ~is_done & ~columns.is_closing]
+        if completed:  # calls of a group end in order, whatever its counter says
+            before = int(waiting.min()) - 1 if len(waiting) else max(completed)
+            calls.completed[index] = min(max(completed), before)
     return calls
 
 

@@ -303,6 +303,16 @@ def test_two_roots_by_weak_evidence_alone_are_not_named() -> None:
     assert "ranks 2 and 3" in found.text
 
 
+def test_a_counter_that_contradicts_the_entries_freezes_nobody() -> None:
+    status = {"0": {"last_enqueued_collective": 9, "last_completed_collective": 9}}
+    hung = [entry(1, "all_reduce"), entry(2, "all_reduce", state="scheduled", retired=False)]
+    dumps = job_of({0: hung, 1: hung, 2: hung})
+
+    found = judged({rank: one | {"pg_status": status} for rank, one in dumps.items()})
+
+    assert (found.kind, found.ranks) == ("all_arrived", ())
+
+
 def test_ranks_of_another_job_are_left_out() -> None:
     _, dumps = one_of("none", backend="nccl", tp=4, dp=2)
     other = job_of({rank: [entry(1, "all_reduce")] for rank in range(2)})
