@@ -33,7 +33,7 @@ def summary() -> str:
     if not missing_modules():
         return ""
     count = f"{len(missing_modules())} of {len(MODULES)} compiled modules"
-    return f"the slower path is used, with the same numbers: without {count}"
+    return f"the slower path is used, with the same numbers, without {count}"
 
 
 def remedy() -> str:

@@ -286,7 +286,7 @@ def _only_one(discovery: Discovery, cards: list[FoundFile]) -> FoundFile:
         cards = [card for card in cards if _is_full(card)] or cards
     if len(cards) > 1:
         names = listed([card.path for card in cards])
-        message = f"several workload cards, and no telling which counts: {names}"
+        message = f"several workload cards, and it is not clear which one counts: {names}"
         raise CardError(message, path=printable(discovery.root))
     return cards[0]
 

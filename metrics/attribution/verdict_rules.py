@@ -210,7 +210,7 @@ class Rules:
         if apart is not None:
             yield apart
         if not ladder.compares:
-            yield "no two ranks run the same program, and there is no pipeline"
+            yield "no two ranks run the same program, and there is no pipeline to compare stages of"
         refuted = ladder.refuted()
         if refuted is not None:
             yield refuted
@@ -489,7 +489,7 @@ def alone_reasons(ladder: Ladder) -> list[Reason]:
     return [
         Reason(
             "unmatched_collectives",
-            f"rank {label} is compared with no other: its calls differ from those of all others",
+            f"rank {label} is not compared: its calls differ from those of all other ranks",
             rank=label,
         )
         for label in labels

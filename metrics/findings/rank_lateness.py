@@ -285,7 +285,7 @@ def _why(lag: Result | None) -> str:
     if lag is None:
         return "the waits are still being computed"
     if lag.status == "unavailable":
-        return lag.reasons[0].message if lag.reasons else "straggler_lag has no value"
+        return lag.reasons[0].message if lag.reasons else "no waiting was measured"
     return ""
 
 

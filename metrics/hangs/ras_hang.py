@@ -121,8 +121,8 @@ def _behind(comm: RasCommunicator, one: RasDifference, before: RasReport | None)
     )
     more = []
     if listed_ahead:
-        listed_words = "it is" if len(listed_ahead) == 1 else "they are"
-        more.append(f"RAS lists {those} because {listed_words} few: ahead, and not to blame")
+        cause = "it causes" if len(listed_ahead) == 1 else "they cause"
+        more.append(f"RAS lists {those} because few ranks are ahead, not because {cause} the hang")
     stands = _has_not_moved(comm, one, before)
     sure: Sure = "low"
     if stands:

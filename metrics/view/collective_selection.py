@@ -113,7 +113,7 @@ def require_ranks(view: View) -> None:
     files = "a file states" if nameless == 1 else f"{nameless} files state"
     parts = [
         f"{len(known)}{of} {noun} found" if known or of or not nameless else "",
-        "nothing to compare, as lag needs 2 ranks",
+        "nothing to compare: lag needs 2 ranks",
         f"{files} no rank, a rank map can give one" if nameless else "",
     ]
     raise refuse("single_rank", "; ".join(part for part in parts if part))

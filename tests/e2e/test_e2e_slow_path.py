@@ -46,7 +46,7 @@ def test_one_line_reports_it_and_the_numbers_are_the_same(unbuilt: Path, job: Pa
     said = [line for line in done.stderr.splitlines() if line not in fast.stderr.splitlines()]
     assert len(said) == 1, done.stderr
     number = len(MODULES)
-    expected = f"ccltui: {MARK}, with the same numbers: without {number} of {number} "
+    expected = f"ccltui: {MARK}, with the same numbers, without {number} of {number} "
     assert said[0].startswith(expected)
     assert "install a C compiler, then run: " in said[0]
     assert "--no-binary ccltui" in said[0]

@@ -34,7 +34,7 @@ _TRIES: Final = 2
 ENDED: Final = "the computing process has ended (out of memory?)"
 AGAIN: Final = f"{ENDED}: it starts again"
 LATER: Final = f"{ENDED}: it restarts when needed"
-TWICE: Final = f"{ENDED}, twice: what is there stays"
+TWICE: Final = f"{ENDED}, twice: the numbers in view remain"
 
 
 class RemoteAnalyst:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.answers import Answered
     from ccltui.tui.state.job_findings import Findings
 
-STOPPING: Final = "stopping: what is loaded stays"
+STOPPING: Final = "stopping: what is loaded remains"
 """Notice from the request to stop loading until loading has ended."""
 
 

@@ -25,7 +25,7 @@ def key_lines(config: Config) -> Iterator[str]:
     bindings = checked(config)
     rows = []
     for action in all_actions():
-        keys = " ".join(shown(key) for key in keys_of(action, bindings)) or "none: by : only"
+        keys = " ".join(shown(key) for key in keys_of(action, bindings)) or "no key: run it with :"
         panes = [pane.title for pane in all_panes() if action.where(pane)]
         everywhere = len(panes) == len(all_panes())
         rows.append((action.id, keys, action.help, "all" if everywhere else ", ".join(panes)))

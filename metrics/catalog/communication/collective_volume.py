@@ -74,7 +74,8 @@ def collective_volume(view: View) -> Result:
         basis={
             "message_bytes": "once a collective, the largest that a rank states",
             "wire_bytes": "what all ranks present send, by the cost of a ring",
-            "selection": "a collective belongs where its call on the lowest rank does",
+            "selection": "a collective counts in the step and the window of its call on the "
+            "lowest rank",
         },
         reasons=_unsized(sized, len(moving)),
         warnings=warnings,

@@ -102,8 +102,8 @@ def parallelism(view: View) -> Result:
             "comm": "time in collectives, overlapping ones once; dimensions may overlap",
             "wait": "duration beyond the shortest over ranks, over the duration",
             "busbw": "bytes over the shortest duration over ranks, both summed",
-            "worst_rank": "waiting due to it, beyond the next latest rank, above 1.5 / ranks of "
-            "all such waiting",
+            "worst_rank": "the rank that causes more than 1.5 times an even share of the waiting "
+            "beyond the next latest rank",
         },
         reasons=[*found.reasons, *_unknown_dimension(found.traffic)],
         warnings=warnings,

@@ -84,7 +84,7 @@ def dominant_kernel(view: View) -> Result:
         details,
         source="kernel",
         basis={
-            "share": "of the summed durations of all kernels, copies aside",
+            "share": "of the summed durations of all kernels, without copies",
             "name": "without template arguments and parameters",
         },
         reasons=device_reasons(view),

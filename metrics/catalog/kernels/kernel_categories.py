@@ -91,7 +91,8 @@ def kernel_categories(view: View) -> Result:
         source="kernel",
         basis={
             "share": "of the summed durations of all kernels and copies",
-            "rules": "the first pattern that hits a kernel's name; what none hits is other",
+            "rules": "the first pattern that matches a kernel's name; kernels that none matches "
+            "are other",
         },
         reasons=device_reasons(view),
     )

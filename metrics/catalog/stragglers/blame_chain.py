@@ -116,8 +116,8 @@ def blame_chain(view: View) -> Result:
         details,
         source=source,
         basis={
-            "root": "the rank behind most waiting, whether or not its cause is known; nobody where "
-            "that is less than a fifth of the waiting, or not material",
+            "root": "the rank behind most waiting, whether or not its cause is known; no rank "
+            "where that is less than a fifth of the waiting, or not material",
             "root_share": "of the waiting that does not follow from the order of a pipeline",
             "root_confidence": "of the whole statement: rank, cause and share",
             "root_sure": "what: the cause; who: the rank; how_much: what fixing it saves",

@@ -96,9 +96,12 @@ def _why(view: View) -> str:
     residual = view.clocks.residual_p95_ns or 0
     if residual > MAX_RESIDUAL_NS:
         text = "collectives that are taken for one end up to"
-        return f"{text} {duration(residual)} apart: they tell no clock"
+        return f"{text} {duration(residual)} apart: they cannot be used to compare clocks"
     if view.clocks.evidence == "uncertain matches":
-        return "collectives are matched by order alone, with low confidence: they tell no clock"
+        return (
+            "collectives are matched by order alone, with low confidence: they cannot be used to "
+            "compare clocks"
+        )
     return "no collective that all ranks of a group wait for links two of these ranks"
 
 

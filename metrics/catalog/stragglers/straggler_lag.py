@@ -123,12 +123,13 @@ def straggler_lag(view: View) -> Result:
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
         "matching": METHODS[match["level"]],
-        "stragglers": "waiting above 1.5 / ranks of all, and material, at the end of the chains of "
-        "blame_chain",
+        "stragglers": "ranks that cause more than 1.5 times an even share of all waiting, where "
+        "that is material; followed back to the root as in blame_chain",
         "due_wait_us": "waiting, while nothing computes, beyond the next latest rank",
         "one_sided_wait_us": "waiting, while nothing computes, at broadcasts and other collectives "
-        "that not all ranks wait for: in no other sum here, but in those of fix_first",
-        "selection": "a collective belongs where its first arrival does",
+        "that not all ranks wait for: not included in the other sums here, but in those of "
+        "fix_first",
+        "selection": "a collective counts in the step and the window of its first arrival",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }
     return answer(

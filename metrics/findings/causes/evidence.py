@@ -302,7 +302,7 @@ def _unknown(evidence: Evidence) -> str:
     if delayed_ns >= NAMED_SHARE * evidence.excess_ns:
         return (
             f"unknown: collectives of other groups delayed it by {duration(delayed_ns)}, and the "
-            "trace does not show who was late there"
+            "trace does not show which rank was late there"
         )
     names = {part: HOST_WORDS[part] for part in IDLE}
     parts = [

@@ -53,7 +53,8 @@ def test_several_that_cannot_be_told_apart(tmp_path: Path, text: str) -> None:
         found(tmp_path)
 
     assert raised.value.message == (
-        "several workload cards, and no telling which counts: copy.yaml and workload_card.yaml"
+        "several workload cards, and it is not clear which one counts: copy.yaml and "
+        "workload_card.yaml"
     )
 
 

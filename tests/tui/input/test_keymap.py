@@ -158,7 +158,7 @@ def test_the_table_of_keys_lists_taken_keys() -> None:
     text = list(key_lines(config))
 
     assert any(row.startswith("stragglers.next") and " n " in row for row in text)
-    assert any(row.startswith("find.next") and "none: by : only" in row for row in text)
+    assert any(row.startswith("find.next") and "no key: run it with :" in row for row in text)
     assert text[-2:] == [
         "1 action has keys of mine.toml",
         "n is stragglers.next now, no longer find.next",
