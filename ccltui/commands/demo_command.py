@@ -44,6 +44,10 @@ FAULTS = (
     "slow_network",
     "alternating",
 )
+HANGS = (
+    *("any", "late", "crashed", "lost_file", "operation", "size", "type", "order", "left_out"),
+    *("network", "none", "two_late", "slow"),
+)
 CONDITIONS = ("clean", "damaged", "null", "two")
 LEVELS = ("full", "no_groups", "names", "no_host", "kernels")
 SMALL_RANKS = 32
@@ -99,6 +103,15 @@ def parser() -> args.Parser:
         metavar="MB",
         help="size of the file of a rank, in 1e6 bytes, of a job of many ranks; default: 2",
     )
+    result.add_argument(
+        "--hang",
+        nargs="?",
+        const="any",
+        choices=HANGS,
+        metavar="KIND",
+        help="write dumps of flight recorders of a job that hangs instead of traces, and what is "
+        f"wrong beside DIR; KIND is one of {', '.join(HANGS)}",
+    )
     add_functions(result)
     explore.add_arguments(result)
     args.add_loading(result)
@@ -109,7 +122,9 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui demo`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
-    if options.rank_size is not None or (options.ranks or 0) > SMALL_RANKS:
+    if options.hang is not None:
+        directory = write_hung_demo(options)
+    elif options.rank_size is not None or (options.ranks or 0) > SMALL_RANKS:
         directory = write_large_demo(options)
     elif any(getattr(options, name) is not None for name in _CHOICES):
         directory = write_planted_demo(options)
@@ -173,6 +188,25 @@ def write_planted_demo(options: argparse.Namespace) -> Path:
         )
         write_planted(target, spec, answer=target.with_name(f"{target.name}.answer.json"))
     except (FileExistsError, ValueError) as error:
+        raise GrammarError(str(error)) from None
+    return target
+
+
+def write_hung_demo(options: argparse.Namespace) -> Path:
+    """Write dumps of a job that hangs, with its answer beside it, and return its folder.
+
+    Raises:
+        GrammarError: The folder contains other files.
+        OSError: Nothing can be written.
+    """
+    from ccltui.demo.hung_job import write_hung  # noqa: PLC0415
+
+    target = options.directory or _default_directory(f"{FOLDER}-hung")
+    answer = target.with_name(f"{target.name}.answer.json")
+    fault = None if options.hang == "any" else options.hang
+    try:
+        write_hung(target, seed=options.seed or 0, fault=fault, answer=answer)
+    except FileExistsError as error:
         raise GrammarError(str(error)) from None
     return target
 

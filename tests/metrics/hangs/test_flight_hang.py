@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flight_jobs import START_NS, Plan, plan, run
 
+from ccltui.demo.hung_job import START_NS, Plan, plan, run
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.hangs.flight_hang import flight_hang
 from ccltui.metrics.hangs.hang import Hang

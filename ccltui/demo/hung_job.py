@@ -7,16 +7,25 @@ when it is the next one on all members. What is left when nothing moves is what 
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 FAULTS: Final = (
     *("late", "crashed", "lost_file", "operation", "size", "type", "order", "left_out"),
     *("network", "none", "two_late", "slow"),
 )
+"""A rank stops; it ends and leaves no dump; it stops and the dump of another is lost; it calls
+another operation, size or type; it enters two groups in the other order; it leaves a call out; a
+link is dead; nothing is wrong; two ranks stop; a rank is slow."""
+_OURS: Final = re.compile(r"_dump_\d+\.json")
+_RING: Final = 2000
 START_NS: Final = 1_780_000_000_000_000_000
 _FILE: Final = "/job/train.py"
 _FORMS: Final = (
@@ -121,7 +130,7 @@ def plan(seed: int) -> Plan:
         ahead=1 if backend == "gloo" else dice.choice([1, 3, 8]),
         backend=backend,
         version=version,
-        ring=dice.choice([2000, 2000, 2000, 24]),
+        ring=dice.choice([_RING, _RING, _RING, 24]),
         only_active=version == "2.9" and dice.random() < 0.3,
         timing=backend == "nccl" and dice.random() < 0.3,
     )
@@ -179,6 +188,53 @@ def _wrong(calls: list[Op | None], one: Plan) -> None:
         else:
             continue
         return
+
+
+def write_hung(directory: Path, *, seed: int, fault: str | None, answer: Path) -> None:
+    """Write the dumps of a job whose fault can be told, in JSON, and its answer.
+
+    Dumps of an earlier job in the directory are replaced.
+
+    Args:
+        directory: Where to; created if necessary.
+        seed: Seed of the job.
+        fault: One of `FAULTS`, None for any.
+        answer: Where the fault and the ranks to be named are written, outside of the directory.
+
+    Raises:
+        FileExistsError: The directory contains other files.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    present = sorted(directory.iterdir())
+    foreign = [path.name for path in present if not _OURS.fullmatch(path.name)]
+    if foreign:
+        raise FileExistsError(f"{directory} holds {foreign[0]}: choose an empty or a new directory")
+    for path in present:
+        path.unlink()
+    job, outcome = _told(seed, fault)
+    for rank, dump in outcome.dumps.items():
+        text = json.dumps(dump, sort_keys=True, separators=(",", ":"))
+        (directory / f"_dump_{rank}.json").write_text(text, encoding="ascii")
+    ranks = list(job.truth(is_hung=outcome.is_hung))
+    truth = {"fault": job.fault, "ranks": ranks, "world_size": job.world, "hung": outcome.is_hung}
+    answer.write_text(json.dumps(truth, indent=2) + "\n", encoding="ascii")
+
+
+def _told(seed: int, fault: str | None) -> tuple[Plan, Outcome]:
+    """Return the first job of a seed whose dumps tell its fault."""
+    for number in itertools.count(seed * _SEEDS_APART):
+        job = plan(number)
+        is_meant = fault is None or job.fault == fault
+        if is_meant and not job.only_active and job.ring == _RING:
+            outcome = run(job)
+            names_nobody = job.fault in ("network", "none")
+            if names_nobody or job.truth(is_hung=outcome.is_hung):
+                return job, outcome
+    raise AssertionError("seeds do not end")
+
+
+_SEEDS_APART: Final = 10_000
+"""Jobs that belong to one seed: of these one has the fault and can be told."""
 
 
 @dataclass
