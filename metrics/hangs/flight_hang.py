@@ -111,15 +111,14 @@ class _Judge:
     def _stopped(self) -> Hang | None:
         """Ranks with a dump that did not arrive, and those that stand in what others finished."""
         frozen = self._waits.frozen
-        roots = [rank for rank in self._waits.roots() if rank in self._job.ranks
-                 and rank not in self._waits.arrived and rank not in self._in_mismatch]  # fmt: skip
+        roots, is_clear = self._roots()
         if not roots and not frozen:
             return None
         named = sorted({*roots, *frozen})
         call, _ = self._main_wait(roots or named)
         direct, through = self._waits.waiting_for(named)
         text = words.stopped_text(self._job, self._waits, roots, direct, through)
-        sure: Sure = self._sure_of(roots) if roots else self._lowered("medium")
+        sure: Sure = self._sure_of(roots) if roots and is_clear else self._lowered("medium")
         only_weak = roots and all(not self._is_strong(rank) for rank in roots)
         if only_weak and len(roots) > 1 and not frozen:
             return self._weak(roots)
@@ -136,6 +135,26 @@ class _Judge:
             sure,
             words.at_ranks(self._job, named, is_frozen=bool(frozen)),
         )
+
+    def _roots(self) -> tuple[list[int], bool]:
+        """Return ranks with a dump that are waited for and wait for nobody, and if that is clear.
+
+        One that is in a call that all members entered may be a victim there. It is named where all
+        the others of that call went on and wait for it in a later one.
+        """
+        waits = self._waits
+        found = [rank for rank in waits.roots()
+                 if rank in self._job.ranks and rank not in self._in_mismatch]  # fmt: skip
+        clear = [rank for rank in found if rank not in waits.arrived]
+        if clear or waits.rings():
+            return clear, True
+        behind = []
+        for rank in found:
+            others = set(self._job.groups[waits.arrived[rank].group].members) - {rank}
+            direct, through = waits.waiting_for([rank])
+            if others <= {*direct, *through}:
+                behind.append(rank)
+        return behind, False
 
     def _weak(self, roots: Sequence[int]) -> Hang:
         direct, through = self._waits.waiting_for(roots)

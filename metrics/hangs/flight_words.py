@@ -314,8 +314,9 @@ def order_text(job: FlightJob, ring: Sequence[int], found: OutOfOrder | None) ->
 
 def all_arrived_text(job: FlightJob, calls: Sequence[Call], waiting: Sequence[int]) -> str:
     """Return that every member entered a call and none finished it."""
+    all_of = "both" if len(calls) == 2 else f"all {len(calls)}"
     text = (
-        f"all {len(calls)} members entered {job.call_text(calls[0])} and none finished it: a link, "
+        f"{all_of} members entered {job.call_text(calls[0])} and none finished it: a link, "
         "a network card or a device, no rank that is late"
     )
     verb = "waits" if len(waiting) == 1 else "wait"

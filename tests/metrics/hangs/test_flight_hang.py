@@ -303,6 +303,17 @@ def test_two_roots_by_weak_evidence_alone_are_not_named() -> None:
     assert "ranks 2 and 3" in found.text
 
 
+def test_a_rank_that_stops_after_a_call_that_all_entered_is_named() -> None:
+    pending = {"state": "scheduled", "retired": False}
+    ahead = [entry(1, "all_reduce"), entry(2, "all_reduce", **pending),
+             entry(3, "all_reduce", **pending)]  # fmt: skip
+
+    found = judged(job_of({0: ahead, 1: ahead[:2], 2: ahead}))
+
+    assert (found.kind, found.ranks, found.sure) == ("did_not_arrive", ("1",), "medium")
+    assert found.sequence == 3
+
+
 def test_a_counter_that_contradicts_the_entries_freezes_nobody() -> None:
     status = {"0": {"last_enqueued_collective": 9, "last_completed_collective": 9}}
     hung = [entry(1, "all_reduce"), entry(2, "all_reduce", state="scheduled", retired=False)]
