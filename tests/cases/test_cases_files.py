@@ -104,4 +104,4 @@ def test_doctor_knows_clocks_that_collectives_correct(shared: Path, tmp_path: Pa
     assert find("straggler_lag").run(View(job)).value == 800
     windows = checks["capture windows"]
     assert windows["state"] == "warning"
-    assert windows["message"].startswith("clocks differ by 4 s, corrected from collectives")
+    assert windows["message"].startswith("clocks differ by 4.11 s, corrected from collectives")

@@ -102,7 +102,7 @@ def test_a_group_of_which_nothing_ever_completed(shared: Path) -> None:
     assert (found["kind"], found["ranks"]) == ("never_completed", [])
     assert found["text"].startswith("No collective of group 1 ever completed")
     assert "broadcast 1" in found["text"]
-    assert "no rank that is late" in found["more"][0]
+    assert "not a late rank" in found["more"][0]
     assert "connection or a device" in found["more"][0]
     assert headline_of(case).startswith("No collective of group 1 ever completed")
     assert "rank 0" not in computed("run_completeness", case).details["runs"][0]["ended"].lower()
