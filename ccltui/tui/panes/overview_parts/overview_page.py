@@ -52,20 +52,13 @@ class Page:
         if self.lines and self.lines[-1] is not _nothing:
             self.add(_nothing)
 
-    def row(
-        self, row: int, text: str, ink: Ink, *, on: bool, most: int = 4, number: Ink | None = None
-    ) -> None:
-        """Add a row of the list, wrapped between words, with a mark where it is selected.
-
-        Its first character, a number, is in the ink ``number`` where that is given.
-        """
+    def row(self, row: int, text: str, ink: Ink, *, on: bool, most: int = 4) -> None:
+        """Add a row of the list, wrapped between words, with a mark where it is selected."""
         shown = Ink.LABEL_ON if on else ink
         for at, line in enumerate(wrap(text, self.width - 2, most=most, indent="  ")):
             mark = MARK if on and not at else " "
             whole = mark + (line.ljust(self.width - 1) if on else line)
-            drawn = _written(whole, 0, shown)
-            numbered = _numbered(drawn, line[0], number) if number and not at else drawn
-            self.add(numbered, row, begins=not at)
+            self.add(_written(whole, 0, shown), row, begins=not at)
 
     def paint(self, height: int, selected: int) -> Planes:
         """Draw the lines that fit; they move by half a page where the selected row is below.
@@ -106,14 +99,6 @@ class Page:
 
 def _written(text: str, x: int, ink: Ink) -> Drawn:
     return lambda planes, y: planes.put(y, x, text, ink)
-
-
-def _numbered(drawn: Drawn, number: str, ink: Ink) -> Drawn:
-    def draw(planes: Planes, y: int) -> None:
-        drawn(planes, y)
-        planes.put(y, 1, number, ink)
-
-    return draw
 
 
 def _nothing(planes: Planes, y: int) -> None:
