@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.job_facts import NOTHING, JobFacts
 from ccltui.metrics.attribution.ladder import Bounds, Ladder
@@ -332,25 +332,22 @@ class Namer:
         return replace(found_cause, cap=min(found_cause.cap, 1))
 
     def _unless_stage_idles(self, found: Conclusion, rank: int) -> Conclusion:
-        """Return the conclusion on a host, none where those of its like may be as slow.
+        """Return the conclusion on a host, none where those of other stages may be as slow.
 
         The device of the stage that begins a step waits for its host, those of the others for
-        transfers meanwhile, which hides the same delay of theirs.
+        transfers meanwhile, which hides the same delay of theirs. Of a stage of several ranks only
+        what one idles beyond the others counts.
         """
         targets, idle = self.ladder.targets, self.ladder.idle
         if not targets.has_stages:
             return found
-        like = np.flatnonzero(targets.place == targets.place[rank])
-        others = idle.excess_ns[like[like != rank]]
-        if len(others) and median_along(others) >= HALF * idle.excess_ns[rank]:
-            why = f"{found.why}; the other ranks of its stage idle as long"
-        elif not len(others) and found.hosts_cause is None and idle.is_steady(rank):
-            why = (
-                f"{found.why}; it is the only rank of its stage, and the devices of other stages "
-                "wait for transfers meanwhile, so it is not known whether their hosts are as slow"
-            )
-        else:
+        alone = int((targets.place == targets.place[rank]).sum()) == 1
+        if not alone or found.hosts_cause is not None or not idle.is_steady(rank):
             return found
+        why = (
+            f"{found.why}; it is the only rank of its stage, and the devices of other stages wait "
+            "for transfers meanwhile, so it is not known whether their hosts are as slow"
+        )
         return Conclusion("", why, saves_ns=found.saves_ns)
 
     def _idlest(self) -> list[int]:

@@ -193,29 +193,28 @@ class Targets:
         return middle, error
 
     @cached_property
-    def _typical(self) -> F64:
-        """Lower median over the workers of a place of their medians, by cell."""
+    def _typical(self) -> tuple[F64, F64]:
+        """Lower median over the workers of a place of their medians, by cell, and its error."""
         cell, worker = self._cell
         kind = np.zeros(len(worker), np.int64)
         kind[cell] = self.kind
         count, group = joint_inverse(self.place[worker], kind)
         middle, error = self._cells
         found = lower_medians(middle, group, count)
-        self.__dict__["_usual_error"] = _pooled(error, group)
-        return found[group]
+        return found[group], _pooled(error, group)
 
     @cached_property
     def stage(self) -> F64:
         """Typical worker of the stage."""
-        return self._typical[self._cell[0]]
+        return self._typical[0][self._cell[0]]
 
     @cached_property
     def worker(self) -> F64:
         """Centre of the worker."""
         middle, error = self._cells
-        typical = self._typical
+        typical, usual = self._typical
         # Of few steps a single standard error is itself uncertain: at least that of its like.
-        error = np.maximum(error, self.__dict__["_usual_error"])
+        error = np.maximum(error, usual)
         differs = np.abs(middle - typical) > STANDARD_ERRORS * error
         return np.where(differs, middle, typical)[self._cell[0]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ccltui.parsers.array_types import F64, I8, I32, I64, Bool
 if TYPE_CHECKING:
     from ccltui.metrics.model.communicator_groups import CommGroup
 
+_Columns: TypeAlias = tuple[I64, I64, I64, I64, F64]
 _DIRECTIONS = 4
 _ALL_TO_ALL = TYPES.index("AllToAll")
 
@@ -116,6 +117,7 @@ def call_table(
     members.add_matches(matches)
     members.add_pairs(pairs, stages)
     instance = members.instance
+    group, pair, alike, size, uneven = members.columns()
     transfer = np.full(members.count, np.iinfo(np.int64).max)
     part = instance >= 0
     np.minimum.at(transfer, instance[part], dur[part])
@@ -139,11 +141,11 @@ def call_table(
         behind=behind[order],
         instance=instance,
         transfer_ns=transfer,
-        group=members.groups(),
-        pair=members.pairs(),
-        alike=members.alike(),
-        bytes=members.bytes(),
-        uneven=members.uneven(),
+        group=group,
+        pair=pair,
+        alike=alike,
+        bytes=size,
+        uneven=uneven,
         doubtful=float(dur[members.is_low].sum()) / total,
     )
 
@@ -189,11 +191,7 @@ class _Instances:
         self.instance = np.full(len(step), -1, np.int64)
         self.is_low = np.zeros(len(step), np.bool_)
         self.count = 0
-        self._group: list[I64] = []
-        self._pair: list[I64] = []
-        self._alike: list[I64] = []
-        self._bytes: list[I64] = []
-        self._uneven: list[F64] = []
+        self._parts: list[_Columns] = []
 
     def add_matches(self, matches: Matches) -> None:
         for match in matches.groups:
@@ -221,10 +219,9 @@ class _Instances:
                     np.full(len(rows), len(inputs)),
                     np.full(len(rows), len(hosts) > 1),
                 ]
-            )[:, kept]
-            self._add(members[kept], match.group, alike, np.full((int(kept.sum()), 2), -1))
-            self._bytes.append(sent[kept])
-            self._uneven.append(self._unevenness(inputs, rows)[kept])
+            )
+            none, uneven = np.full((len(rows), 2), -1), self._unevenness(inputs, rows)
+            self._add(members, kept, match.group, (none, alike, sent, uneven))
 
     def add_pairs(self, pairs: Pairs, stages: Stages) -> None:
         members = np.full((len(pairs), 2), -1, np.int64)
@@ -241,9 +238,7 @@ class _Instances:
         )
         kept = self._in_one_step(members)
         sides = np.stack([pairs.sender, pairs.receiver], axis=1)
-        self._add(members[kept], -1, alike[:, kept], sides[kept])
-        self._bytes.append(size[kept])
-        self._uneven.append(np.ones(int(kept.sum())))
+        self._add(members, kept, -1, (sides, alike, size, np.ones(len(pairs))))
 
     def _unevenness(self, inputs: Sequence[int], rows: I64) -> F64:
         """Largest share of the data of each instance on one member over the mean share."""
@@ -264,35 +259,27 @@ class _Instances:
         step = self.step.take(members, mode="clip") if len(self.step) else members
         return row_all((members >= 0) & (step == step[:, :1]))
 
-    def _add(self, members: I64, group: int, alike: I64, sides: I64) -> None:
+    def _add(self, members: I64, kept: Bool, group: int, about: tuple[I64, I64, I64, F64]) -> None:
+        """Add the instances in a mask; ``about`` are their pair, alike, bytes and uneven."""
+        pair, alike, size, uneven = about
+        members = members[kept]
         number = self.count + np.arange(len(members))
         self.instance[members] = number[:, np.newaxis]
         self.count += len(members)
-        self._group.append(np.full(len(members), group, np.int64))
-        self._alike.append(alike.astype(np.int64))
-        self._pair.append(sides.astype(np.int64))
+        of_group = np.full(len(members), group, np.int64)
+        self._parts.append((of_group, pair[kept], alike.T[kept], size[kept], uneven[kept]))
 
-    def groups(self) -> I64:
-        return np.concatenate([np.empty(0, np.int64), *self._group])
-
-    def pairs(self) -> I64:
-        return np.concatenate([np.empty((0, 2), np.int64), *self._pair])
-
-    def bytes(self) -> I64:
-        return np.concatenate([np.empty(0, np.int64), *self._bytes])
-
-    def uneven(self) -> F64:
-        return np.concatenate([np.empty(0), *self._uneven])
-
-    def alike(self) -> I64:
-        keys = np.concatenate([np.empty((4, 0), np.int64), *self._alike], axis=1)
-        if not keys.shape[1]:
-            return np.empty(0, np.int64)
-        number = np.zeros(keys.shape[1], np.int64)
-        for key in keys:  # sorting one column after another is far cheaper than sorting rows
-            values, place = unique_inverse(key)
+    def columns(self) -> _Columns:
+        """Return group, pair, alike, bytes and uneven of all instances."""
+        none = np.empty(0, np.int64)
+        empty = none, np.empty((0, 2), np.int64), np.empty((0, 4), np.int64), none, np.empty(0)
+        parts = zip(empty, *self._parts, strict=True)
+        group, pair, keys, size, uneven = (np.concatenate(one) for one in parts)
+        number = np.zeros(len(keys), np.int64)
+        for key in keys.T:  # sorting one column after another is far cheaper than sorting rows
+            values, place = unique_inverse(np.ascontiguousarray(key, np.int64))
             number = unique_inverse(number * len(values) + place)[1]
-        return number
+        return group, pair.astype(np.int64), number, size, uneven
 
 
 def is_receive(table: CallTable) -> Bool:

@@ -204,7 +204,7 @@ def step_lines(
     line = call_line[kept]
     after = np.searchsorted(reach, call_start + ROUNDING_NS, side="right")
     resumed = np.searchsorted(start, call_end - ROUNDING_NS, side="left")
-    is_send = calls.kind[kept] == SEND
+    is_send, is_transfer = calls.kind[kept] == SEND, _is_transfer(calls)[kept]
     launched = _has_launch(facts, calls)[kept]
     unlaunched = np.flatnonzero(~launched)
     if rounding_ns > ROUNDING_NS and len(unlaunched):
@@ -213,11 +213,12 @@ def step_lines(
         after[unlaunched], resumed[unlaunched] = _nearest_edges(
             (start, end, gap_ns), times, places, rounding_ns
         )
-    waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
+    times = call_start, call_end, resumed
+    waited = _waited(facts, rows, (start, reach), times, (is_send, is_transfer))
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
     behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
-    behind = _chained(behind, line, call_start, call_end, _is_transfer(calls)[kept])
+    behind = _chained(behind, line, call_start, call_end, is_transfer)
     kept_by = call_end[behind]
     queued = np.flatnonzero((behind >= 0) & (np.abs(call_start - kept_by) <= QUEUED_NS))
     if len(queued):
@@ -372,10 +373,11 @@ def _waited(
     rows: I64,
     kernels: tuple[I64, I64],
     calls: tuple[I64, I64, I64],
-    is_send: Bool,
+    kinds: tuple[Bool, Bool],
 ) -> Bool:
     """Whether the device idled at the end of each call, and continued because of it."""
     (start, reach), (call_start, call_end, resumed) = kernels, calls
+    is_send, is_transfer = kinds
     if not len(start) or not len(call_end):
         return np.zeros(len(call_end), np.bool_)
     idle_from = np.where(resumed > 0, reach[np.maximum(resumed - 1, 0)], start[0])
@@ -390,17 +392,27 @@ def _waited(
     prompt = np.where(launched == _NEVER, wait <= SOON_NS, launched <= call_end)
     candidate = inside & ((prompt & (wait <= LONG_GAP_NS)) | host_waits)
     # Of the calls that end in one idle time the last ends it, and those behind which another
-    # begins at once, as nothing but the first can have kept the other.
+    # begins at once, as nothing but the first can have kept the other. Of what begins behind a send
+    # only collectives count: transfers of a pipeline that runs evenly begin and end together.
     latest = np.empty(len(start) + 1, np.int64)  # only places of calls are read: nothing is filled
     latest[resumed] = _NEVER
     by_end = np.argsort(call_end, kind="stable")
     by_end = by_end.compress(inside.take(by_end))
     latest[resumed.take(by_end)] = call_end.take(by_end)  # of equal indices the last is kept
-    ordered = np.sort(call_start, kind="stable")  # nearly always ascending already
-    following = np.searchsorted(ordered, call_end, side="left")
-    next_start = np.append(ordered, np.iinfo(np.int64).max)[following]
-    chained = inside & ~is_send & (next_start - call_end <= SOON_NS) & (next_start < until)
+    next_start = np.where(
+        is_send,
+        _next_start(call_start[~is_transfer], call_end),
+        _next_start(call_start, call_end),
+    )
+    chained = inside & (next_start - call_end <= SOON_NS) & (next_start < until)
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
+
+
+def _next_start(starts: I64, ends: I64) -> I64:
+    """Return the first start at or after each end, the highest int64 for none."""
+    ordered = np.sort(starts, kind="stable")  # nearly always ascending already
+    following = np.searchsorted(ordered, ends, side="left")
+    return np.append(ordered, np.iinfo(np.int64).max)[following]
 
 
 def _launched(facts: RankFacts, rows: I64) -> I64:
