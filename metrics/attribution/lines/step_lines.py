@@ -213,8 +213,8 @@ def step_lines(
         after[unlaunched], resumed[unlaunched] = _nearest_edges(
             (start, end, gap_ns), times, places, rounding_ns
         )
-    times = call_start, call_end, resumed
-    waited = _waited(facts, rows, (start, reach), times, (is_send, is_transfer))
+    ends_at = call_start, call_end, resumed
+    waited = _waited(facts, rows, (start, reach), ends_at, (is_send, is_transfer))
     size = stop - first
     origin, ended = _extents(steps, (start, reach), (first, stop), line, (call_start, call_end))
     behind = _behind(streams_of(facts.trace, calls)[kept], line, call_start)
