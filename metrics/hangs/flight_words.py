@@ -153,6 +153,9 @@ def stopped_facts(
             f"rank {rank} is still in {job.call_text(call)}, and others of the group have finished "
             f"number {done:,}: its device or its watchdog stopped"
         )
+    lost = [rank for rank in waits.roots() if rank not in job.ranks]
+    if lost:
+        yield f"{named(lost)} left no dump and may be missing there as well"
     if in_mismatch:
         yield f"{named(in_mismatch)} are in a call that the ranks called differently"
     for rank in ranks[:MOST_LINES]:

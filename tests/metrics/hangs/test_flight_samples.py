@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from ccltui.metrics.hangs.find_hang import hang_of
+from ccltui.metrics.hangs.flight_hang import flight_hang
 from ccltui.metrics.hangs.hang import Hang
 from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.flight_recorder.read_dump import read_flight_dump
 
 REAL = ("gpu_error_1st", "lock_gil_1st")
 RECORDED = {
@@ -81,6 +83,24 @@ def test_a_fault_of_the_device_leaves_two_ranks_in_what_others_finished(shared: 
     )
     assert sum("its device or its watchdog stopped" in one for one in found.more) == 2
     assert set(found.waiting).isdisjoint({"12", "14"})
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_nobody_else_is_named_where_the_dump_of_any_rank_is_lost(shared: Path, name: str) -> None:
+    _, truth = judged(shared, f"fr/{name}")
+    folder = shared / "commlogs" / "fr" / name
+    dumps = [
+        read_flight_dump(path, shown=path.name)
+        for path in folder.iterdir()
+        if path.name.startswith("_dump_")
+    ]
+
+    for lost in dumps:
+        found = flight_hang([one for one in dumps if one is not lost])
+        assert found is not None
+        assert found.ranks
+        assert {int(rank) for rank in found.ranks} <= set(truth["injected_ranks"])
+        assert found.sure != "high"
 
 
 @pytest.mark.parametrize("name", RECORDED)
