@@ -115,7 +115,7 @@ class _Judge:
         if not roots and not frozen:
             return None
         named = sorted({*roots, *frozen})
-        call, _ = self._main_wait(roots or named)
+        call, _ = words.main_wait(self._waits, roots or named)
         direct, through = self._waits.waiting_for(named)
         text = words.stopped_text(self._job, self._waits, roots, direct, through)
         sure: Sure = self._sure_of(roots) if roots and is_clear else self._lowered("medium")
@@ -159,14 +159,11 @@ class _Judge:
     def _weak(self, roots: Sequence[int]) -> Hang:
         direct, through = self._waits.waiting_for(roots)
         text = (
-            f"{count_ranks(len(direct) + len(through))} wait in sends and receives for "
+            f"sends and receives of {count_ranks(len(direct) + len(through))} wait for "
             f"{ranks_text(_labels(roots))}, whose side of them may be lost: nobody is named"
         )
         return Hang("abstained", text, tuple(words.chain(self._job, self._waits)), (),
                     _labels([*direct, *through]), sure="low", do=words.WHOLE_RINGS)  # fmt: skip
-
-    def _main_wait(self, ranks: Collection[int]) -> tuple[Call | None, list[int]]:
-        return words.main_wait(self._waits, ranks)
 
     def _is_strong(self, rank: int) -> bool:
         return any(rank in wait.targets and wait.is_strong for wait in self._waits.by_rank.values())
@@ -198,7 +195,7 @@ class _Judge:
         if not roots:
             return None
         direct, through = self._waits.waiting_for(roots)
-        call, _ = self._main_wait(roots)
+        call, _ = words.main_wait(self._waits, roots)
         if len(self._job.missing) > len(self._job.ranks):
             return self._too_few(call)
         idle = [rank for rank in self._job.ranks if rank not in self._waits.by_rank

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ccltui.metrics.hangs.hang import operation_words, ranks_text
-from ccltui.parsers.flight_recorder.dump import COMPLETED, SCHEDULED, FlightDump, Frame
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.flight_recorder.dump import COMPLETED, SCHEDULED, Bools, FlightDump, Frame
 from ccltui.parsers.names import printable
 
 SYNCHRONISING: Final = ("allreduce", "allgather", "reducescatter", "alltoall")
@@ -75,8 +76,8 @@ class RankCalls:
 
     rank: int
     dump: FlightDump
-    group: np.ndarray[tuple[int], np.dtype[np.int64]]
-    is_done: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    group: I64
+    is_done: Bools
     enqueued: dict[int, int] = field(default_factory=dict)
     completed: dict[int, int] = field(default_factory=dict)
 
@@ -335,9 +336,7 @@ def _version(dump: FlightDump) -> tuple[int, int]:
     return int(major or 0), int(minor or 0)
 
 
-def _with_closing(
-    dump: FlightDump, is_done: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _with_closing(dump: FlightDump, is_done: Bools) -> Bools:
     """Return what is done, where operations of a coalesced group end with its closing entry.
 
     They have no events of their own: they would look pending for ever.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.hangs.flight_hang import flight_hang
 from ccltui.metrics.hangs.hang import Hang
 from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.flight_recorder import is_dump
 from ccltui.parsers.flight_recorder.read_dump import dump_of
 
 SEEDS = range(7000, 7200)
@@ -335,3 +339,41 @@ def test_ranks_of_another_job_are_left_out() -> None:
     assert found is not None
     assert found.kind == "nothing"
     assert "2 dumps are of another job by the ranks of its groups." in found.more
+
+
+ODD: list[Any] = [
+    *(None, True, -1, 0, 3, 1 << 62, "", "x", [], {}, [[1]], "[0, 1]", "[0]", "2.9", 0.5),
+    *("nccl:send 0->1", "nccl:recv 7<-0", "nccl:coalesced", ("1", "mesh_tp"), ("", "")),
+]
+
+
+def changed(value: Any, dice: random.Random) -> None:
+    """Replace or remove one value somewhere inside."""
+    while value:
+        key = dice.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        inner = value[key]
+        if isinstance(inner, dict | list) and inner and dice.random() < 0.65:
+            value = inner
+            continue
+        if dice.random() < 0.3:
+            del value[key]
+        else:
+            value[key] = dice.choice(ODD)
+        return
+
+
+def test_dumps_with_changed_values_are_judged_or_refused() -> None:
+    for seed in range(150):
+        dice = random.Random(seed)
+        dumps = json.loads(json.dumps(run(plan(seed)).dumps))
+        read = []
+        for rank, value in dumps.items():
+            for _ in range(dice.choice((0, 1, 5, 20))):
+                changed(value, dice)
+            if is_dump(value):
+                with contextlib.suppress(TraceError):
+                    read.append(dump_of(value, shown=f"rank_{rank}", named=int(rank)))
+
+        found = flight_hang(read)
+
+        assert read == [] or (found is not None and found.text)
