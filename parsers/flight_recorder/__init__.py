@@ -38,11 +38,16 @@ def _pickled(sample: FileSample) -> Match | None:
 
     if not is_pickle(sample.data):
         return None
-    try:
-        begun = read_plain_pickle(sample.data[:_SNIFFED], shown=sample.path)
-    except TraceError:
-        return None
-    return Match() if is_dump(begun.value) else None
+    for size in (_SNIFFED, len(sample.data)):  # the first entry of old versions may be longer
+        try:
+            begun = read_plain_pickle(sample.data[:size], shown=sample.path)
+        except TraceError:
+            return None
+        if is_dump(begun.value):
+            return Match()
+        if not begun.cut:
+            return None
+    return None
 
 
 def _json(sample: FileSample) -> Match | None:

@@ -322,6 +322,18 @@ def test_dumps_of_every_version(tmp_path: Path, name: str, dump: Any, form: str)
     assert (found.kind, found.rank, found.problem) == ("flight_record", 7, None)
 
 
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_dump_whose_first_entry_has_a_deep_stack(tmp_path: Path, as_list: bool) -> None:
+    stack = [{"name": f"f{n}", "filename": "/a/long/path/" * 20, "line": n} for n in range(100)]
+    entries = [{"frames": stack, "pg_id": 0, "seq_id": 1, "profiling_name": "nccl:all_reduce"}]
+    dump = entries if as_list else {"entries": entries, "version": "1.4", "pg_config": {0: [0]}}
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump, protocol=2))
+
+    (found,) = discover(tmp_path).files
+
+    assert (found.kind, found.rank) == ("flight_record", 0)
+
+
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
