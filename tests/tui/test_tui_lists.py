@@ -85,13 +85,15 @@ async def test_runs_are_sorted_by_every_column_and_filtered(start: Start, runs: 
             assert f"▼{column}" in pane_text(app)
             rows = RUNS.rows(app.scene) or ()
             assert sorted(row.name for row in rows) == sorted(row.name for row in found)
-            values = [RUNS.sort_keys[column](row) for row in rows]
+            order = next(one.order for one in RUNS.columns if one.title == column)
+            assert order is not None
+            values = [order(row) for row in rows]
             assert Sorting(column).order(values) == [0, 1, 2]
         await pilot.press("o", "/", *"zz", "enter")
         assert [row.name.split("/")[-1] for row in RUNS.rows(app.scene) or ()] == ["zz"]
         await pilot.press("/", *"qq", "enter")
-        assert "No row matches /zzqq/" in pane_text(app)
-        assert RUNS.why_no_rows(app.scene) == "no row matches /zzqq/: / changes the filter"
+        assert "No run matches /zzqq/" in pane_text(app)
+        assert RUNS.why_no_rows(app.scene) == "no run matches /zzqq/: / changes the filter"
 
 
 async def test_files_are_sorted_by_size_as_a_number(start: Start, runs: Path) -> None:

@@ -18,7 +18,7 @@ from ccltui.draw.text import Align, fit, fit_middle, wrap
 from ccltui.parsers import numbers
 from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.state.answers import Query
+from ccltui.tui.state.answers import FileQuery, Query
 from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.own.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.pane import Pane, Record
@@ -63,6 +63,7 @@ class Column(Generic[R]):
         from_width: width of the pane from which the column is shown.
         beside_from: the same where the columns of a second path are shown.
         is_hidden: whether the column is only exported.
+        is_once: whether a text that repeats that of the row above is left out.
     """
 
     title: str
@@ -79,11 +80,20 @@ class Column(Generic[R]):
     from_width: int = 0
     beside_from: int = 0
     is_hidden: bool = False
+    is_once: bool = False
 
     @property
     def order(self) -> Callable[[R], Value] | None:
         """What rows are sorted by, None where they cannot be."""
         return None if self.is_hidden else self.sort_value or self.value
+
+    def cells(self, rows: Sequence[R], room: int) -> list[str]:
+        """Return the texts of rows in at most so many cells each."""
+        texts = [self.cell(row, room) for row in rows]
+        if not self.is_once:
+            return texts
+        before = [None, *texts]
+        return ["" if text == last else text for text, last in zip(texts, before, strict=False)]
 
     def cell(self, row: R, room: int) -> str:
         """Return the text of a row in at most so many cells."""
@@ -145,6 +155,8 @@ class ListPane(Pane, Generic[R]):
     """Whether a filter also holds for the next kind of rows."""
     has_bars: bool = False
     """Whether `draw_beside` draws at the right of the rows."""
+    detail_lines: int = 0
+    """Most lines of `details_of`; as many are kept free, so that rows stay where they are."""
 
     def __init__(self) -> None:
         self.own = OwnState(self.name, ListState(sorting=self.first_order))
@@ -398,7 +410,7 @@ class ListPane(Pane, Generic[R]):
         sizes: list[int] = []
         for column, title in zip(columns, titles, strict=True):
             room = column.width or column.widest(width)
-            texts = [] if column.takes_rest else [column.cell(row, room) for row in rows]
+            texts = [] if column.takes_rest else column.cells(rows, room)
             content = max(map(len, (title, *texts)))
             sizes.append(column.width or min(content, room))
             cells.append(texts)
@@ -406,7 +418,7 @@ class ListPane(Pane, Generic[R]):
             if column.takes_rest:
                 left = width - 2 - sum(sizes) + sizes[at] - _GAP * (len(sizes) - 1)
                 room = max(min(left, column.widest(width)), column.least)
-                cells[at] = [column.cell(row, room) for row in rows]
+                cells[at] = column.cells(rows, room)
                 # Without a limit of its own it fills the room: numbers stay in place over pages.
                 content = max(map(len, (titles[at], *cells[at])))
                 sizes[at] = room if column.widest is anything else content
@@ -430,8 +442,8 @@ class ListPane(Pane, Generic[R]):
             return planes
         at = self.row(scene)
         top = self.put_above(planes, scene)
-        below = self.details_of(rows[at], width - 2)[: max(height - top - 4, 0)]
-        room = max(self.room(scene, height - top - 1 - len(below) - bool(below)), 1)
+        below = max(min(self.detail_lines, height - top - 4), 0)
+        room = max(self.room(scene, height - top - 1 - below - bool(below)), 1)
         # Whole pages: the picture scrolls only when it must. The last page is full, too.
         first = max(min(at // room * room, len(rows) - room), 0)
         shown = rows[first : first + room]
@@ -443,8 +455,9 @@ class ListPane(Pane, Generic[R]):
             text = f"{'▶' if on else ' '}{line}".ljust(padded)
             planes.put(y, 0, text, Ink.LABEL_ON if on else self.ink(row))
             planes.listed[y] = first + index
-        for index, (text, ink) in enumerate(below, height - len(below)):
-            planes.put(index, 1, text, ink)
+        details = self.details_of(rows[at], width - 2)[:below]
+        for y, (text, ink) in enumerate(details, height - below):
+            planes.put(y, 1, text, ink)
         self.draw_beside(planes, scene, Page(shown, first, top + 1, used + _GAP + 1))
         return planes
 
@@ -497,3 +510,22 @@ class ListPane(Pane, Generic[R]):
         kept = [(key, value) for key, value in columns if key and value is not None]
         for row in self.exported(scene):
             yield {key: value(row) for key, value in kept}
+
+
+class FilePane(ListPane[R]):
+    """List of what is read from files beside the traces."""
+
+    is_of_traces = False
+    opens_without_traces = True
+    asks: type[FileQuery[Sequence[R]]]
+    """The query that returns the rows."""
+
+    def found_rows(self, scene: Scene) -> Sequence[R] | None:
+        """Return all rows in the order in which they are found, None while they are being read."""
+        return scene.answers.latest(self.asks)
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Yield all that is known of the rows, without their curves."""
+        from ccltui.tui.state.side_tables import records_of
+
+        return records_of(self.rows(scene))
