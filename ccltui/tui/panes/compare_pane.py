@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw import text
 from ccltui.draw.palette import Ink
 from ccltui.tui.other_path import OtherPath
-from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
+from ccltui.tui.panes.pages.text_page import TextPage
 from ccltui.tui.state.against.diff_process import run_diff
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
-    from ccltui.draw.planes import Planes
     from ccltui.parsers.job import Job
     from ccltui.tui.options import ExplorerOptions
 
@@ -86,19 +84,23 @@ class ComparePane(TextPage[ComparedLine]):
         "the view apply to both. Two single runs are not distinguishable from noise between runs, "
         "unless --runs-vary PCT states it. ccltui diff prints the same."
     )
-    kind = CompareQuery
+    asks = CompareQuery
+    noun = "line"
     definition = "B - A: the second path less the open one; ±: half of the 95 % interval"
 
     def __init__(self, other: str, options: ExplorerOptions) -> None:
         super().__init__()
         self._other = OtherPath.of(other, options)
+        self.waiting = self.nothing = f"comparing with {self._other.name} …"
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return None: two paths are given."""
         return None
 
-    def query(self, scene: Scene) -> CompareQuery:
+    def query(self, scene: Scene) -> CompareQuery | None:
         """Return the query for the comparison under the filters of the view."""
+        if scene.session.job is None:
+            return None
         return CompareQuery(
             (*self._other.words(scene.session.path, scene.session.filter), *self._other.cache)
         )
@@ -107,25 +109,13 @@ class ComparePane(TextPage[ComparedLine]):
         """Return whether the line is a verdict or the titles of a table."""
         return row.is_heading
 
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw a page of lines."""
-        from ccltui.draw.planes import Planes
+    def ink(self, row: ComparedLine) -> Ink:
+        """Return the style of a heading, or of another line."""
+        return Ink.STRONG if row.is_heading else Ink.TEXT
 
-        planes = Planes.blank(height, width, Ink.TEXT)
-        lines = self.rows(scene)
-        if not lines and self.row_pattern(scene):
-            planes.put(1, 1, f"{self.why_no_rows(scene).capitalize()}.", Ink.DIM)
-            return planes
-        if not lines:
-            planes.put(1, 1, f"Comparing with {self._other.name} …", Ink.DIM)
-            return planes
-        shown = [(line.text, Ink.STRONG if line.is_heading else Ink.TEXT) for line in lines]
-        paint_lines(planes, shown, self.row(scene))
-        return planes
-
-    def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the filter and the name of the other path."""
-        return [(self.listing_text(scene) + ("" if narrow else f"B: {self._other.name} "), Ink.TAB)]
+    def remark(self, scene: Scene, *, narrow: bool) -> str:
+        """Return the name of the other path."""
+        return "" if narrow else f"B: {self._other.name}"
 
     def command(self, scene: Scene) -> list[str] | None:
         """Return the command that prints these tables."""

@@ -7,16 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import wrap
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.tui.panes.pages.text_page import TextPage, paint_lines
+from ccltui.tui.panes.pages.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
-    from ccltui.draw.planes import Planes
     from ccltui.parsers.job import Job
     from ccltui.report.nsys_text.nsys_overview import OverviewLine
 
@@ -53,35 +50,34 @@ class ReportsPane(TextPage["OverviewLine"]):
         "below 1 % added up; then the tables of every text of nsys stats. ccltui stats prints "
         "them."
     )
-    kind = ReportsQuery
+    asks = ReportsQuery
+    noun = "line"
+    waiting = "files of nsys are being read"
+    nothing = NO_REPORTS
     definition = "delay: longest less shortest kernel of an exchange, over the devices"
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason when there are no nsys reports."""
         return None if scene.session.has_reports else NO_REPORTS
 
-    def query(self, scene: Scene) -> ReportsQuery:
+    def query(self, scene: Scene) -> ReportsQuery | None:
         """Return the query for the overview of the nsys files."""
-        return ReportsQuery(scene.session.path)
-
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw a page of lines with the selected one, repeated in full below where it is cut."""
-        return _paint(scene, height, width)
+        return None if scene.session.job is None else ReportsQuery(scene.session.path)
 
     def is_heading(self, row: OverviewLine) -> bool:
         """Return whether the line names a table or a study."""
         return row.role == "heading"
 
-    def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Return the filter, and the place of the cursor."""
-        count = self.count(scene)
-        place = f"line {min(self.row(scene), max(count - 1, 0)) + 1} of {count} "
-        return [
-            (
-                self.listing_text(scene) or ("" if narrow or not count else place),
-                Ink.TAB,
-            )
-        ]
+    def ink(self, row: OverviewLine) -> Ink:
+        """Return the style of what a line says."""
+        return {"heading": Ink.STRONG, "problem": Ink.WARNING, "text": Ink.TEXT}[row.role]
+
+    def remark(self, scene: Scene, *, narrow: bool) -> str:
+        """Return the place of the cursor, where filter and order leave room for it."""
+        count, own = self.count(scene), self.own.of(scene.state)
+        if narrow or not count or own.pattern or own.sorting.text:
+            return ""
+        return f"line {self.row(scene) + 1} of {count}"
 
     def command(self, scene: Scene) -> list[str] | None:
         """Return the command that prints these tables."""
@@ -89,24 +85,3 @@ class ReportsPane(TextPage["OverviewLine"]):
 
 
 REPORTS: Final = ReportsPane()
-
-
-def _paint(scene: Scene, height: int, width: int) -> Planes:
-    from ccltui.draw.planes import Planes
-
-    planes = Planes.blank(height, width, Ink.TEXT)
-    lines = REPORTS.rows(scene)
-    if lines is None:
-        planes.put(1, 1, "Files of nsys are being read.", Ink.DIM)
-        return planes
-    if not lines:
-        why = REPORTS.why_no_rows(scene) if REPORTS.row_pattern(scene) else NO_REPORTS
-        for y, text in enumerate(wrap(why, width - 2), 1):
-            planes.put(y, 1, text, Ink.DIM)
-        return planes
-    paint_lines(planes, [(line.text, _ink(line)) for line in lines], REPORTS.row(scene))
-    return planes
-
-
-def _ink(line: OverviewLine) -> Ink:
-    return {"heading": Ink.STRONG, "problem": Ink.WARNING, "text": Ink.TEXT}[line.role]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ccltui.draw.palette import Ink
-from ccltui.tui.panes.pages.side_pane import SidePane
+from ccltui.tui.panes.list_pane import FilePane
 from ccltui.tui.panes.pages.text_tables import TextTable, tables_of
 from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.scene import Scene
@@ -28,8 +28,10 @@ class TextLine(Protocol):
 T = TypeVar("T", bound=TextLine)
 
 
-class TextPage(SidePane[T]):
+class TextPage(FilePane[T]):
     """Page of lines; those of its tables are sorted by any column that a table has."""
+
+    counts = False
 
     def is_heading(self, row: T) -> bool:
         """Return whether a line is the heading of those after it."""
@@ -45,20 +47,31 @@ class TextPage(SidePane[T]):
         tables = _tables(tuple(row.text for row in self.found_rows(scene) or ()))
         return ("", *dict.fromkeys(title for one in tables for title in one.titles))
 
-    def rows(self, scene: Scene) -> Sequence[T] | None:
+    def rows(self, scene: Scene) -> Sequence[T]:
         """Return the lines: tables with the column of the order sorted, what matches the filter.
 
         Lines that match are listed below the heading and the titles that they belong to.
         """
         found, own = self.found_rows(scene), self.own.of(scene.state)
         if found is None or not (own.pattern or own.sorting.column):
-            return found
+            return found or ()
         tables = _tables(tuple(row.text for row in found))
         lines = _order(len(found), tables, own.sorting)
         if own.pattern:
             titles = {one.titles_at for one in tables}
             lines = self._matching(found, lines, titles, own.pattern)
         return [found[line] for line in lines]
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Draw a page of lines with the selected one, repeated in full below where it is cut."""
+        from ccltui.draw.planes import Planes
+
+        rows = self.rows(scene)
+        if not rows:
+            return super().paint(scene, height, width)
+        planes = Planes.blank(height, width, Ink.TEXT)
+        paint_lines(planes, [(row.text, self.ink(row)) for row in rows], self.row(scene))
+        return planes
 
     def _matching(
         self, found: Sequence[T], lines: Sequence[int], titles: set[int], pattern: str
