@@ -16,10 +16,10 @@ from ccltui.tui.actions.action_list import active
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.files import FILES
-from ccltui.tui.panes.pages.text_page import TextPage
 from ccltui.tui.panes.pages.text_tables import tables_of, value_of
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
+from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.own.sorting import Sorting, Value
 from ccltui.tui.state.pane import Pane

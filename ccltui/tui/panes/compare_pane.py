@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw import text
 from ccltui.draw.palette import Ink
 from ccltui.tui.other_path import OtherPath
-from ccltui.tui.panes.pages.text_page import TextPage
+from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.against.diff_process import run_diff
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene

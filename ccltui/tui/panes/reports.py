@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers.system.quick_dataclass import dataclass
-from ccltui.tui.panes.pages.text_page import TextPage
+from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene

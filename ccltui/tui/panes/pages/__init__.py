@@ -1,1 +1,1 @@
-"""Bases of panes of files beside the traces, pages of text with tables, and the board of ranks."""
+"""Tables in pages of text, and the board of ranks."""
