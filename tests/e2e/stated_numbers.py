@@ -17,6 +17,7 @@ from typing import Any, Final
 from founded_claims import at
 
 from ccltui.metrics.findings.causes.instance_report import describe
+from ccltui.metrics.findings.step_parts import PARTS
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
@@ -342,8 +343,11 @@ def _steps(one: Recording) -> None:
     composed = one.details("step_composition")
     if composed.get("step_ms") is not None and "other_groups" not in one.answer["shares"]:
         one.same("mean step", parts.length_ns.mean() / 1e6, composed["step_ms"])
-        compute = parts.parts_ns[[0, 2]].sum() / parts.parts_ns.sum()
-        one.same("computing in Steps", float(compute), composed["compute_ratio"])
+        shares = parts.parts_ns.sum(axis=(1, 2)) / parts.parts_ns.sum()
+        kinds = dict(zip(PARTS, shares.tolist(), strict=True))
+        kinds["compute"] += kinds.pop("overlapped")
+        for kind, share in kinds.items():
+            one.same(f"{kind} in Steps", share, one.answer["shares"].get(kind, 0.0))
     for row in one.details("step_variability").get("slow_steps") or ():
         one.says("the slow step", row["sentence"], f"step {row['step']} ends")
         if culprits is not None and row["rank"] is not None and row["wait_ms"] is not None:
