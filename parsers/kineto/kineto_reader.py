@@ -321,9 +321,7 @@ def _read(
         raise TraceError(NANOSECONDS, path=shown or path)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
     notes = tuple(
-        note.__class__(note.code, note.message + kept, note.offset, note.count)
-        if note.code in _CUTS
-        else note
+        msgspec.structs.replace(note, message=note.message + kept) if note.code in _CUTS else note
         for note in (*chunks.notes, *note_log.notes)
     )
     return _Read(

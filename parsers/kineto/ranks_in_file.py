@@ -11,7 +11,8 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,7 @@ _RANK_LABEL: Final = re.compile(r"(?<![a-z])rank[\s_:#=-]*(\d{1,6})(?!\d)", re.I
 _BRACKETS: Final = re.compile(r"\[([^\[\]]+)\]")
 _BEFORE_NUMBER: Final = re.compile(r"(.+?)[\s:_/.-]+\d+")
 _AFTER_NUMBER: Final = re.compile(r"\d+[\s:_/.-]+(.+)")
+_ANY: Final = re.compile(".*", re.DOTALL)
 _COORDINATE: Final = re.compile(r"(?<![a-z])(dp|pp|tp|ep|cp)[\s_=-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
@@ -77,14 +79,13 @@ class _Facts:
         tracks = self.columns.tracks
         return np.array([t.kind == kind and is_meant(i) for i, t in enumerate(tracks)], np.bool_)
 
-    def rows_of_unit(self, unit: Unit) -> I64:
-        """Rows of the device's kernels and copies that state a launch, at most ``_SAMPLE``."""
+    def launched_rows(self, unit: Unit) -> I64:
+        """Rows of the device's kernels and copies that state a launch."""
         columns, gpu = self.columns, self.events("gpu")
         own = self.tracks_of(
             "stream", lambda i: (columns.processes[i], columns.tracks[i].device) == unit
         )
-        rows = np.flatnonzero(own[gpu.track] & (gpu.correlation != MISSING))
-        return rows[:: max(len(rows) // _SAMPLE, 1)]
+        return np.flatnonzero(own[gpu.track] & (gpu.correlation != MISSING))
 
 
 def ranks_in(columns: Columns, *, is_damaged: bool) -> tuple[RankPart, ...]:
@@ -101,8 +102,8 @@ def ranks_in(columns: Columns, *, is_damaged: bool) -> tuple[RankPart, ...]:
     if len(facts.hosts) < 2:
         return _with_one_process(facts, is_damaged=is_damaged)
     _refuse_interleaved(facts, is_damaged=is_damaged)
-    for label_of in _LABELS:
-        parts = _labelled(facts, lambda pid, of=label_of: of(pid, columns.labels))  # type: ignore[misc]
+    for label in _LABELS:
+        parts = _labelled(facts, partial(label.of, names=columns.labels))
         if parts:
             return _numbered(parts)
     return _in_order(_by_launches(facts))
@@ -203,19 +204,12 @@ def _with_one_process(facts: _Facts, *, is_damaged: bool) -> tuple[RankPart, ...
 def _repeats_correlations(facts: _Facts) -> bool:
     """Whether devices share numbers of launches, which are unique in a process."""
     gpu = facts.events("gpu")
-    numbers = [set(gpu.correlation[_first_rows(facts, unit)].tolist()) for unit in facts.units]
+    # Rows at the head of the file: the same launches of each rank lie there.
+    heads = [facts.launched_rows(unit)[: 10 * _SAMPLE] for unit in facts.units]
+    numbers = [set(gpu.correlation[rows].tolist()) for rows in heads]
     total = sum(map(len, numbers))
     repeated = total - len(set().union(*numbers))
     return repeated > max(1, _LEAST_SHARE * (total - max(map(len, numbers))))
-
-
-def _first_rows(facts: _Facts, unit: Unit) -> I64:
-    """Rows of a device at the head of the file: the same launches of each rank lie there."""
-    columns, gpu = facts.columns, facts.events("gpu")
-    own = facts.tracks_of(
-        "stream", lambda i: (columns.processes[i], columns.tracks[i].device) == unit
-    )
-    return np.flatnonzero(own[gpu.track] & (gpu.correlation != MISSING))[: 10 * _SAMPLE]
 
 
 def _refuse_interleaved(facts: _Facts, *, is_damaged: bool) -> None:
@@ -233,44 +227,35 @@ def _count(number: int) -> str:
     return {2: "two", 3: "three", 4: "four"}.get(number, str(number))
 
 
-def _rank_label(pid: str, _: Mapping[tuple[str, str], str]) -> str | None:
-    match = _RANK_LABEL.search(pid)
-    return None if match is None else f"rank {int(match[1])}"
+def _rank_of(match: re.Match[str]) -> str:
+    return f"rank {int(match[1])}"
 
 
-def _bracketed(pid: str, _: Mapping[tuple[str, str], str]) -> str | None:
-    match = _BRACKETS.search(pid)
-    return None if match is None else match[1]
+def _group(match: re.Match[str]) -> str:
+    return match[1]
 
 
-def _name_of_process(pid: str, labels: Mapping[tuple[str, str], str]) -> str | None:
-    match = _RANK_LABEL.search(labels.get((pid, ""), ""))
-    return None if match is None else f"rank {int(match[1])}"
+class _Label(NamedTuple):
+    """A way in which the pid of a process, or its name, states the rank that it belongs to."""
 
+    find: Callable[[str], re.Match[str] | None]
+    text_of: Callable[[re.Match[str]], str]
+    is_of_name: bool = False
 
-def _before_number(pid: str, _: Mapping[tuple[str, str], str]) -> str | None:
-    match = _BEFORE_NUMBER.fullmatch(pid)
-    return None if match is None else match[1]
-
-
-def _after_number(pid: str, _: Mapping[tuple[str, str], str]) -> str | None:
-    match = _AFTER_NUMBER.fullmatch(pid)
-    return None if match is None else match[1]
-
-
-def _same_pid(pid: str, _: Mapping[tuple[str, str], str]) -> str | None:
-    return f"process {pid}"
+    def of(self, pid: str, names: Mapping[tuple[str, str], str]) -> str | None:
+        match = self.find(names.get((pid, ""), "") if self.is_of_name else pid)
+        return None if match is None else self.text_of(match)
 
 
 _LABELS: Final = (
-    _rank_label,
-    _bracketed,
-    _name_of_process,
-    _before_number,
-    _after_number,
-    _same_pid,
+    _Label(_RANK_LABEL.search, _rank_of),
+    _Label(_BRACKETS.search, _group),
+    _Label(_RANK_LABEL.search, _rank_of, is_of_name=True),
+    _Label(_BEFORE_NUMBER.fullmatch, _group),
+    _Label(_AFTER_NUMBER.fullmatch, _group),
+    _Label(_ANY.fullmatch, lambda match: f"process {match[0]}"),
 )
-"""What the name of a process may say about its rank, the most telling first."""
+"""The most telling first."""
 
 
 def _labelled(facts: _Facts, label_of: Callable[[str], str | None]) -> list[RankPart]:
@@ -344,7 +329,7 @@ def _in_order(parts: Sequence[RankPart]) -> tuple[RankPart, ...]:
     devices = [min((number for _, number in part.devices), default=MISSING) for part in parts]
     if MISSING in devices or len(set(devices)) < len(parts):
         return _by_order(parts)
-    ordered = sorted(zip(devices, parts, strict=True), key=_first)
+    ordered = sorted(zip(devices, parts, strict=True), key=lambda pair: pair[0])
     return tuple(_with_rank(part, number, "order of devices") for number, part in ordered)
 
 
@@ -354,18 +339,14 @@ def _by_order(parts: Sequence[RankPart]) -> tuple[RankPart, ...]:
     )
 
 
-def _first(pair: tuple[int, RankPart]) -> int:
-    return pair[0]
-
-
 def _named(parts: Sequence[RankPart]) -> list[RankPart]:
     """Name parts after the labels in their pids, where all of them have one."""
-    for label_of in _LABELS[:2]:
-        labels = [label_of(next(iter(part.devices))[0], {}) for part in parts]
+    for label in _LABELS[:2]:
+        labels = [label.of(next(iter(part.devices))[0], {}) for part in parts]
         if None not in labels and len(set(labels)) == len(parts):
             return [
-                RankPart(printable(label or ""), part.hosts, part.devices)
-                for label, part in zip(labels, parts, strict=True)
+                RankPart(printable(text or ""), part.hosts, part.devices)
+                for text, part in zip(labels, parts, strict=True)
             ]
     return list(parts)
 
@@ -394,7 +375,8 @@ class _Launches:
     def share(self, pid: str, unit: Unit) -> float:
         """Share of a device's kernels that the process launched, by number and time."""
         gpu = self._facts.events("gpu")
-        rows = self._facts.rows_of_unit(unit)
+        rows = self._facts.launched_rows(unit)
+        rows = rows[:: max(len(rows) // _SAMPLE, 1)]
         numbers = self._numbers[pid]
         if not len(rows) or not len(numbers):
             return 0.0

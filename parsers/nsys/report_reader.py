@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -175,10 +176,8 @@ class _Reader:
 
     def _named(self, ids: I64) -> I32:
         """Return interned names of string ids; the name of an id without text is its number."""
-        found, inverse = np.unique(ids, return_inverse=True)
-        texts = self._database.texts(found.tolist())
-        interned = [self._names.of(texts.get(one, f"[{one}]")) for one in found.tolist()]
-        return np.array(interned, np.int32)[inverse]
+        texts = self._database.texts(np.unique(ids).tolist())
+        return self._each(ids, lambda one: texts.get(one, f"[{one}]"))
 
     def _work(self) -> Work | None:
         kernels = [self._kernels()] if "kernels" in self._parts else []
@@ -200,25 +199,15 @@ class _Reader:
     def _kernels(self) -> Work | None:
         table = export_schema.KERNELS
         column = self._database.first_of(table, (self._kernel_name, "demangledName", "shortName"))
-        found = self._rows_of(table, KERNEL, column, _KERNEL_DETAILS)
-        if found is None:
-            return None
-        work, ids = found
-        return replace(work, name=self._named(ids))
+        return self._rows_of(table, KERNEL, column, _KERNEL_DETAILS, self._named)
 
     def _copies(self) -> Work | None:
-        found = self._rows_of(export_schema.COPIES, COPY, "copyKind", _COPY_DETAILS)
-        if found is None:
-            return None
-        work, kinds = found
-        return replace(work, name=self._each(kinds, export_schema.copy_name))
+        name_of = partial(self._each, name_of=export_schema.copy_name)
+        return self._rows_of(export_schema.COPIES, COPY, "copyKind", _COPY_DETAILS, name_of)
 
     def _fills(self) -> Work | None:
-        found = self._rows_of(export_schema.FILLS, FILL, None, _FILL_DETAILS)
-        if found is None:
-            return None
-        work, nothing = found
-        return replace(work, name=self._each(nothing, lambda _: export_schema.FILL_NAME))
+        name_of = partial(self._each, name_of=lambda _: export_schema.FILL_NAME)
+        return self._rows_of(export_schema.FILLS, FILL, None, _FILL_DETAILS, name_of)
 
     def _each(self, values: I64, name_of: Callable[[int], str]) -> I32:
         found, inverse = np.unique(values, return_inverse=True)
@@ -226,8 +215,14 @@ class _Reader:
         return np.array(ids, np.int32)[inverse]
 
     def _rows_of(
-        self, table: str, kind: int, named_by: str | None, details: Mapping[str, str]
-    ) -> tuple[Work, I64] | None:
+        self,
+        table: str,
+        kind: int,
+        named_by: str | None,
+        details: Mapping[str, str],
+        names_of: Callable[[I64], I32],
+    ) -> Work | None:
+        """Return the rows of one table, named by what ``names_of`` makes of a column."""
         details = details if "details" in self._parts else {}
         placed = "places" in self._parts
         wanted = ("start", "end", named_by, *(_PLACES if placed else ()), *details.values())
@@ -238,17 +233,16 @@ class _Reader:
         absent = np.full(len(start), MISSING, np.int64)
         process, correlation, device = rest[: len(_PLACES)] if placed else [absent] * len(_PLACES)
         further = rest[len(_PLACES) :] if placed else rest
-        work = Work(
+        return Work(
             start,
             end,
             np.full(len(start), kind, np.int8),
-            np.empty(0, np.int32),
+            names_of(named),
             process_of(process),
             correlation,
             device.astype(np.int32),
             dict(zip(details, further, strict=True)),
         )
-        return work, named
 
     def _calls(self, source: export_schema.Source) -> Calls | None:
         names = ("start", "end", "nameId", "globalTid", "correlationId")
@@ -314,10 +308,8 @@ class _Reader:
             self._names.of(raw.decode("utf-8", "replace")) if number in used else 0
             for number, (raw, _) in enumerate(texts.values())
         ]
-        found, inverse = np.unique(text_ids, return_inverse=True)
-        by_id = self._database.texts([number for number in found.tolist() if number >= 0])
-        other = [self._names.of(by_id.get(number, "")) for number in found.tolist()]
-        strings = np.array(other, np.int32)[inverse]
+        by_id = self._database.texts([one for one in np.unique(text_ids).tolist() if one >= 0])
+        strings = self._each(text_ids, lambda number: by_id.get(number, ""))
         return np.where(text == MISSING, strings, np.array([*own, 0], np.int32)[text])
 
     def _range_domains(self, thread: I64, domain: I64) -> tuple[I32, I64]:

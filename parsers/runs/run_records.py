@@ -28,7 +28,7 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
-from ccltui.parsers.text.json_fields import Fields, finite, read_object
+from ccltui.parsers.text.json_fields import Fields, finite, read_object, stated
 
 MAX_BYTES: Final = 1 << 20
 
@@ -114,15 +114,15 @@ class Launch:
     ``configuration`` the values that file and arguments make, by dotted key.
     """
 
-    world_size: int | None = None
-    host: str = ""
+    world_size: int | None = stated(Fields.count, "world_size")
+    host: str = stated(Fields.text, "rank0_host", "host", empty=str)
     hosts: tuple[str, ...] = ()
-    git_commit: str = ""
-    job_id: str = ""
-    started_utc: str = ""
+    git_commit: str = stated(Fields.text, "git_commit", empty=str)
+    job_id: str = stated(Fields.text, "slurm.job_id", "slurm.SLURM_JOB_ID", empty=str)
+    started_utc: str = stated(Fields.text, "started_utc", empty=str)
     switches: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = stated(Fields.texts, "train_config", empty=dict)
     notes: tuple[Note, ...] = ()
 
     def is_on(self, switch: str) -> bool | None:
@@ -148,15 +148,10 @@ def read_launch(path: Path, *, shown: str) -> Launch:
     words = fields.raw("train_arguments")
     named = hosts.split() if isinstance(hosts, str) else hosts if isinstance(hosts, list) else []
     return Launch(
-        world_size=fields.count("world_size"),
-        host=fields.text("rank0_host") or fields.text("host"),
+        **fields.read(Launch),
         hosts=tuple(str(host) for host in named[:100_000]),
-        git_commit=fields.text("git_commit"),
-        job_id=fields.text("slurm.job_id") or fields.text("slurm.SLURM_JOB_ID"),
-        started_utc=fields.text("started_utc"),
         switches={**fields.texts("nccl_env"), **fields.texts("switches")},
         arguments=tuple(map(str, words)) if isinstance(words, list) else (),
-        configuration=fields.texts("train_config"),
         notes=tuple(fields.notes),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.columns import Note
-from ccltui.parsers.text.json_fields import Fields, read_object
+from ccltui.parsers.text.json_fields import Fields, read_object, stated
 
 Generation = Literal["2.0", "arrays", "losses", "bare"]
 """2.0; arrays a value an epoch, before it; losses a value a step; or none of these."""
@@ -40,6 +40,21 @@ REQUIRED: Final = (
 _MAX_STEPS: Final = re.compile(r"--max[_-](?:train[_-])?steps[= ]+(\d{1,12})\b")
 
 
+def _unless_zero(fields: Fields, path: str) -> float | None:
+    """Return a loss; 0.0 means that nothing was validated."""
+    return fields.number(path) or None
+
+
+def _max_steps(fields: Fields, path: str) -> int | None:
+    steps = _MAX_STEPS.search(fields.text(path))
+    return None if steps is None else int(steps[1])
+
+
+def _of_all(name: str) -> tuple[str, str]:
+    """Return the keys of a maximum of all ranks, and of rank 0."""
+    return f"{name}_global", f"{name}_rank0"
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """One epoch; None where the file does not say. Times are seconds, memory bytes of rank 0.
@@ -49,45 +64,51 @@ class Epoch:
     """
 
     index: int
-    wall_s: float | None = None
-    micro_steps: int | None = None
-    optimizer_steps: int | None = None
-    tokens: int | None = None
-    tokens_per_s: float | None = None
-    train_loss: float | None = None
-    val_loss: float | None = None
-    step_mean_s: float | None = None
-    step_p50_s: float | None = None
-    step_p95_s: float | None = None
-    step_samples: int | None = None
-    step_sampling: str = ""
-    dataload_mean_s: float | None = None
-    memory_allocated_bytes: int | None = None
-    memory_reserved_bytes: int | None = None
+    wall_s: float | None = stated(Fields.number, "epoch_wall_time_sec")
+    micro_steps: int | None = stated(Fields.count, "micro_steps", "steps")
+    optimizer_steps: int | None = stated(Fields.count, "optimizer_steps")
+    tokens: int | None = stated(Fields.count, "tokens_processed_global")
+    tokens_per_s: float | None = stated(Fields.number, "tokens_per_sec_global")
+    train_loss: float | None = stated(Fields.number, "train_loss_avg_global")
+    val_loss: float | None = stated(_unless_zero, "val_loss_avg_global")
+    step_mean_s: float | None = stated(Fields.number, "step_time_mean_sec")
+    step_p50_s: float | None = stated(Fields.number, "step_time_p50_sec")
+    step_p95_s: float | None = stated(Fields.number, "step_time_p95_sec")
+    step_samples: int | None = stated(Fields.count, "step_time_num_samples")
+    step_sampling: str = stated(Fields.text, "step_time_sampling", empty=str)
+    dataload_mean_s: float | None = stated(Fields.number, "dataload_time_mean_sec")
+    memory_allocated_bytes: int | None = stated(
+        Fields.count, *_of_all("max_cuda_mem_allocated_bytes")
+    )
+    memory_reserved_bytes: int | None = stated(
+        Fields.count, *_of_all("max_cuda_mem_reserved_bytes")
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """Values by which runs are compared; "" and None where a file does not say."""
 
-    world_size: int | None = None
-    gpu_name: str = ""
-    seq_len: int | None = None
-    micro_batch: int | None = None
-    grad_accum: int | None = None
-    global_batch: int | None = None
-    max_steps: int | None = None
-    precision: str = ""
-    optimizer: str = ""
-    zero_stage: int | None = None
-    deepspeed: bool | None = None
-    model_name: str = ""
-    model_size: str = ""
-    dataset: str = ""
-    dataset_sizes: Mapping[str, str] = field(default_factory=dict)
-    git_commit: str = ""
-    config_sha256: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    world_size: int | None = stated(Fields.count, "hardware.world_size", "world_size")
+    gpu_name: str = stated(Fields.text, "hardware.gpu_name", empty=str)
+    seq_len: int | None = stated(Fields.count, "training_config.seq_len")
+    micro_batch: int | None = stated(Fields.count, "training_config.micro_batch_size_per_gpu")
+    grad_accum: int | None = stated(Fields.count, "training_config.grad_accum_steps")
+    global_batch: int | None = stated(Fields.count, "training_config.global_batch_size")
+    max_steps: int | None = stated(_max_steps, "command_line")
+    precision: str = stated(Fields.text, "training_config.precision", empty=str)
+    optimizer: str = stated(Fields.text, "training_config.optimizer", empty=str)
+    zero_stage: int | None = stated(Fields.count, "training_config.zero_stage")
+    deepspeed: bool | None = stated(Fields.flag, "training_config.deepspeed_enabled")
+    model_name: str = stated(Fields.text, "training_config.model_name", empty=str)
+    model_size: str = stated(Fields.text, "training_config.model_size", empty=str)
+    dataset: str = stated(Fields.text, "training_config.dataset_name", empty=str)
+    dataset_sizes: Mapping[str, str] = stated(
+        Fields.texts, "training_config.dataset_subset_sizes", empty=dict
+    )
+    git_commit: str = stated(Fields.text, "git_commit", empty=str)
+    config_sha256: str = stated(Fields.text, "deepspeed_config.sha256", empty=str)
+    versions: Mapping[str, str] = stated(Fields.texts, "env", empty=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,7 @@ def _epochs(fields: Fields, schema: str) -> TrainingMetrics:
     return TrainingMetrics(
         generation="2.0",
         schema=schema,
-        configuration=_configuration(fields),
+        configuration=Configuration(**fields.read(Configuration)),
         epochs=tuple(epoch for epoch in found if epoch is not None),
         total_wall_s=fields.number("summary.total_wall_time_sec"),
         mean_tokens_per_s=fields.number("summary.mean_tokens_per_sec_global"),
@@ -158,58 +179,9 @@ def _epoch(fields: Fields, row: Any, number: int) -> Epoch | None:
         fields.note(f"epoch {number} is not an object")
         return None
     one = Fields(row, f"epoch {number}: ")
-    micro_steps = one.count("micro_steps")
-    epoch = Epoch(
-        index=one.count("epoch_idx") or number,
-        wall_s=one.number("epoch_wall_time_sec"),
-        micro_steps=one.count("steps") if micro_steps is None else micro_steps,
-        optimizer_steps=one.count("optimizer_steps"),
-        tokens=one.count("tokens_processed_global"),
-        tokens_per_s=one.number("tokens_per_sec_global"),
-        train_loss=one.number("train_loss_avg_global"),
-        val_loss=one.number("val_loss_avg_global") or None,  # 0.0: nothing was validated
-        step_mean_s=one.number("step_time_mean_sec"),
-        step_p50_s=one.number("step_time_p50_sec"),
-        step_p95_s=one.number("step_time_p95_sec"),
-        step_samples=one.count("step_time_num_samples"),
-        step_sampling=one.text("step_time_sampling"),
-        dataload_mean_s=one.number("dataload_time_mean_sec"),
-        memory_allocated_bytes=_either(one, "max_cuda_mem_allocated_bytes"),
-        memory_reserved_bytes=_either(one, "max_cuda_mem_reserved_bytes"),
-    )
+    epoch = Epoch(**{"index": one.count("epoch_idx") or number, **one.read(Epoch)})
     fields.notes += one.notes
     return epoch
-
-
-def _either(fields: Fields, name: str) -> int | None:
-    """Of all ranks where it is stated, else of rank 0."""
-    everywhere = fields.count(f"{name}_global")
-    return fields.count(f"{name}_rank0") if everywhere is None else everywhere
-
-
-def _configuration(fields: Fields) -> Configuration:
-    world_size = fields.count("hardware.world_size")
-    steps = _MAX_STEPS.search(fields.text("command_line"))
-    return Configuration(
-        world_size=fields.count("world_size") if world_size is None else world_size,
-        gpu_name=fields.text("hardware.gpu_name"),
-        seq_len=fields.count("training_config.seq_len"),
-        micro_batch=fields.count("training_config.micro_batch_size_per_gpu"),
-        grad_accum=fields.count("training_config.grad_accum_steps"),
-        global_batch=fields.count("training_config.global_batch_size"),
-        max_steps=None if steps is None else int(steps[1]),
-        precision=fields.text("training_config.precision"),
-        optimizer=fields.text("training_config.optimizer"),
-        zero_stage=fields.count("training_config.zero_stage"),
-        deepspeed=fields.flag("training_config.deepspeed_enabled"),
-        model_name=fields.text("training_config.model_name"),
-        model_size=fields.text("training_config.model_size"),
-        dataset=fields.text("training_config.dataset_name"),
-        dataset_sizes=fields.texts("training_config.dataset_subset_sizes"),
-        git_commit=fields.text("git_commit"),
-        config_sha256=fields.text("deepspeed_config.sha256"),
-        versions=fields.texts("env"),
-    )
 
 
 _ARRAYS: Final = {
@@ -253,7 +225,7 @@ def _losses(fields: Fields) -> TrainingMetrics:
     return TrainingMetrics(
         generation="bare" if losses is None else "losses",
         schema="",
-        configuration=_configuration(fields),
+        configuration=Configuration(**fields.read(Configuration)),
         losses=None if losses is None else np.array(losses, np.float64),
         total_wall_s=fields.number("wall_s"),
         hostname=fields.text("host"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,12 +171,38 @@ class Fields:
             self.note(f"{path}: {bad} of {len(value)} values are no numbers")
         return [math.nan if item is None else item for item in found]
 
+    def read(self, table: Any) -> dict[str, Any]:
+        """Return the fields of a dataclass that `stated` declares."""
+        found = {}
+        for one in dataclasses.fields(table):
+            for path in one.metadata.get("paths", ()):
+                found[one.name] = one.metadata["read"](self, path)
+                if found[one.name] not in (None, ""):
+                    break
+        return found
+
     def note(self, message: str) -> None:
         """Add a note about the document."""
         self.notes.append(Note("run_file", message))
 
     def _refuse(self, path: str, value: Any, wanted: str) -> None:
         self.note(f"{self._prefix}{path} is {printable(repr(value)[:40])}, not {wanted}")
+
+
+def stated(
+    read: Callable[[Fields, str], Any], *paths: str, empty: Callable[[], Any] | None = None
+) -> Any:
+    """Declare a field of a dataclass that `Fields.read` fills.
+
+    Args:
+        read: Method of `Fields` that reads it.
+        paths: Dotted keys that may hold it; the first that does counts.
+        empty: Type of its value where none does, which is then empty; None for None.
+    """
+    metadata = {"read": read, "paths": paths}
+    if empty is None:
+        return dataclasses.field(default=None, metadata=metadata)
+    return dataclasses.field(default_factory=empty, metadata=metadata)
 
 
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
