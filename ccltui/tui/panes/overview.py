@@ -16,10 +16,10 @@ from ccltui.tui.moves.overview_rows import (
     selected_row,
     shows_first_screen,
 )
-from ccltui.tui.panes.overview_parts import first_screen
-from ccltui.tui.panes.overview_parts.metric_lines import add_metrics
-from ccltui.tui.panes.overview_parts.metric_table import by_rank
-from ccltui.tui.panes.overview_parts.overview_page import Page
+from ccltui.tui.panes import first_screen
+from ccltui.tui.panes.metric_lines import add_metrics
+from ccltui.tui.panes.metric_table import by_rank
+from ccltui.tui.panes.overview_page import Page
 from ccltui.tui.state.figures.metric_list import chosen_metric, is_unavailable
 from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.notes import NoteRow, notes

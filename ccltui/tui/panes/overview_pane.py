@@ -94,7 +94,7 @@ class OverviewPane(Pane):
 
         if not OVERVIEW_STATE.of(scene.state).table_open:
             return sum(sections(scene).values())
-        from ccltui.tui.panes.overview_parts.metric_table import body_lines
+        from ccltui.tui.panes.metric_table import body_lines
 
         metric = _chosen(scene)
         return 0 if metric is None else len(body_lines(scene, metric, _ANY_WIDTH))

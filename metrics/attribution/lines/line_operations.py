@@ -32,13 +32,15 @@ from ccltui.metrics.attribution.lines.step_lines import (
     ROUNDING_NS,
     StepLines,
 )
-from ccltui.metrics.attribution.lines.step_replay import MARK, POST, WAIT
 from ccltui.metrics.collectives.matching.p2p import RECV
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 PROMPT_NS: Final = 50_000
 """A call that begins this soon after its launch waited for its host."""
 _MOST: Final = np.iinfo(np.int64).max
+
+WAIT, POST, MARK = 0, 1, 2
+"""Kinds of operations: wait for the end of a call, post a call, mark the end of a unit or line."""
 
 
 def begun(own: LineTimes, table: CallTable) -> I64:

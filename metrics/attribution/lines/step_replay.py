@@ -21,14 +21,12 @@ import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import stable_order
+from ccltui.metrics.attribution.lines.line_operations import MARK, POST, WAIT, Operations
 from ccltui.parsers.array_types import F64, I8, I32, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.attribution.lines.call_table import CallTable
-    from ccltui.metrics.attribution.lines.line_operations import Operations
 
-WAIT, POST, MARK = 0, 1, 2
-"""Kinds of operations: wait for the end of a call, post a call, mark the end of a unit or line."""
 PUT_OFF, BEGIN, END = 3, 4, 5
 """Events beside them: a post delayed until the end of another call, the start of such a call, and
 the end of a collective on all its members."""

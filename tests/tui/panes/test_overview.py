@@ -18,8 +18,8 @@ from ccltui.report import overview_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows, row_moves
 from ccltui.tui.panes import overview
-from ccltui.tui.panes.overview_parts.grid import middle_of
-from ccltui.tui.panes.overview_parts.overview_page import Page
+from ccltui.tui.panes.overview_grid import middle_of
+from ccltui.tui.panes.overview_page import Page
 from ccltui.tui.state.figures.metric_list import UNAVAILABLE, items
 from ccltui.tui.state.finding_rows import findings, rank_bars
 from ccltui.tui.state.job_findings import Findings

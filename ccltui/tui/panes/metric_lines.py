@@ -12,7 +12,7 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.metrics.result import Result, values_by_step
 from ccltui.parsers import numbers
-from ccltui.tui.panes.overview_parts.overview_page import MARK, Drawn, Page
+from ccltui.tui.panes.overview_page import MARK, Drawn, Page
 from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.figures.metric_columns import BY_RANK, BY_STEP, listed_columns
 from ccltui.tui.state.figures.metric_list import (

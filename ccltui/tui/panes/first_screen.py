@@ -16,8 +16,8 @@ from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers.numbers import counted, percent, time_text
-from ccltui.tui.panes.overview_parts.grid import Draw, Region, middle_of, put_regions
-from ccltui.tui.panes.overview_parts.overview_page import MARK
+from ccltui.tui.panes.overview_grid import Draw, Region, middle_of, put_regions
+from ccltui.tui.panes.overview_page import MARK
 from ccltui.tui.state.file_rows import FileRow, capture_rows
 from ccltui.tui.state.finding_rows import (
     NOT_A_CAUSE,

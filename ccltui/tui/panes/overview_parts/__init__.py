@@ -1,1 +1,0 @@
-"""Parts of the picture of Overview: the page, its metrics, and the tables of one metric."""
