@@ -195,24 +195,31 @@ class JobFacts:
         whether the device waited for other ranks or for its host. Of ranks (indices; None: of all)
         the longest time is returned.
         """
-        view, job = self._view, self._job
-        chosen = list(ranks) if ranks else distinct_values(job.table.rank).tolist()
-        found = 0.0
-        for rank in chosen:
-            facts = view.facts.ranks[job.labels[rank]]
-            gpu = facts.trace.group("gpu")
-            names = [one for one in distinct(gpu.name) if _PEER.search(facts.trace.text(one))]
-            if not names:
-                continue
-            copies = (facts.classes == MEM) & any_name(facts.trace.strings, gpu.name, names)
-            other = union(gpu.start_ns[~copies], gpu.end_ns[~copies])
-            ends = np.sort(gpu.end_ns[copies])
-            idle = _idle(other, job, rank)
-            last = np.searchsorted(ends, idle.end_ns, side="right") - 1
-            ended = np.append(ends, np.iinfo(np.int64).min)[last]
-            waits = (ended > idle.start_ns) & (idle.end_ns - ended <= SOON_NS)
-            found = max(found, float((idle.end_ns - idle.start_ns)[waits].sum()))
-        return found / job.num_steps
+        by_rank = self._copy_waits_ns
+        chosen = by_rank if ranks is None or not len(ranks) else ranks
+        return max((by_rank.get(int(rank), 0) for rank in chosen), default=0) / self._job.num_steps
+
+    @cached_property
+    def _copy_waits_ns(self) -> Mapping[int, int]:
+        """Idle time before the end of a copy from another rank, ns in all steps, by rank."""
+        job = self._job
+        ranks = distinct_values(job.table.rank).tolist()
+        return {rank: self._copy_wait_ns(rank) for rank in ranks}
+
+    def _copy_wait_ns(self, rank: int) -> int:
+        facts = self._view.facts.ranks[self._job.labels[rank]]
+        gpu = facts.trace.group("gpu")
+        names = [one for one in distinct(gpu.name) if _PEER.search(facts.trace.text(one))]
+        if not names:
+            return 0
+        copies = (facts.classes == MEM) & any_name(facts.trace.strings, gpu.name, names)
+        other = union(gpu.start_ns[~copies], gpu.end_ns[~copies])
+        ends = np.sort(gpu.end_ns[copies])
+        idle = _idle(other, self._job, rank)
+        last = np.searchsorted(ends, idle.end_ns, side="right") - 1
+        ended = np.append(ends, np.iinfo(np.int64).min)[last]
+        waits = (ended > idle.start_ns) & (idle.end_ns - ended <= SOON_NS)
+        return int((idle.end_ns - idle.start_ns)[waits].sum())
 
 
 def _idle(work: Intervals, job: JobLines, rank: int) -> Intervals:

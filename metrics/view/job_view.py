@@ -141,7 +141,7 @@ class View:
         """The unfiltered collectives of every rank."""
         return self.facts.match_inputs
 
-    @property
+    @cached_property
     def inputs_by_label(self) -> Mapping[str, MatchInput]:
         """`match_inputs` by the label of the rank."""
         return {item.label: item for item in self.facts.match_inputs}

@@ -23,7 +23,7 @@ def test_cells_rise_from_left_to_right_and_end_full() -> None:
         "                      ████████",
         " 50 %         ████████████████",
         "  0 % ████████████████████████",
-        "      1 us  31.6 us   1 ms",
+        "      1 us    31.6 us     1 ms",
     ]
 
 

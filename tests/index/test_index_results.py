@@ -84,7 +84,9 @@ def test_no_column_of_events_is_read(place: Path, monkeypatch: pytest.MonkeyPatc
     assert expected["results"][0]["value"] is not None
     blank_columns(place / "store")
     damage: list[str] = []
-    monkeypatch.setattr("ccltui.parsers.ingest.load._report", [damage.append])
+    monkeypatch.setattr(
+        "ccltui.parsers.ingest.load.report_damage", lambda path, _directory: damage.append(path)
+    )
 
     assert answer(place, "--metric", "straggler_lag") == expected
     assert damage == [], "a column was used, and read from its trace"

@@ -107,7 +107,7 @@ def test_error_of_an_old_nsys_is_reported(report: Path, empty_path: Path) -> Non
     stub(empty_path, "echo 'Exportation error: Version number is invalid: 99' >&2; exit 1")
 
     assert refused(report) == (
-        "r.nsys-rep: nsys could not export it (exit status 1) and said: Exportation error: "
+        "r.nsys-rep: nsys could not export it (exit status 1) with this output: Exportation error: "
         "Version number is invalid: 99; a report needs an nsys at least as new as the one that "
         "recorded it"
     )
@@ -116,7 +116,7 @@ def test_error_of_an_old_nsys_is_reported(report: Path, empty_path: Path) -> Non
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("exit 0", "and said: nothing"),
+        ("exit 0", "with this output: nothing"),
         ("printf '\\033[31mred\\007' >&2; exit 3", "(exit status 3)"),
         ("kill -9 $$", "(exit status -9)"),
         ("echo no database > $out", "cannot be read as an nsys export"),

@@ -176,7 +176,7 @@ def test_a_window_without_collectives_is_zero_and_one_without_events_is_refused(
     assert run(trace, window=Window(8_000, 12_000)).value == 0
     (late,) = run(trace, window=Window(20_000, None)).reasons
     assert late.code == "window_empty"
-    assert late.message == ("no rank has an event in the window; the longest trace takes 1.5e-05 s")
+    assert late.message == ("no rank has an event in the window; the longest trace takes 15 us")
 
 
 def test_steps_choose_calls_by_their_launch() -> None:
@@ -223,7 +223,7 @@ def test_a_dimension_that_no_call_is_known_to_have_is_no_zero() -> None:
     assert run(trace, group="unknown").value == 1
     refused = run(trace, group="dp")
     assert (refused.reason, refused.value) == ("no_process_groups", None)
-    assert "the dimension of 1 is not told" in refused.reasons[0].message
+    assert "the dimension of 1 is not known" in refused.reasons[0].message
     assert run(trace, group="").reason == "no_process_groups"
 
 

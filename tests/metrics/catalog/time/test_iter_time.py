@@ -49,7 +49,7 @@ def test_one_step_has_no_deviation_and_says_so() -> None:
     assert result.details["cv"] is None
     assert result.details["period_ms"] is None
     assert result.details["p95_iter_time_ms"] == 1.0
-    assert any(warning.startswith("n=1") for warning in result.warnings)
+    assert any(warning.startswith("n = 1") for warning in result.warnings)
 
 
 def test_unsteady_steps_are_warned_of() -> None:
@@ -148,7 +148,7 @@ def test_hosts_that_run_ahead_of_their_devices_are_warned_of() -> None:
     assert in_time.details["device_period_ms"] == 0.1
     assert in_time.warnings == ()
     (warning,) = ahead_of.warnings
-    assert "the markers last 0.1 ms, and device work of a step takes 0.4 ms" in warning
+    assert "the markers last 100 us, and device work of a step takes 400 us" in warning
 
 
 def test_one_step_has_no_time_from_end_to_end() -> None:
