@@ -54,6 +54,12 @@ class Tail:
     beyond_ns: float
 
 
+def job_facts(view: View, job: JobLines) -> JobFacts:
+    """Return what the files of a view's job tell, which all metrics of the view share."""
+    # The facts hold the job, so that no other one can have its identity as long as they are kept.
+    return view.remember((job_facts, id(job)), lambda: JobFacts(view, job))
+
+
 class JobFacts:
     """What the files of one job tell; each is looked up when it is first asked for."""
 

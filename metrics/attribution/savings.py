@@ -18,7 +18,7 @@ from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, med
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
 from ccltui.metrics.attribution.host_needs import MAX_LAUNCHING, hosts_bind
-from ccltui.metrics.attribution.job_facts import JobFacts, lost_reasons, lost_records
+from ccltui.metrics.attribution.job_facts import JobFacts, job_facts, lost_reasons, lost_records
 from ccltui.metrics.attribution.ladder import (
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
@@ -483,7 +483,7 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     if free is not None:
         ranks = ranges_text(missing)
         return Bounds(*free, f"rank {ranks} is not recorded, and the others may wait for it")
-    hidden = found.bounds(found.lines_of(), saved_ns, JobFacts(view, job))
+    hidden = found.bounds(found.lines_of(), saved_ns, job_facts(view, job))
     if hidden is not None:
         return hidden
     alone = [label for label in details["alone"] if label not in job.out]

@@ -13,7 +13,7 @@ from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.attribution.conclusions import Conclusion, Namer
 from ccltui.metrics.attribution.host_needs import hosts_bind
-from ccltui.metrics.attribution.job_facts import JobFacts
+from ccltui.metrics.attribution.job_facts import JobFacts, job_facts
 from ccltui.metrics.attribution.ladder import (
     MAX_DELAYED_ERROR,
     MAX_UNKNOWN_TRANSFERS,
@@ -72,7 +72,7 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         DeadlockError: see `ladder_of`.
     """
     ladder = ladder_of(view)
-    return ladder, Rules(ladder, JobFacts(view, ladder.job)).verdict()
+    return ladder, Rules(ladder, job_facts(view, ladder.job)).verdict()
 
 
 class Rules:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.typical import SLOW
-from ccltui.metrics.attribution.job_facts import JobFacts, steps_left_out
+from ccltui.metrics.attribution.job_facts import job_facts, steps_left_out
 from ccltui.metrics.attribution.ladder import MAX_UNLINKED, ladder_of
 from ccltui.metrics.attribution.lines.step_replay import DeadlockError
 from ccltui.metrics.attribution.savings import (
@@ -188,7 +188,7 @@ def _described(view: View) -> Ladder:
         )
     if refuted is not None:
         raise refuse("not_applicable", refuted)
-    apart = why_apart(ladder.job, names_only=JobFacts(view, ladder.job).names_only)
+    apart = why_apart(ladder.job, names_only=job_facts(view, ladder.job).names_only)
     if apart is not None:
         raise refuse("unmatched_collectives", apart)
     return ladder
