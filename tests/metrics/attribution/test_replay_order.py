@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.attribution.lines.line_operations import MARK, POST, WAIT
 from ccltui.metrics.attribution.lines.step_replay import (
     BEGIN,
     END,
-    MARK,
-    POST,
     PUT_OFF,
-    WAIT,
     DeadlockError,
     Program,
     Schedule,
