@@ -1,6 +1,7 @@
 # make demo   set up, then open the explorer on a demo job
 # make test   set up, then run the tests; those on Slurm: make slurm
-# make check  format, lint, strict types, import layers, generated docs, tests
+# make gates  format, lint, strict types, import layers, generated docs
+# make check  the gates, then all tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make fuzz-quick    changed inputs for every reader, a minute; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
@@ -26,7 +27,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check coverage seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -36,7 +37,7 @@ test: $(STAMP)
 	$(COMPILE)
 	$(PYTEST) --ignore=tests/slurm
 
-check: $(STAMP) lint types layers docs
+check: $(STAMP) gates
 	$(COMPILE)
 	$(PYTEST)
 
@@ -60,6 +61,8 @@ $(TITAN)/.installed:
 	touch $@
 
 torch: $(TORCH)
+
+gates: lint types layers docs
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -35,6 +37,19 @@ ABSENT = slow_path.missing_modules()
 if ABSENT:
     # What commands say of it would be in every expected standard error; one file tests that.
     os.environ["CCLTUI_ACCEL"] = "0"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give what programs keep for their user, in caches and settings, a folder of this run.
+
+    Workers inherit it, so the first process makes and removes it.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.mkdtemp(prefix="ccltui-user-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "DASK_TEMPORARY_DIRECTORY"):
+        os.environ[name] = str(Path(folder, name.lower()))
 
 
 def pytest_report_header() -> str:

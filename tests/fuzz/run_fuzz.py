@@ -195,6 +195,8 @@ def _forked(
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        # What a target keeps in the temporary folder is gone with the child, however it ends.
+        tempfile.tempdir = str(folder)
         _child(total, inputs, seconds, folder, options)
         code = 0
     except BaseException:

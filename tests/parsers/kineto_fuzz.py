@@ -269,8 +269,8 @@ def main() -> int:
     if not typed_event.compiled():
         sys.stderr.write("the scanner is not compiled here: nothing to compare\n")
         return 1
-    folder = Path(tempfile.mkdtemp(prefix="kineto-fuzz-"))
-    found = run(options.mutants, options.seed, folder)
+    with tempfile.TemporaryDirectory(prefix="kineto-fuzz-") as folder:
+        found = run(options.mutants, options.seed, Path(folder))
     sys.stdout.write("".join(line + "\n" for line in found[:20]))
     sys.stdout.write(f"{options.mutants} mutants, seed {options.seed}: {len(found)} differences\n")
     return 1 if found else 0
