@@ -18,6 +18,7 @@ from ccltui import slow_path
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
+RUN_FOLDER = pytest.StashKey[Path]()
 NUMBERS = itertools.count()
 
 # An example may take any time where other programs use the CPUs. Few examples find what is wrong
@@ -40,16 +41,26 @@ if ABSENT:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give what programs keep for their user, in caches and settings, a folder of this run.
+    """Give the files of tests, and what programs keep for their user, a folder of this run.
 
-    Workers inherit it, so the first process makes and removes it.
+    Workers inherit it, so the first process makes it. Tests write gigabytes: `pytest_sessionfinish`
+    removes it where all of them passed. It goes as a whole, not folder by folder: two tests of one
+    name never get the same path, which caches of one process would take for the same file.
     """
     if hasattr(config, "workerinput"):
         return
-    folder = tempfile.mkdtemp(prefix="ccltui-user-")
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.stash[RUN_FOLDER] = folder = Path(tempfile.mkdtemp(prefix="ccltui-tests-"))
+    if config.option.basetemp is None:
+        config.option.basetemp = str(folder / "files")
     for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "DASK_TEMPORARY_DIRECTORY"):
-        os.environ[name] = str(Path(folder, name.lower()))
+        os.environ[name] = str(folder / "user" / name.lower())
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove what passed tests wrote; what a failed one wrote stays to be looked at."""
+    folder = session.config.stash.get(RUN_FOLDER, None)
+    if folder is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_report_header() -> str:

@@ -177,7 +177,8 @@ def test_an_install_for_one_user_runs_with_a_home_that_cannot_be_written(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (changes | {"PYTHONPATH": env["PYTHONPATH"]}).items():
             patch.setenv(name, value)
-        patch.delenv("CCLTUI_CACHE_DIR")
+        for name in ("CCLTUI_CACHE_DIR", "XDG_CACHE_HOME"):
+            patch.delenv(name, raising=False)
         checked, _ = output(commands, "doctor", "--environment")
         found, said = output(commands, demo.path, "--metric", "all", "--format", "json")
     assert f"in {tmp_path / 'user'}" in checked
