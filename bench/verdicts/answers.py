@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.demo.planted import JobSpec, PlantedTruth, write_planted
-from ccltui.metrics.attribution.lines.job_lines import UNMARKED
+from ccltui.metrics.findings.replay.lines.job_lines import UNMARKED
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import UnknownMetricError, find
 from ccltui.metrics.result import Result

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import sure_text
-from ccltui.metrics.findings.choice import choice_of
-from ccltui.metrics.findings.finding import Recording
+from ccltui.metrics.findings.finding import Recording, choice_of
 from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.reason_text import merged_reasons
 from ccltui.parsers.numbers import counted, percent, time_text

@@ -31,7 +31,7 @@ from ccltui.metrics.compare.metric_changes import (
 )
 from ccltui.metrics.compare.pooled_runs import pooled
 from ccltui.metrics.compare.spread import INDISTINCT, ONE_RUN, limit_of, stated
-from ccltui.metrics.findings.partition import KINDS, Named
+from ccltui.metrics.findings.rank_time.partition import KINDS, Named
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64

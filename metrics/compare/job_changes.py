@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ccltui.metrics.compare.comparable import Check
 from ccltui.metrics.compare.job_table import CollectiveKey, JobTable, Work, WorkKey
 from ccltui.metrics.compare.spread import Sample, half_width
-from ccltui.metrics.findings.partition import Named
+from ccltui.metrics.findings.rank_time.partition import Named
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ from ccltui.metrics.device.work_pivot import (
     pivot,
     with_launches,
 )
-from ccltui.metrics.findings.partition import COMPUTE, Named, named_parts, partition
+from ccltui.metrics.findings.rank_time.partition import COMPUTE, Named, named_parts, partition
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.unavailable import Refusal

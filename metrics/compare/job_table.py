@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.compare.metric_changes import Measure
-from ccltui.metrics.findings.partition import Named
+from ccltui.metrics.findings.rank_time.partition import Named
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.sequence_diff import difference
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.partition import Named, in_order, named_parts, partition
+from ccltui.metrics.findings.rank_time.partition import Named, in_order, named_parts, partition
 from ccltui.parsers.array_types import I8, I64
 
 if TYPE_CHECKING:

@@ -1,1 +1,6 @@
-"""Findings: what costs time in a recording, where, how much, how sure, and what to do about it."""
+"""Findings: what costs time in a recording, where, how much, how sure, and what to do about it.
+
+In the order of the thought: `rank_time` (where time goes), `waits` (who waits for whom), `causes`
+(what the late rank did), `replay` (what mending it saves), `culprits` (who, from all of these),
+`recordings` (the answer of one kind of recording), `answer` (which kind it is), `sentences`.
+"""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ccltui.metrics.findings.finding import Answer
-from ccltui.metrics.findings.log_findings import hang_finding, log_answer, names_culprits
+from ccltui.metrics.findings.recordings.log_findings import hang_finding, log_answer, names_culprits
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import failures
 
@@ -34,9 +34,9 @@ def _answer_of(view: View) -> Answer:
 
 
 def _of_traces(view: View) -> Answer:
-    from ccltui.metrics.findings.device_findings import device_answer  # noqa: PLC0415
-    from ccltui.metrics.findings.host_findings import host_answer  # noqa: PLC0415
-    from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.device_findings import device_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.host_findings import host_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
         empty_answer,
         filtered_answer,
     )
@@ -51,11 +51,11 @@ def _of_traces(view: View) -> Answer:
 
 def _without_traces(view: View) -> Answer:
     """Return the findings on a directory in which nothing is a trace that can be opened."""
-    from ccltui.metrics.findings.other_recordings import (  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
         empty_answer,
         execution_answer,
     )
-    from ccltui.metrics.findings.printed_totals import totals_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang

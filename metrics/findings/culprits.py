@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
-from ccltui.metrics.findings.busy_times import SUPPORTED, busiest, has_stages, is_supported
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
-from ccltui.metrics.findings.link_times import BETWEEN_HOSTS, details_of_link, slow_link
-from ccltui.metrics.findings.own_times import LEAST_EXCESS, Slower, details_of_slower, slower_ranks
-from ccltui.metrics.findings.partition import COMPUTE, OTHERS, partition
+from ccltui.metrics.findings.rank_time.partition import COMPUTE, OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
+from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, details_of_link, slow_link
+from ccltui.metrics.findings.waits.own_times import (
+    LEAST_EXCESS,
+    SUPPORTED,
+    Slower,
+    busiest,
+    details_of_slower,
+    has_stages,
+    is_supported,
+    slower_ranks,
+)
 from ccltui.metrics.findings.words import factor, numbers_text, ranks_text, sentence
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.numbers import percent, time_text

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
 from ccltui.metrics.confidence import Sure
-from ccltui.metrics.findings.labels import label_of
+from ccltui.metrics.findings.words import label_of, short_name
+from ccltui.parsers.numbers import counted
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.portions import Portions
+    from ccltui.metrics.findings.rank_time.portions import Portions
 
 Kind = Literal[
     # one rank, group or stage, proved by replays or arrivals
@@ -201,3 +202,17 @@ class Answer(Struct, frozen=True):
     def headline(self) -> str:
         """What is said first."""
         return self.findings[0].text
+
+
+def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
+    """Return what the recordings are; ``opened`` is the name of the one that is described."""
+    main = next(row for row in rows if row.name == opened)
+    number = counted(len(rows), "separate recording")
+    return Finding(
+        kind="choice",
+        text=f"{number} are here; the largest, {short_name(main.name)}: {main.finding}",
+        more="The findings below are those of that one.",
+        sure=Sure(what="high"),
+        do="Open another one with --capture NAME; compare two with ccltui diff.",
+        recordings=tuple(rows),
+    )

@@ -12,8 +12,7 @@ from recovery import quick
 from ccltui.demo import Spec, Straggler, write_job
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
-from ccltui.metrics.findings.slow_steps import slow_steps
-from ccltui.metrics.findings.step_culprits import step_culprits
+from ccltui.metrics.findings.slow_steps import slow_steps, step_culprits
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

@@ -17,7 +17,7 @@ from typing import Any, Final
 from founded_claims import at
 
 from ccltui.metrics.findings.causes.instance_report import describe
-from ccltui.metrics.findings.step_parts import PARTS
+from ccltui.metrics.findings.rank_time.step_parts import PARTS
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result

@@ -17,7 +17,7 @@ import pytest
 from golden_rows import rank_of
 
 from ccltui.metrics.catalog.time.temporal_breakdown import exclusive_ns
-from ccltui.metrics.findings.partition import split_time
+from ccltui.metrics.findings.rank_time.partition import split_time
 
 pytestmark = pytest.mark.shared
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.metrics.findings.partition import partition
-from ccltui.metrics.findings.step_parts import step_parts
+from ccltui.metrics.findings.rank_time.partition import partition
+from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.findings.partition import PARTS
+from ccltui.metrics.findings.rank_time.partition import PARTS
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ccltui.metrics.compare.step_diff import Side, step_waterfall
-from ccltui.metrics.findings.slow_steps import slow_steps
-from ccltui.metrics.findings.step_culprits import step_culprits
-from ccltui.metrics.findings.step_parts import step_parts
+from ccltui.metrics.findings.rank_time.step_parts import step_parts
+from ccltui.metrics.findings.slow_steps import slow_steps, step_culprits
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

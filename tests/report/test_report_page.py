@@ -23,7 +23,7 @@ from ccltui.metrics.findings.causes.worst_moments import (
     Moment,
     worst_moments,
 )
-from ccltui.metrics.findings.rank_lateness import LateHeat, distributions, late_heat
+from ccltui.metrics.findings.waits.rank_lateness import LateHeat, distributions, late_heat
 from ccltui.metrics.registry import find
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View

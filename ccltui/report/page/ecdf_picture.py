@@ -11,7 +11,7 @@ from ccltui.parsers.numbers import duration
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import Distribution
+    from ccltui.metrics.findings.waits.rank_lateness import Distribution
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 300

@@ -12,7 +12,7 @@ from ccltui.parsers.numbers import duration, instant
 from ccltui.report.page import svg_elements as draw
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import LateHeat
+    from ccltui.metrics.findings.waits.rank_lateness import LateHeat
 
 _LEFT: Final = 76
 _RIGHT: Final = 12

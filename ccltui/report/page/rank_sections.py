@@ -27,7 +27,7 @@ from ccltui.report.page.page_parts import (
 from ccltui.report.page.share_bar import Share, small_bar
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import LateHeat
+    from ccltui.metrics.findings.waits.rank_lateness import LateHeat
     from ccltui.metrics.view.job_view import View
 
 MOST_RANKS: Final = 64
@@ -167,7 +167,7 @@ def _board_row(
 
 def heat_section(view: View, results: Mapping[str, Result]) -> Section:
     """Return who arrives late when, as a picture and as a coarser table."""
-    from ccltui.metrics.findings.rank_lateness import late_heat  # noqa: PLC0415  (numpy)
+    from ccltui.metrics.findings.waits.rank_lateness import late_heat  # noqa: PLC0415  (numpy)
 
     purpose = (
         "How late each rank arrives at collectives after the first one, over the recorded time: "

@@ -115,7 +115,7 @@ def kernel_section(results: Mapping[str, Result]) -> Section:
 
 def distribution_section(view: View, results: Mapping[str, Result]) -> Section:
     """Return how lag, wait and duration of collectives are distributed."""
-    from ccltui.metrics.findings.rank_lateness import distributions  # noqa: PLC0415
+    from ccltui.metrics.findings.waits.rank_lateness import distributions  # noqa: PLC0415
 
     title = "Distributions"
     purpose = (

@@ -14,7 +14,7 @@ from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.collectives.arrivals import GroupArrivals, drawn_floor
 from ccltui.metrics.findings.causes.cause_search import job_causes
-from ccltui.metrics.findings.partition import exposed_parts
+from ccltui.metrics.findings.rank_time.partition import exposed_parts
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.rank_facts import RankFacts

@@ -16,7 +16,7 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.step_parts import StepParts
+    from ccltui.metrics.findings.rank_time.step_parts import StepParts
 
 
 def order(scene: Scene) -> list[int]:

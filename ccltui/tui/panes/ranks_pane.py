@@ -21,7 +21,7 @@ from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.findings.rank_lateness import Fold, RankTable, RankWaits
+    from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
     from ccltui.tui.moves.lists.folded_ranks import Row
 
 _NAME: Final = 26

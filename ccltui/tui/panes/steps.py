@@ -27,7 +27,7 @@ from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.findings.step_parts import StepParts
+    from ccltui.metrics.findings.rank_time.step_parts import StepParts
     from ccltui.tui.state.against.compared import TimeOf
 
 _LABELS = 38
@@ -254,7 +254,7 @@ def _records(scene: Scene) -> Iterator[Record]:
 def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.bars import put_bar, put_scale
     from ccltui.draw.planes import Planes
-    from ccltui.metrics.findings.step_parts import one_per_rank
+    from ccltui.metrics.findings.rank_time.step_parts import one_per_rank
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries.wanted_queries import parts_of_steps
 

@@ -11,8 +11,7 @@ from ccltui.metrics.device.device_time import (
     device_reasons,
     require_communication_on_device,
 )
-from ccltui.metrics.findings.partition import OTHERS, UNKNOWN, Part, partition
-from ccltui.metrics.findings.places import place_of
+from ccltui.metrics.findings.rank_time.partition import OTHERS, UNKNOWN, Part, partition, place_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer

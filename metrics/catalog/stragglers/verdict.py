@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.findings.verdict_details import verdict_details
+from ccltui.metrics.findings.replay.verdict_details import verdict_details
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY

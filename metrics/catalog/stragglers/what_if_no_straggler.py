@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.typical import SLOW
-from ccltui.metrics.attribution.job_facts import job_facts, steps_left_out
-from ccltui.metrics.attribution.ladder import MAX_UNLINKED, ladder_of
-from ccltui.metrics.attribution.lines.step_replay import DeadlockError
-from ccltui.metrics.attribution.savings import (
+from ccltui.metrics.collectives.lag_tables import match_table
+from ccltui.metrics.findings.replay.job_facts import job_facts, steps_left_out
+from ccltui.metrics.findings.replay.ladder import MAX_UNLINKED, ladder_of
+from ccltui.metrics.findings.replay.lines.step_replay import DeadlockError
+from ccltui.metrics.findings.replay.savings import (
     ROUNDING,
     Savings,
     bounds_of_hosts,
@@ -23,10 +24,9 @@ from ccltui.metrics.attribution.savings import (
     why_not_physical,
     withheld,
 )
-from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
-from ccltui.metrics.attribution.slowdown import Slowdown
-from ccltui.metrics.attribution.verdict_rules import why_apart
-from ccltui.metrics.collectives.lag_tables import match_table
+from ccltui.metrics.findings.replay.slowdown import KEYS as SLOWDOWN_KEYS
+from ccltui.metrics.findings.replay.slowdown import Slowdown
+from ccltui.metrics.findings.replay.verdict_rules import why_apart
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
@@ -37,7 +37,7 @@ from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
-    from ccltui.metrics.attribution.ladder import Ladder
+    from ccltui.metrics.findings.replay.ladder import Ladder
     from ccltui.metrics.view.job_view import View
 
 LEAST_OF_HOSTS: Final = 0.05

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.findings.partition import split_time
+from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer

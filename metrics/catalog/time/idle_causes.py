@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.findings.idle_causes import (
+from ccltui.metrics.findings.rank_time.idle_causes import (
     BETWEEN_KERNELS_NS,
     CAUSES,
     HOST_CAUSES,

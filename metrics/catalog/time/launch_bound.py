@@ -9,7 +9,7 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.validity import middle_and_rank
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.findings.idle_causes import Gaps, idle_gaps, require_launches
+from ccltui.metrics.findings.rank_time.idle_causes import Gaps, idle_gaps, require_launches
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse

@@ -11,7 +11,7 @@ from ccltui.metrics.device.device_time import (
     device_reasons,
     require_communication_on_device,
 )
-from ccltui.metrics.findings.partition import (
+from ccltui.metrics.findings.rank_time.partition import (
     COMPUTE,
     KINDS,
     Named,

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
-from ccltui.metrics.findings.partition import PARTS, mean_row, split_row, split_time, total_of
+from ccltui.metrics.findings.rank_time.partition import (
+    PARTS,
+    mean_row,
+    split_row,
+    split_time,
+    total_of,
+)
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer

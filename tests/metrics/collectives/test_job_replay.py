@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.attribution.savings import (
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler
+from ccltui.metrics.findings.replay.savings import (
     per_step_rows,
     saved_time,
     why_not_physical,
 )
-from ccltui.metrics.attribution.savings import (
+from ccltui.metrics.findings.replay.savings import (
     refused as refused_texts,
 )
-from ccltui.metrics.catalog.stragglers.what_if_no_straggler import what_if_no_straggler
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace

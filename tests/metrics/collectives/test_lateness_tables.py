@@ -7,7 +7,7 @@ import pytest
 from factories import Coll, allreduce, job, kernel, rank_trace, world
 
 from ccltui.metrics.findings.causes.worst_moments import RESOLUTION, worst_moments
-from ccltui.metrics.findings.rank_lateness import LEVELS, distributions, late_heat
+from ccltui.metrics.findings.waits.rank_lateness import LEVELS, distributions, late_heat
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace

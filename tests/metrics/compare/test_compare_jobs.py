@@ -15,7 +15,7 @@ from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compar
 from ccltui.metrics.compare.job_changes import WorkChange
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work
 from ccltui.metrics.compare.spread import ONE_RUN, stated
-from ccltui.metrics.findings.partition import Named
+from ccltui.metrics.findings.rank_time.partition import Named
 from ccltui.parsers.errors import NotFoundError
 from ccltui.report.job_diff.diff_document import gate_values
 from ccltui.report.job_diff.diff_sections import headline

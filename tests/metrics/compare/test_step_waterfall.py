@@ -12,7 +12,7 @@ from full_jobs import view_of
 from worked import cpu_only, two_steps
 
 from ccltui.metrics.compare.step_diff import OTHER_GROUPS, Side, step_waterfall
-from ccltui.metrics.findings.step_parts import step_parts
+from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace

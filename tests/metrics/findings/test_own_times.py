@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo.planted import Fault, JobSpec, random_spec, write_planted
-from ccltui.metrics.findings.busy_times import busiest, is_supported
-from ccltui.metrics.findings.link_times import slow_link
-from ccltui.metrics.findings.own_times import slower_ranks
+from ccltui.metrics.findings.waits.link_times import slow_link
+from ccltui.metrics.findings.waits.own_times import busiest, is_supported, slower_ranks
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

@@ -11,7 +11,7 @@ from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_tr
 from full_jobs import view_of
 from partition_checks import check
 
-from ccltui.metrics.findings.partition import Place, named_parts, partition
+from ccltui.metrics.findings.rank_time.partition import Place, named_parts, partition
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window

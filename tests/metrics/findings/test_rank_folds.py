@@ -6,7 +6,7 @@ import pytest
 
 from ccltui.demo.scale import large_spec, write_large
 from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
-from ccltui.metrics.findings.rank_lateness import (
+from ccltui.metrics.findings.waits.rank_lateness import (
     RankTable,
     RankWaits,
     badness,

@@ -7,9 +7,9 @@ from factories import job, kernel, launch, rank_trace, step
 from full_jobs import view_of
 from worked import cpu_only, measure, two_steps, worked_example
 
-from ccltui.metrics.findings.portions import portions_of
+from ccltui.metrics.findings.rank_time.portions import portions_of
+from ccltui.metrics.findings.rank_time.step_parts import PARTS, StepParts, one_per_rank, step_parts
 from ccltui.metrics.findings.slow_steps import slow_steps
-from ccltui.metrics.findings.step_parts import PARTS, StepParts, one_per_rank, step_parts
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
 

@@ -9,7 +9,7 @@ from explorers import Settle, Start, screen
 from fakes import Plan, full_job, scene
 
 from ccltui.metrics.device.work_pivot import pivot_columns
-from ccltui.metrics.findings.step_parts import step_parts
+from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.input.fuzzy_words import misfit

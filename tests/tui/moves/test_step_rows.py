@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fakes import Plan, full_job, scene
 
-from ccltui.metrics.findings.step_culprits import StepCulprits
-from ccltui.metrics.findings.step_parts import step_parts
+from ccltui.metrics.findings.rank_time.step_parts import step_parts
+from ccltui.metrics.findings.slow_steps import StepCulprits
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
 from ccltui.tui.panes.steps import STEPS as PANE

@@ -11,7 +11,7 @@ from fakes import Plan, full_job, own_changed, scene
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.metrics.findings.finding import Finding
-from ccltui.metrics.findings.idle_causes import CAUSES
+from ccltui.metrics.findings.rank_time.idle_causes import CAUSES
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.numbers import percent
 from ccltui.report import overview_text

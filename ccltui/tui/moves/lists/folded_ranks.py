@@ -17,7 +17,7 @@ from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import Fold, RankTable, RankWaits
+    from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
 
 Row = tuple["Fold | None", "RankWaits | None"]
 """A fold, or a rank and the fold that it is listed below, None where ranks are not folded."""
@@ -60,7 +60,7 @@ def rows(scene: Scene) -> tuple[Row, ...]:
 def _listed(
     found: RankTable, by: str, unfolded: frozenset[str], pattern: str, sorting: Sorting
 ) -> tuple[Row, ...]:
-    from ccltui.metrics.findings.rank_lateness import badness  # noqa: PLC0415
+    from ccltui.metrics.findings.waits.rank_lateness import badness  # noqa: PLC0415
 
     matches = re.compile(pattern, re.IGNORECASE).search
     if by == SINGLE:
@@ -88,7 +88,7 @@ def _sorted(rows: Sequence[One], sorting: Sorting) -> Sequence[One]:
 
 def _key(row: Fold | RankWaits, column: str) -> Value:
     """Return what a row is sorted by; a rank has its number for a name, and is its worst."""
-    from ccltui.metrics.findings.rank_lateness import RankWaits  # noqa: PLC0415
+    from ccltui.metrics.findings.waits.rank_lateness import RankWaits  # noqa: PLC0415
 
     if column == "own wait":
         return row.suffered_us

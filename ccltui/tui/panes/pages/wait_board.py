@@ -13,7 +13,7 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.planes import Planes
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import RankTable
+    from ccltui.metrics.findings.waits.rank_lateness import RankTable
 
 _GUTTER: Final = 7
 _DECADES: Final = 3.0

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.repetition import Block
     from ccltui.metrics.device.work_pivot import PivotColumns
     from ccltui.metrics.findings.causes.instance_report import CausalChain
-    from ccltui.metrics.findings.step_culprits import StepCulprits
-    from ccltui.metrics.findings.step_parts import StepParts
+    from ccltui.metrics.findings.rank_time.step_parts import StepParts
+    from ccltui.metrics.findings.slow_steps import StepCulprits
     from ccltui.metrics.inspection.event_facts import EventReport
     from ccltui.metrics.model.launch_site import LaunchSite
     from ccltui.metrics.result import Result
@@ -113,7 +113,7 @@ class StepsQuery(ViewQuery["StepParts"]):
 
     def answer(self, view: View, findings: Findings) -> StepParts:
         """Return the parts of all steps on all ranks."""
-        from ccltui.metrics.findings.step_parts import step_parts  # noqa: PLC0415
+        from ccltui.metrics.findings.rank_time.step_parts import step_parts  # noqa: PLC0415
 
         return step_parts(view.with_options(steps=None))
 
@@ -129,7 +129,7 @@ class CulpritsQuery(ViewQuery["StepCulprits"]):
 
     def answer(self, view: View, findings: Findings) -> StepCulprits:
         """Return the culprits of all steps."""
-        from ccltui.metrics.findings.step_culprits import step_culprits  # noqa: PLC0415
+        from ccltui.metrics.findings.slow_steps import step_culprits  # noqa: PLC0415
 
         return step_culprits(view.with_options(steps=None))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ccltui.tui.state.answers import ViewQuery
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.rank_lateness import RankTable
+    from ccltui.metrics.findings.waits.rank_lateness import RankTable
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.job_findings import Findings
 
@@ -24,6 +24,6 @@ class RanksQuery(ViewQuery["RankTable"]):
 
     def answer(self, view: View, findings: Findings) -> RankTable:
         """Return the table."""
-        from ccltui.metrics.findings.rank_lateness import rank_table  # noqa: PLC0415
+        from ccltui.metrics.findings.waits.rank_lateness import rank_table  # noqa: PLC0415
 
         return rank_table(view, findings.results.get("straggler_lag"))

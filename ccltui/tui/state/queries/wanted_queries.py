@@ -34,8 +34,8 @@ from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.step_culprits import StepCulprits
-    from ccltui.metrics.findings.step_parts import StepParts
+    from ccltui.metrics.findings.rank_time.step_parts import StepParts
+    from ccltui.metrics.findings.slow_steps import StepCulprits
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.search_hits import Hits
 

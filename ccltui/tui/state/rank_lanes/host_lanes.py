@@ -15,7 +15,7 @@ from ccltui.draw.stream_rows import Stream
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
 from ccltui.metrics.findings.causes.activity import host_cause
-from ccltui.metrics.findings.idle_causes import CAUSES, all_idle_times
+from ccltui.metrics.findings.rank_time.idle_causes import CAUSES, all_idle_times
 from ccltui.metrics.model.classify import distinct
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ccltui.metrics.findings.causes.roots import (
     choose_root,
     roots_of,
 )
-from ccltui.metrics.findings.partition import partition
+from ccltui.metrics.findings.rank_time.partition import partition
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace

@@ -12,7 +12,7 @@ from worked import cpu_only, measure
 
 from ccltui.draw.palette import IDLE_INKS
 from ccltui.metrics.findings.causes.activity import host_cause
-from ccltui.metrics.findings.idle_causes import CAUSES, all_idle_times
+from ccltui.metrics.findings.rank_time.idle_causes import CAUSES, all_idle_times
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window

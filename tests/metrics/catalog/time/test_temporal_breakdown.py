@@ -6,7 +6,7 @@ import pytest
 from factories import Coll, allreduce, copy, kernel, rank_trace, world
 from worked import cpu_only, measure, two_steps, worked_example
 
-from ccltui.metrics.findings.partition import PARTS
+from ccltui.metrics.findings.rank_time.partition import PARTS
 from ccltui.parsers.columns import ProcessGroup
 from ccltui.parsers.window import Window
 

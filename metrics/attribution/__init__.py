@@ -1,1 +1,0 @@
-"""Attribute slow steps to ranks, stages, links or hosts by replays with other durations."""

@@ -1,0 +1,1 @@
+"""Where the time of every rank goes: each nanosecond once, in kinds that sum to the whole."""

@@ -1,0 +1,517 @@
+"""Findings on jobs with devices: parts of the partition of rank time, and who causes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.confidence import Level, Sure
+from ccltui.metrics.device.device_time import device_ranks, require_communication_on_device
+from ccltui.metrics.findings.culprits import NAMED, OF_HOSTS, Culprits, details_of
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
+from ccltui.metrics.findings.rank_time.partition import (
+    OTHERS,
+    UNKNOWN,
+    Part,
+    partition,
+    place_of,
+    split_time,
+    total_of,
+)
+from ccltui.metrics.findings.rank_time.portions import Portions, portions_of
+from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
+from ccltui.metrics.findings.words import numbers_text, sentence, short_name
+from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.kernel_names import bare_name, category_of
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.metrics.workload.call_parts import dims_of_types
+from ccltui.parsers.numbers import counted, percent, time_text
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+MATERIAL: Final = 0.01
+"""Share of rank time below which a finding is not listed: half a per cent to one is the scatter of
+step times between runs of one job."""
+COMPUTE_BOUND: Final = 0.9
+"""Share of computing from which on nothing else is worth more than the kernels themselves."""
+MOSTLY: Final = 0.6
+LARGE_LOSS: Final = 0.1
+"""Where devices compute mostly and no loss reaches this share, the kernels are what to look at."""
+OWN_SHARE: Final = 0.6
+"""Ranks of a job are named for idle time where they have this share of it."""
+_WEIGHTS: Final[Mapping[Level, float]] = {"high": 12.0, "medium": 9.0, "low": 6.0, "unknown": 3.0}
+"""A fault comes before a cost that is up to so many times larger and that every step of such a
+program has (transfers, launches, copies, the bubble of a schedule), the surer it is the more: a
+fault can be fixed as a whole, those costs lowered only in part. With a third of these weights the
+planted fault stood behind such a cost in 20 of 143 jobs, with these in 6."""
+FAULT: Final = 0.02
+"""Share of rank time from which on a fault comes before computing, however much that takes: twice
+the share that is material at all."""
+SLOW_STEP: Final = 1.3
+"""A step is slow from this multiple of the median step on: less is the scatter of steps."""
+_SHOWN_KERNELS: Final = 3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Rank time of a view and the period that costs are stated for.
+
+    Attributes:
+        ranks: number of ranks with device work.
+        span_ns: device span of all ranks together.
+        steps: steps of each rank, None where no step is measured or ranks differ.
+    """
+
+    ranks: int
+    span_ns: int
+    steps: int | None
+
+    @property
+    def period_ms(self) -> float:
+        """Device span of a step, or of the window, mean over ranks."""
+        return milliseconds(self.span_ns) / self.ranks / (self.steps or 1)
+
+    def share(self, ns: float) -> float:
+        """Share of rank time."""
+        return ns / self.span_ns if self.span_ns else 0.0
+
+    def cost_ms(self, ns: float) -> float:
+        """Time a step, mean over ranks."""
+        return milliseconds(ns) / self.ranks / (self.steps or 1)
+
+    def cost(self, ns: float) -> str:
+        """Time a step in words."""
+        return cost_text(self.cost_ms(ns), by_steps=self.steps is not None)
+
+
+def scale_of(ranks: Sequence[RankView]) -> Scale:
+    """Return rank time and period of ranks with device work."""
+    counts = {len(rank.step_windows) if rank.by_steps else 0 for rank in ranks}
+    steps = counts.pop() or None if len(counts) == 1 else None
+    return Scale(len(ranks), sum(rank.window_ns for rank in ranks), steps)
+
+
+def device_answer(view: View) -> Answer:
+    """Return the findings on a job with kernels, the headline first.
+
+    Raises:
+        Refusal: no rank has kernels in the selection.
+    """
+    ranks = device_ranks(view)
+    scale = scale_of(ranks)
+    computing = _computing(ranks, scale)
+    try:
+        require_communication_on_device(ranks)
+        lost = partition(view).losses
+        portions: Portions | None = portions_of(view)
+        unknown: tuple[str, ...] = ()
+    except Refusal as refusal:
+        lost, portions = [], None
+        unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
+    culprits = Culprits(view, None if scale.steps else scale.period_ms)
+    found = [
+        *_waiting(view, scale, lost, culprits),
+        *_communication(view, scale, lost),
+        *_bubble(view, scale, lost),
+        *_copies(view, scale, lost),
+        *_idle(view, scale, ranks, lost),
+    ]
+    found = culprits.refine(found, scale.period_ms, scale.steps)
+    explained = {step for one in found for step in one.where.steps}
+    slow = [one for one in _slow_steps(ranks, scale) if not explained & set(one.where.steps)]
+    found += slow
+    ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
+    return Answer(
+        recording="ranks" if len(view.job.ranks) > 1 else "one_rank",
+        findings=tuple(ordered),
+        unknown=(*unknown, *culprits.unknown()),
+        period="step" if scale.steps else "window",
+        period_ms=scale.period_ms,
+        portions=portions,
+    )
+
+
+def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
+    """Order findings: the headline first, computing first where it takes nearly all time."""
+    ordered = sorted(found, key=_weight, reverse=True)
+    share = computing.share or 0.0
+    largest = max((one.share or 0.0 for one in ordered), default=0.0)
+    is_bound = share >= COMPUTE_BOUND or (share >= MOSTLY and largest < LARGE_LOSS)
+    has_fault = any(_is_fault(one) and (one.share or 0.0) >= FAULT for one in ordered)
+    if not ordered or (is_bound and not has_fault):
+        return [computing, *ordered]
+    return [*ordered, computing]
+
+
+def _is_fault(one: Finding) -> bool:
+    """Return whether a cause is not meant to be there.
+
+    It is a difference between ranks, or hosts that a replay shows to hold up all ranks.
+    """
+    is_waiting = one.kind == "waiting_for_rank" and bool(one.where.ranks)
+    return one.kind in NAMED or is_waiting or (one.kind in OF_HOSTS and _is_replayed(one))
+
+
+def _is_replayed(one: Finding) -> bool:
+    return one.saves_ms is not None or any(item.metric == "verdict" for item in one.evidence)
+
+
+def _weight(one: Finding) -> float:
+    share = one.share or 0.0
+    if not _is_fault(one):
+        return share
+    if one.kind not in NAMED and not _is_replayed(one):
+        return share * _WEIGHTS["unknown"]  # the others may wait for it without any loss
+    return share * _WEIGHTS[one.sure.who if one.where.ranks else one.sure.what]
+
+
+def _waiting(
+    view: View, scale: Scale, lost: Sequence[Part], culprits: Culprits
+) -> Iterator[Finding]:
+    """Yield a finding for each rank that the others wait for, and one for all other waiting.
+
+    A rank is named where it was busy while the others waited.
+    """
+    waits = [loss for loss in lost if loss.kind == "straggler"]
+    by_rank = [
+        loss
+        for loss in waits
+        if loss.what != OTHERS and culprits.is_supported(loss.what, scale.share(loss.total_ns))
+    ]
+    rest = [loss for loss in waits if loss not in by_rank]
+    for own in (*([loss] for loss in by_rank), *([rest] if rest else [])):
+        total = sum(loss.total_ns for loss in own)
+        share, cost = scale.share(total), scale.cost(total)
+        label = own[0].what if own is not rest else ""
+        labels = (label,) if label else ()
+        more, do = CAUSES.get(culprits.cause_of(label), ("", ""))
+        yield Finding(
+            kind="waiting_for_rank",
+            text=sentence(
+                waiting_text(labels, scale.ranks, share, cost, all_here=not view.job.missing_ranks)
+            ),
+            more=sentence(more),
+            where=Where(ranks=labels),
+            share=share,
+            cost_ms=scale.cost_ms(total),
+            saves_why="no replay shows how much shorter a step would be",
+            sure=Sure(what="high", who=culprits.sure_of(label) if labels else "unknown"),
+            evidence=tuple(_evidence(lost, loss, scale.share(loss.total_ns)) for loss in own[:4]),
+            place=place_of(view, own[0]),
+            do=do,
+        )
+
+
+def _evidence(lost: Sequence[Part], loss: Part, share: float) -> Evidence:
+    """Return the row of `fix_first` that states a loss."""
+    number = next(number for number, one in enumerate(lost) if one is loss)
+    return Evidence("fix_first", f"losses.{number}.share", share, "ratio")
+
+
+def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
+    """Yield exposed communication by type and dimension, groups of one dimension together."""
+    dims = dims_of_types(view)
+    merged: dict[tuple[str, str], list[Part]] = {}
+    for loss in lost:
+        if loss.kind == "communication":
+            name = loss.what.partition(" of ")[0]
+            dim = dims.get((name, loss.group), UNKNOWN)
+            merged.setdefault((name, dim), []).append(loss)
+    for (name, dim), own in merged.items():
+        ns = sum(one.total_ns for one in own)
+        share, cost = scale.share(ns), scale.cost(ns)
+        what = _communication_name(name, dim, own)
+        yield Finding(
+            kind="exposed_communication",
+            text=sentence(f"{what} is not hidden: {percent(share)} of the time{cost}"),
+            more=sentence(_what_it_holds(view)),
+            where=Where(group=None if dim == UNKNOWN else dim, kernel=name),
+            share=share,
+            cost_ms=scale.cost_ms(ns),
+            saves_why="how much of it can be hidden depends on the program",
+            sure=Sure(what="high"),
+            evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
+            place=place_of(view, own[0]),
+            do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
+            "(gradient accumulation, lower precision), or use a faster link.",
+        )
+
+
+def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
+    """Yield the finding on time in transfers between stages: a receive runs until data is sent."""
+    own = [loss for loss in lost if loss.kind == "bubble"]
+    if not own:
+        return
+    ns = sum(one.total_ns for one in own)
+    share = scale.share(ns)
+    name = own[0].what.partition(" of ")[0]  # that of the largest
+    known = details_of(view, "pipeline_bubble")
+    measured = known.get("bubble_ratio")
+    evidence = [_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]]
+    if measured is not None:
+        evidence.append(Evidence("pipeline_bubble", "bubble_ratio", measured, "ratio"))
+    yield Finding(
+        kind="pipeline_bubble",
+        text=sentence(
+            f"{percent(share)} of the time pipeline stages wait for each other in {name}"
+            f"{scale.cost(ns)}"
+        ),
+        more=_bubble_measured(known),
+        where=Where(group="pp", kernel=name),
+        share=share,
+        cost_ms=scale.cost_ms(ns),
+        saves_why="how short the bubble can be depends on the schedule",
+        sure=Sure(what="medium"),
+        evidence=tuple(evidence),
+        place=place_of(view, own[0]),
+        do="More micro-batches, an interleaved or zero-bubble schedule, or stages of equal time.",
+    )
+
+
+def _bubble_measured(known: Mapping[str, Any]) -> str:
+    """Return how the time in transfers and the metric `pipeline_bubble` differ, with its theory."""
+    told = "A transfer runs until its data is there: most of it is the pipeline's bubble."
+    measured, expected = known.get("bubble_ratio"), known.get("theoretical_ratio")
+    if measured is None:
+        return told
+    told = (
+        "With the idle time inside steps, but without the time in which data moves, the pipeline's "
+        f"bubble is {percent(measured)}"
+    )
+    if expected is None:
+        return f"{told}."
+    shape = f"{known['pp']} stages and {known['microbatches']} micro-batches"
+    return f"{told}; {percent(expected)} is expected of {shape}."
+
+
+def _communication_name(name: str, dim: str, own: Sequence[Part]) -> str:
+    if name == UNKNOWN:
+        return "communication"
+    if dim != UNKNOWN:
+        return f"{name} of {dim}"
+    named = {one.what for one in own}
+    return named.pop() if len(named) == 1 else name
+
+
+def _what_it_holds(view: View) -> str:
+    """Say whether exposed communication may contain waiting for ranks that are not here."""
+    missing, here = len(missing_ranks(view)), len(view.job.ranks)
+    if missing:
+        return (
+            f"{counted(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: "
+            "some of it may be waiting for the others"
+        )
+    if here == 1:
+        return "one rank alone does not tell how much of it is waiting for others"
+    return ""
+
+
+def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]:
+    for loss in lost:
+        if loss.kind == "copies":
+            share, cost = scale.share(loss.total_ns), scale.cost(loss.total_ns)
+            yield Finding(
+                kind="copies",
+                text=sentence(
+                    f"copies run while nothing computes: {percent(share)} of the time{cost}"
+                ),
+                share=share,
+                cost_ms=scale.cost_ms(loss.total_ns),
+                saves_why="how much of it can be hidden depends on the program",
+                evidence=(_evidence(lost, loss, share),),
+                place=place_of(view, loss),
+                do="Copy less, from pinned memory (pin_memory=True, non_blocking=True), beside "
+                "computing.",
+            )
+
+
+def _idle(
+    view: View, scale: Scale, ranks: Sequence[RankView], lost: Sequence[Part]
+) -> Iterator[Finding]:
+    for loss in _with_loading(lost):
+        if loss.kind != "idle":
+            continue
+        share, form = scale.share(loss.total_ns), IDLE[loss.what]
+        labels = _mostly_of(loss, scale.ranks)
+        who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
+        text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.total_ns)
+        more, kernel = _idle_detail(loss.what, ranks, scale)
+        yield Finding(
+            kind=form.kind,
+            text=sentence(text),
+            more=sentence(more),
+            where=Where(ranks=labels, kernel=kernel),
+            share=share,
+            cost_ms=scale.cost_ms(loss.total_ns),
+            saves_why="what follows the idle time may have to wait for something else",
+            sure=Sure(what="low" if loss.what == UNKNOWN else "high"),
+            evidence=tuple(
+                _evidence(lost, one, scale.share(one.total_ns)) for one in lost if _holds(loss, one)
+            ),
+            place=place_of(view, loss),
+            do=form.do,
+        )
+
+
+def _with_loading(lost: Sequence[Part]) -> Iterator[Part]:
+    """Yield losses, idle time while code is loaded with that of a host in no operator.
+
+    Both are the host's, outside of operators; the larger one gives the sentence.
+    """
+    idle = {one.what: one for one in lost if one.kind == "idle"}
+    other, loading = idle.get("host_other"), idle.get("compilation")
+    if other is None or loading is None or loading.total_ns > other.total_ns:
+        yield from lost
+        return
+    labels = {*other.by_rank, *loading.by_rank}
+    both = {one: other.by_rank.get(one, 0) + loading.by_rank.get(one, 0) for one in labels}
+    for one in lost:
+        if one is other:
+            yield replace(other, by_rank=both)
+        elif one is not loading:
+            yield one
+
+
+def _holds(loss: Part, one: Part) -> bool:
+    """Return whether a part of the partition is in a finding's loss."""
+    if one is loss:
+        return True
+    is_merged = loss.kind == "idle" and loss.what == "host_other" and loss.place is one.place
+    return one.kind == "idle" and (
+        (is_merged and one.what == "host_other")
+        or (loss.what == "host_other" and one.what == "compilation")
+    )
+
+
+def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
+    """Return the rank that has most of a loss, empty where several share it or there is one."""
+    if num_ranks < 2:
+        return ()
+    label = max(loss.by_rank, key=lambda one: (loss.by_rank[one], one))
+    is_most = loss.by_rank[label] >= max(OWN_SHARE, 1.5 / num_ranks) * loss.total_ns
+    return (label,) if is_most else ()
+
+
+def _idle_detail(cause: str, ranks: Sequence[RankView], scale: Scale) -> tuple[str, str | None]:
+    """Return a second sentence on idle time, and the name of the call that it is about."""
+    if cause in ("operators", "launch_latency", "between_kernels"):
+        return _kernel_size(ranks, scale), None
+    return "", None
+
+
+def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
+    """Return how many kernels a step has, and how short: what a host has to keep up with."""
+    durations = [rank.trace.group("gpu").dur_ns[rank.starts_inside] for rank in ranks]
+    every = np.concatenate(durations)
+    if not len(every):
+        return ""
+    number = round(len(every) / scale.ranks / (scale.steps or 1))
+    median = milliseconds(float(median_along(every)))
+    period = "a step" if scale.steps else "in all"
+    return f"{counted(number, 'kernel')} {period}, {time_text(median)} long in the median"
+
+
+def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
+    """Return the finding on computing: its share, and what computes longest."""
+    total = total_of(split_time(rank) for rank in ranks)
+    computing = total.comp_only + total.overlap
+    share = scale.share(computing)
+    categories: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
+    for rank in ranks:
+        table = rank.work_by_name
+        for name, kind, ns in zip(table.name, table.kind, table.total_ns, strict=True):
+            if kind == COMP and ns:
+                text = rank.trace.text(int(name)) if name >= 0 else ""
+                kernels[bare_name(text)] += int(ns)
+                categories[category_of(text)] += int(ns)
+    work = sum(kernels.values())
+    largest, ns = categories.most_common(1)[0] if categories else ("", 0)
+    subject = "the device computes" if scale.ranks == 1 else "the devices compute"
+    text = f"{subject} {percent(share)} of the time"
+    if work:
+        text += f"; {_CATEGORY_NAMES.get(largest, largest)} take {percent(ns / work)} of that"
+    top = kernels.most_common(_SHOWN_KERNELS)
+    more = "; ".join(f"{short_name(name)} {percent(one / work)}" for name, one in top if work)
+    return Finding(
+        kind="compute_bound",
+        text=sentence(text),
+        more=sentence(f"largest kernels: {more}" if more else ""),
+        where=Where(kernel=top[0][0] if top else None),
+        share=share,
+        cost_ms=scale.cost_ms(computing),
+        saves_why="their times do not show how much faster the kernels could be",
+        evidence=(Evidence("temporal_breakdown", "comp_ratio", share, "ratio"),),
+        do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
+        "compares with the peak of the device.",
+    )
+
+
+_CATEGORY_NAMES: Final = {
+    "gemm": "matrix products",
+    "attention": "attention kernels",
+    "convolution": "convolutions",
+    "softmax": "softmax kernels",
+    "embedding": "embeddings",
+    "norm": "normalisations",
+    "moe": "expert kernels",
+    "copy": "copying kernels",
+    "gather": "gathers and scatters",
+    "random": "random numbers",
+    "reduction": "reductions",
+    "elementwise": "element-wise kernels",
+    "optimizer": "optimizer kernels",
+    "other": "other kernels",
+}
+
+
+def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
+    """Yield the finding on single steps that take longer than the median step."""
+    if not scale.steps or scale.steps < 3:
+        return
+    lengths: dict[int, int] = {}
+    for rank in ranks:
+        for step, start, end in rank.step_windows:
+            lengths[step] = max(lengths.get(step, 0), end - start)
+    middle = float(median_along(list(lengths.values())))
+    slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
+    if not slow or len(slow) > len(lengths) / 3:
+        return
+    excess = sum(ns - middle for ns in slow.values())
+    share = excess / sum(lengths.values())
+    steps = sorted(slow)
+    times = max(slow.values()) / middle
+    names = counted(len(steps), "step") if len(steps) > 4 else _step_names(steps)
+    takes = "takes" if len(steps) == 1 else "take"
+    up_to = "" if len(steps) == 1 else "up to "
+    yield Finding(
+        kind="slow_steps",
+        text=sentence(
+            f"{names} {takes} {up_to}{times:.1f} times as long as the others: {percent(share)} of "
+            f"the time"
+        ),
+        more="Counted from the first work of a step to that of the next, on its slowest rank.",
+        where=Where(steps=tuple(steps)),
+        share=share,
+        cost_ms=scale.period_ms * share,
+        saves_ms=scale.period_ms * share,
+        sure=Sure(what="high", who="unknown", how_much="medium"),
+        place={"rank": ranks[0].label, "step": steps[0]},
+        do="Compare a slow step with a normal one in the Steps pane; leave warm-up steps out with "
+        "--steps.",
+    )
+
+
+def _step_names(steps: Sequence[int]) -> str:
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    return f"steps {numbers_text([str(step) for step in steps])}"

@@ -1,0 +1,139 @@
+"""Findings in logs and tables: a job that hangs, steps and throughput of runs, benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.metrics.confidence import Level, Sure
+from ccltui.metrics.findings.culprits import details_of
+from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
+from ccltui.metrics.findings.recordings.other_recordings import RECORD
+from ccltui.metrics.findings.words import sentence
+from ccltui.metrics.hangs.find_hang import hang_of
+from ccltui.parsers.numbers import counted, time_text
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+_NAMES_NOBODY: Final = frozenset({"nothing", "abstained", "late"})
+"""Kinds of records of a hang that come after what else a directory holds."""
+_UNKNOWN: Final = (
+    "Logs and dumps show how long a step takes or where the job hangs, not what in it is slow: "
+    "that needs a trace."
+)
+
+
+def hang_finding(view: View) -> Finding | None:
+    """Return the hang that logs or RAS tell of, None where they tell of none."""
+    found = hang_of(view.job.discovery)
+    if found is None:
+        return None
+    sure: Level = found.sure
+    return Finding(
+        kind="hang",
+        text=sentence(found.text),
+        more=" ".join(sentence(one) for one in found.more[:_MOST_FACTS]),
+        where=Where(ranks=found.ranks, group=found.group or None),
+        saves_why="a job that hangs has no step time"
+        if found.is_hung
+        else "such a record does not tell how long a step takes",
+        sure=Sure(what=sure, who=sure if found.ranks else "unknown"),
+        evidence=(Evidence("hang_verdict", "num_ranks", float(found.num_blamed), "ranks"),),
+        do=found.do,
+    )
+
+
+_MOST_FACTS: Final = 3
+
+
+def names_culprits(view: View) -> bool:
+    """Return whether a hang is told of that stands before everything else that is recorded."""
+    found = hang_of(view.job.discovery)
+    return found is not None and found.kind not in _NAMES_NOBODY
+
+
+def log_answer(view: View) -> Answer | None:
+    """Return what logs, tables and records beside traces state, None where there are none."""
+    hang = hang_finding(view)
+    found = [*([hang] if hang else []), *_benchmark(view), *_comms_summary(view), *_run(view)]
+    if not found:
+        return None
+    return Answer(recording="logs", findings=tuple(found), unknown=(_UNKNOWN,))
+
+
+def _benchmark(view: View) -> Iterator[Finding]:
+    found = details_of(view, "nccl_tests_busbw")
+    best = found.get("max_busbw_GBps")
+    if best is None:
+        return
+    tests: Mapping[str, Any] = next(
+        (one for one in found["tests"] if one["max_busbw_GBps"] == best), {}
+    )
+    ranks = f" on {counted(tests['num_ranks'], 'rank')}" if tests.get("num_ranks") else ""
+    is_checked = any(one["num_wrong"] is not None for one in found["tests"])
+    wrong = counted(found["num_wrong"] or 0, "wrong value") if is_checked else "values not checked"
+    name = str(found["collective"]).replace("_", "-")
+    yield _of_log(
+        f"{name} reaches at most {best:.5g} GB/s of bus bandwidth{ranks} (nccl-tests)",
+        f"at {found['at_bytes']:,} bytes; {wrong}",
+        Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
+    )
+
+
+def _comms_summary(view: View) -> Iterator[Finding]:
+    """Yield what the comms logger of DeepSpeed sums up, the operation with most time first."""
+    found = details_of(view, "comms_summary")
+    for number, row in enumerate((found.get("operations") or ())[:_MOST_FACTS]):
+        name = str(row["operation"]).replace("_", "-")
+        waited = row["waited_ms"]
+        split = "" if waited is None else f", {time_text(waited)} of it waiting for the last rank"
+        yield _of_log(
+            f"{counted(row['count'], f'{name} of', f'{name}s of')} {row['size']} take "
+            f"{time_text(row['total_ms'])}{split} (DeepSpeed's summary)",
+            "",
+            Evidence("comms_summary", f"operations.{number}.total_ms", row["total_ms"], "ms"),
+        )
+
+
+def _run(view: View) -> Iterator[Finding]:
+    times = details_of(view, "run_step_time")
+    middle = times.get("step_time_p50_ms") or times.get("step_time_mean_ms")
+    if middle:
+        tail = times.get("step_time_p95_ms")
+        late = f", {time_text(tail)} at the 95th percentile" if tail else ""
+        number = times.get("num_samples")
+        samples = f"{counted(number, 'step')} measured" if number else ""
+        yield _of_log(
+            f"a step of {times['run']} takes {time_text(middle)} in the median{late}",
+            samples,
+            Evidence("run_step_time", "step_time_p50_ms", middle, "ms"),
+        )
+    rate = details_of(view, "run_throughput")
+    if rate.get("tokens_per_s"):
+        value, each = rate["tokens_per_s"], rate.get("tokens_per_s_per_gpu")
+        yield _of_log(
+            f"{rate['run']} trains {value:,.0f} tokens a second",
+            f"{each:,.0f} a GPU" if each else "",
+            Evidence("run_throughput", "tokens_per_s", value, "tokens/s"),
+        )
+    losses = details_of(view, "run_loss")
+    if losses.get("last_train_loss") is not None:
+        value = losses["last_train_loss"]
+        yield _of_log(
+            f"the last training loss of {losses['run']} is {value:.5g}",
+            "",
+            Evidence("run_loss", "last_train_loss", value, "nats"),
+        )
+
+
+def _of_log(text: str, more: str, evidence: Evidence) -> Finding:
+    return Finding(
+        kind="run_log",
+        text=sentence(text),
+        more=sentence(more),
+        saves_why="a log does not tell what could be saved",
+        sure=Sure(what="high"),
+        evidence=(evidence,),
+        do=RECORD,
+    )

@@ -1,0 +1,234 @@
+"""Findings on recordings that are no timeline of a job.
+
+These are files filtered to some kernels, execution traces alone, and recordings without work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.confidence import Sure
+from ccltui.metrics.findings.finding import Answer, Finding, Where
+from ccltui.metrics.findings.recordings.host_findings import operator_totals
+from ccltui.metrics.findings.words import sentence, short_name
+from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.parsers.communication_kernels import communication_kernel
+from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.kineto import EXECUTION_TRACE
+from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import counted, time_text
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.kineto.execution_trace import ExecutionTrace
+
+FILTERED: Final = "text_filtered"
+"""Code of the note of a trace that was printed for some kernels only."""
+_SHOWN: Final = 3
+RECORD: Final = (
+    "Record some steps of all ranks with the PyTorch profiler (activities CPU and CUDA, "
+    "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
+)
+
+
+def filtered_answer(view: View) -> Answer | None:
+    """Return how long the kernels of a filtered recording last, None where it is whole."""
+    ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
+    if not ranks or not all(
+        any(note.code == FILTERED for note in rank.trace.notes) for rank in ranks
+    ):
+        return None
+    found = sorted(_spreads(ranks), key=lambda one: -(one.cost_ms or 0.0))
+    return Answer(
+        recording="filtered",
+        findings=tuple(found),
+        unknown=(
+            "Other kernels were left out when the file was written: idle time, computing and "
+            "waiting cannot be seen in it.",
+        ),
+    )
+
+
+def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
+    """Yield the distribution of durations of each kernel, by operation where it communicates."""
+    durations: dict[str, dict[str, list[Any]]] = {}
+    for rank in ranks:
+        gpu = rank.trace.group("gpu")
+        for name in distinct_values(gpu.name).tolist():
+            text = rank.trace.text(name)
+            kernel = communication_kernel(text)
+            key = bare_name(text) if kernel is None else kernel.operation
+            rows = gpu.name == name
+            durations.setdefault(key, {}).setdefault(rank.label, []).append(gpu.dur_ns[rows])
+    for key, by_rank in durations.items():
+        own = {label: np.concatenate(parts) for label, parts in by_rank.items()}
+        every = np.concatenate(list(own.values()))
+        middle, tail, most = (
+            milliseconds(float(one)) for one in np.percentile(every, (50, 95, 100))
+        )
+        medians = {label: float(median_along(one)) for label, one in own.items()}
+        slowest = max(medians, key=lambda label: (medians[label], label))
+        by_device = "; ".join(
+            f"device {label} {time_text(milliseconds(one))}" for label, one in medians.items()
+        )
+        yield Finding(
+            kind="transfer_spread",
+            text=sentence(
+                f"{short_name(key)} takes {time_text(middle)} in the median, {time_text(tail)} at "
+                f"the 95th percentile, {time_text(most)} at most"
+            ),
+            more=sentence(f"{counted(len(every), 'kernel')}; median by device: {by_device}"),
+            where=Where(ranks=(slowest,) if len(medians) > 1 else (), kernel=key),
+            cost_ms=milliseconds(float(every.sum())) / len(ranks),
+            sure=Sure(what="high"),
+            do="Record all kernels (nsys stats -r cuda_gpu_trace without a filter) to see what the "
+            "device does between them.",
+        )
+
+
+def execution_answer(view: View) -> Answer | None:
+    """Return what execution traces count, None where there are none."""
+    traces = list(_execution_traces(view))
+    if not traces:
+        return None
+    operators: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for trace in traces:
+        operators.update(trace.names.values())
+        calls.update(_communication(trace))
+    number = sum(calls.values())
+    noun = counted(len(traces), "execution trace")
+    text = (
+        f"{noun}: {counted(sum(operators.values()), 'operator')} and "
+        f"{counted(number, 'communication call')}, without times"
+    )
+    kinds = ", ".join(f"{n:,} {name}" for name, n in calls.most_common(_SHOWN))
+    most = ", ".join(f"{name} {n:,}" for name, n in operators.most_common(_SHOWN))
+    more = f"communication: {kinds}; " if kinds else ""
+    finding = Finding(
+        kind="counts",
+        text=sentence(text),
+        more=sentence(f"{more}most frequent: {most}"),
+        sure=Sure(what="high"),
+        do="Put the Kineto traces of the same run beside them: they have the times. " + RECORD,
+    )
+    return Answer(
+        recording="execution_traces",
+        findings=(finding,),
+        unknown=("Execution traces have no times, so they cannot show what is slow.",),
+    )
+
+
+def _communication(trace: ExecutionTrace) -> Iterator[str]:
+    """Yield the operation of each communication call once.
+
+    A call is several nodes, one inside the other: the operator, the record of its parameters, and
+    the annotation of its backend. The kind of node that is inside is counted where it is there.
+    """
+    for is_counted in (_is_backend, _is_recorded, _is_operator):
+        names = [call.op or call.node for call in trace.calls if is_counted(call.node)]
+        kept = [name for name in names if name not in _NO_TRANSFER]
+        if kept:
+            yield from (name.partition(":")[2].lstrip(":") or name for name in kept)
+            return
+
+
+_NO_TRANSFER: Final = frozenset({"wait", "init", "barrier_wait"})
+"""Recorded calls that move no data."""
+
+
+def _is_backend(node: str) -> bool:
+    return node.startswith(("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"))
+
+
+def _is_recorded(node: str) -> bool:
+    return node == "record_param_comms"
+
+
+def _is_operator(node: str) -> bool:
+    return "c10d" in node
+
+
+def _execution_traces(view: View) -> Iterator[ExecutionTrace]:
+    from ccltui.parsers.kineto.execution_trace import (  # noqa: PLC0415  (few have any)
+        read_execution_trace,
+    )
+
+    for file in view.job.discovery.files_of(EXECUTION_TRACE):
+        try:
+            with contained(file.path):
+                yield read_execution_trace(Path(file.real_path), shown=file.path)
+        except TraceError:  # stated by doctor with its line
+            continue
+
+
+def empty_answer(view: View) -> Answer:
+    """Return what is in a recording without work, and what to record."""
+    ranks = view.job.ranks
+    finding = Finding(
+        kind="nothing",
+        text=sentence(_what_is_here(view)),
+        more=sentence(_on_hosts(view)),
+        sure=Sure(what="high"),
+        do=RECORD,
+    )
+    return Answer(
+        recording="no_work" if ranks else "no_trace",
+        findings=(finding,),
+        unknown=("No device work and no step is recorded here.",) if ranks else (),
+    )
+
+
+def _what_is_here(view: View) -> str:
+    ranks, files = view.job.ranks, view.job.discovery.files
+    if not ranks:
+        kinds = Counter(file.kind.replace("_", " ") for file in files)
+        held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
+        noun = "file" if len(files) == 1 else "files"
+        return f"no profiler trace is here; found {held} {noun}"
+    groups = Counter[str]()
+    for trace in ranks:
+        for group in ("cpu_ops", "annotations", "python", "runtime", "gpu", "other"):
+            groups[group] += len(trace.group(group))
+    names = {
+        "cpu_ops": ("operator",),
+        "annotations": ("range",),
+        "python": ("Python call",),
+        "runtime": ("CUDA call",),
+        "gpu": ("copy or fill", "copies and fills"),
+        "other": ("range",),
+    }
+    held = ", ".join(counted(n, *names[group]) for group, n in groups.most_common() if n)
+    what = held or "no event with a time"
+    if set(+groups) == {"other"}:
+        what += " of another program than the PyTorch profiler"
+    return f"no kernel ran in this recording of {counted(len(ranks), 'rank')}: it holds {what}"
+
+
+def _on_hosts(view: View) -> str:
+    own = operator_totals([rank for rank in view.ranks if rank.window_ns])[:_SHOWN]
+    noun = "operators on the host"
+    if not any(ns for _, ns in own):
+        own, noun = _other_ranges(view)[:_SHOWN], "ranges, with all inside them"
+    if not any(ns for _, ns in own):
+        return ""
+    named = "; ".join(f"{short_name(name)} {time_text(ns / 1e6)}" for name, ns in own)
+    return f"largest {noun}: {named}"
+
+
+def _other_ranges(view: View) -> list[tuple[str, int]]:
+    """Return the names of events of no known category with their time in ns, largest first."""
+    total: Counter[str] = Counter()
+    for trace in view.job.ranks:
+        events = trace.group("other")
+        for name in distinct_values(events.name).tolist():
+            total[trace.text(name)] += int(events.dur_ns[events.name == name].sum())
+    return total.most_common()

@@ -1,0 +1,1 @@
+"""Replay a job with other durations: whose slowness it is, and what mending it saves."""

@@ -1,0 +1,396 @@
+"""Class and culprit within one kind of difference, and what mending it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.findings.causes.activity import HOST_WORDS
+from ccltui.metrics.findings.replay.gains import Gains, Suspect
+from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
+from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
+from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
+from ccltui.metrics.findings.replay.signatures import Signatures, correlation
+from ccltui.parsers.array_types import Bool
+from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.names import listed
+from ccltui.parsers.numbers import percent
+
+OWN_SHARE: Final = 0.6
+"""A suspect is named where setting it back gains this share of its rung, no other half of it."""
+OTHER_SHARE: Final = 0.5
+MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
+MAX_JITTER_CV: Final = 0.02
+"""Scatter of whole steps below which no lengths of sequences are behind it."""
+MAX_CHANCE_CV: Final = 0.1
+"""Spread of the passes of a step beyond which they hold unequal work: kernels and whole passes vary
+by up to 8 %. Where forward and backward do not vary together all the same, passes may be wrong."""
+MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
+MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
+SAME_FACTOR: Final = 0.7
+"""Slow stages of one host exceed the others by at least this share of what the slowest does."""
+ALIKE: Final = 0.25
+"""Ranks with this share of the largest excess count among the slow ones of a host."""
+HALF: Final = 0.5
+"""Ranks that idle this share of the time of another one idle as it does."""
+_MOST_NAMED: Final = 4
+FEW: Final = 0.03
+"""Share of the workers that may be slow together and still be named one by one."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
+
+    ``saves_ns`` is what setting it back saves, ``bounds`` what that lies between where it is not
+    known more closely, ``cap`` the highest confidence that it may have. ``absent`` are ranks
+    without a file that the others may wait for.
+    """
+
+    verdict: str
+    why: str
+    suspect: Suspect | None = None
+    saves_ns: float | None = None
+    cap: int = 2
+    hosts_cause: str | None = None
+    absent: tuple[str, ...] = ()
+    bounds: Bounds | None = None
+
+
+class Namer:
+    """Names what causes one kind of difference; ``gains`` shown so far are in ``shown``."""
+
+    def __init__(self, ladder: Ladder, facts: JobFacts, signatures: Signatures) -> None:
+        self.ladder, self.facts, self.signatures = ladder, facts, signatures
+        self.gains = Gains(ladder)
+        self.savings = Savings(ladder)
+        self.shown: dict[str, float] = {}
+
+    def named(self, name: str, share: float) -> Conclusion:
+        """Return the conclusion on one of the candidates; ``share`` is its share of the loss."""
+        rules = {
+            "stage": self._stage,
+            "worker": self._worker,
+            "varying": self._varying,
+            "communication": self._communication,
+            "host": self._host,
+        }
+        return rules[name](share)
+
+    def _pick(
+        self, found: Sequence[Suspect], share: float, label: Callable[[Suspect], str]
+    ) -> Suspect | None:
+        """The one suspect that explains its rung, if there is one."""
+        for one in found:
+            self.shown[label(one)] = one.gain
+        if not found or found[0].gain < OWN_SHARE * share:
+            return None
+        if len(found) > 1 and found[1].gain > OTHER_SHARE * found[0].gain:
+            return None
+        return found[0]
+
+    def _labels(self, ranks: Sequence[int]) -> list[str]:
+        """Labels of ranks, numbers in ascending order whatever the order of the files."""
+        return sorted((self.ladder.job.labels[rank] for rank in ranks), key=lambda s: (len(s), s))
+
+    def _stage(self, share: float) -> Conclusion:
+        one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")
+        if one is None:
+            node = self._node_of_stages(share)
+            return node or Conclusion("", "stages differ, and no single one of them explains it")
+        why = f"stage {one.stage} computes {_times(one.factor)} the time of the other stages"
+        alone = len(one.ranks) == 1
+        if alone:
+            why += "; it is one rank, so that a slow device would look the same"
+        saves = self.savings.stage(int(one.stage or 0))
+        return Conclusion("heavy_stage", why, one, saves, cap=1 if alone else 2)
+
+    def _node_of_stages(self, share: float) -> Conclusion | None:
+        """Several stages that are slow by one factor, and are all that one host has."""
+        # One slow stage of two gains little alone: the other keeps the pipeline waiting.
+        excess = [(one.factor or 1.0) - 1 for one in self.gains.stages]
+        least = SAME_FACTOR * max(excess, default=0.0)
+        slow = [
+            one for one, more in zip(self.gains.stages, excess, strict=True) if more >= least > 0
+        ]
+        ranks = sorted(rank for one in slow for rank in one.ranks)
+        one = self._whole_host(ranks, share, self.gains.stages_alike) if len(slow) > 1 else None
+        if one is None:
+            return None
+        why = (
+            f"all {len(ranks)} ranks of host {one.host} compute {_times(one.factor)} the time of "
+            "the others; they are whole stages, so that more work would look the same"
+        )
+        return Conclusion("slow_node", why, one, one.gain * self.ladder.loss_ns, cap=1)
+
+    def _whole_host(
+        self, ranks: Sequence[int], share: float, gain: Callable[[Sequence[int]], Suspect]
+    ) -> Suspect | None:
+        """Return ranks as one suspect where they are all of one host and explain their rung."""
+        hosts = self.ladder.job.hosts
+        named = {hosts[rank] for rank in ranks}
+        members = [
+            r for r in distinct_values(self.ladder.job.table.rank).tolist() if hosts[r] in named
+        ]
+        if len(ranks) < 2 or len(named) != 1 or "" in named:
+            return None
+        if members != sorted(ranks) or len(set(hosts)) < 2:
+            return None
+        one = replace(gain(ranks), host=named.pop())
+        self.shown[f"host {one.host}"] = one.gain
+        return None if one.gain < OWN_SHARE * share else one
+
+    def _worker(self, share: float) -> Conclusion:
+        experts = self._experts()
+        slow = self._slow_ranks()
+        if experts:
+            most = self.gains.workers(slow)
+            self.shown["ranks with most tokens"] = most.gain
+            names = ", ".join(self._labels(most.ranks)[:8])
+            why = f"{experts}, which are largest on rank {names}" if names else experts
+            return Conclusion("uneven_experts", why, most, self.savings.experts(most.ranks))
+        node = self._whole_host(slow, share, self.gains.workers)
+        if node is not None:
+            times = _times(node.factor)
+            why = (
+                f"all {len(slow)} ranks of host {node.host} compute {times} as long as their peers"
+            )
+            return self._unless_hosts_take_it("slow_node", why, node, share)
+        found = self.gains.single_workers
+        one = self._pick(found, share, lambda s: f"rank {self._labels(s.ranks)[0]}")
+        if one is not None:
+            name = self._labels(one.ranks)[0]
+            when = "in all steps" if self.ladder.job.period == "a step" else "in the window"
+            why = f"rank {name} computes {_times(one.factor)} as long as its peers {when}"
+            return self._unless_hosts_take_it("slow_worker", why, one, share)
+        if 1 < len(slow) <= max(1, int(FEW * len(self.ladder.job.labels))):
+            few = self.gains.workers(slow)
+            if few.gain >= OWN_SHARE * share:
+                names = ", ".join(self._labels(slow))
+                why = f"ranks {names} compute {_times(few.factor)} as long as their peers"
+                return self._unless_hosts_take_it("slow_worker", why, few, share)
+        listed = ", ".join(self._labels(slow[:8]))
+        return Conclusion("", f"{len(slow)} slow workers: ranks {listed}")
+
+    def _slow_ranks(self) -> list[int]:
+        excess = self.gains.worker_excess
+        return np.flatnonzero(excess > max(ALIKE * float(excess.max(initial=0)), 0)).tolist()
+
+    def _unless_hosts_take_it(
+        self, verdict: str, why: str, one: Suspect, share: float
+    ) -> Conclusion:
+        """Return the conclusion on slow ranks, none where repairing them would save little."""
+        if self.gains.saved_ns(one.ranks) < OWN_SHARE * share * self.ladder.loss_ns:
+            whose = "its host" if len(one.ranks) == 1 else "their hosts"
+            return Conclusion("", f"{why}, and gaps of {whose} would take most of that time")
+        return self._slow(verdict, why, one)
+
+    def _slow(
+        self, verdict: str, why: str, one: Suspect, hits: Bool | None = None, *, cap: int = 2
+    ) -> Conclusion:
+        """Return the conclusion on ranks that compute longer, in all steps or those of a mask.
+
+        What is saved has bounds where transfers hide waits, or where others may wait for copies
+        from these ranks. Confidence is low where they may compute longer because they have more
+        tokens: where the job exchanges tokens and their files state no sizes.
+        """
+        lines = self.savings.lines_of(one.ranks, hits)
+        saves = self.savings.of(lines)
+        bounds = self.savings.bounds(lines, saves, self.facts)
+        sizes = self.facts.elements
+        if (
+            verdict != "occasional_worker"
+            and sizes is not None
+            and not sizes[list(one.ranks)].any(axis=1).all()
+        ):
+            why += "; no size of its all-to-alls is recorded: more tokens would look the same"
+            cap = 0
+        return Conclusion(verdict, why, one, saves, cap, bounds=bounds)
+
+    def _varying(self, share: float) -> Conclusion:
+        signs = self.signatures
+        is_work = self._is_work()
+        if is_work and signs.num_micro_batches >= 2:
+            return self._uneven(cap=2)
+        experts = self._experts()
+        if experts:
+            return Conclusion("uneven_experts", experts, None, self.savings.experts())
+        found = self.gains.occasional
+        for one in found:
+            self.shown[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
+        # What all hosts have in common counts for and against nobody.
+        whole = 1 - self.ladder.common_host_ns / self.ladder.loss_ns
+        gain, other = ([one.gain / whole for one in found[:2]] + [0.0, 0.0])[:2]
+        if gain >= MIN_OCCASIONAL and other < MAX_OTHER_GAIN:
+            return self._slow_at_times(found[0])
+        if is_work:
+            return self._uneven(cap=1)
+        unrelated = signs.r_fb is not None and signs.r_fb < MAX_RANDOM_R_FB
+        even = signs.r_fb is None and signs.cv is not None and signs.cv < MAX_JITTER_CV
+        if self.ladder.job.num_steps < 2:
+            span = "only step" if self.ladder.job.period == "a step" else "window"
+            return Conclusion("", f"times vary within the {span}")
+        if (unrelated or even) and gain < MAX_OTHER_GAIN:
+            cap = 0 if (signs.cv or 0.0) >= MAX_CHANCE_CV else 1
+            return Conclusion("random", "times vary by chance over ranks and steps", cap=cap)
+        if gain >= MAX_OTHER_GAIN:
+            return Conclusion(
+                "", "several ranks are slow in some steps, and no single one explains it"
+            )
+        return Conclusion(
+            "", "work varies from step to step, and passes do not tell whether by its amount"
+        )
+
+    def _slow_at_times(self, one: Suspect) -> Conclusion:
+        """Return the conclusion on a rank that exceeds its like in some steps, or in all of them.
+
+        Few steps do not tell by how much a rank is slower that exceeds its like in every step, each
+        by another part: it has no centre of its own.
+        """
+        rank, slow = one.ranks[0], one.steps or ()
+        computes = f"rank {self._labels(one.ranks)[0]} computes {_times(one.factor)} as long as"
+        if self.gains.is_always(rank):
+            why = f"{computes} its peers in all steps that are compared"
+            always = replace(one, steps=None)
+            return self._slow("slow_worker", why, always, self.gains.hits[rank], cap=1)
+        steps = f"step{'' if len(slow) == 1 else 's'} {ranges_text(sorted(slow))}"
+        # What happened in one step only may have been chance.
+        cap = 2 if len(slow) > 1 else 1
+        why = f"{computes} usual in {steps}"
+        return self._slow("occasional_worker", why, one, self.gains.hits[rank], cap=cap)
+
+    def _experts(self) -> str | None:
+        """Why uneven experts explain the times of the ranks, None where they do not."""
+        elements = self.facts.elements
+        if elements is None:
+            return None
+        main = self.gains.main_ns
+        known = (elements > 0) & (main > 0)
+        mean = elements[known].mean() if known.any() else 0.0
+        if not mean or elements[known].std() < MIN_SPREAD * mean:
+            return None
+        r = correlation(main[known], elements[known])
+        if r is None or r < MIN_R_EXPERTS:
+            return None
+        return f"compute times follow the elements of each rank's all-to-alls (r = {r:.2f})"
+
+    def _is_work(self) -> bool:
+        signs = self.signatures
+        if signs.r_fb is None or signs.cv is None:
+            return False
+        through = self.ladder.job.stages.count < 2 or (
+            signs.r_stages is not None and signs.r_stages >= MIN_R_STAGES
+        )
+        return signs.r_fb >= MIN_R_FB and signs.cv >= MIN_CV and through
+
+    def _uneven(self, cap: int) -> Conclusion:
+        signs = self.signatures
+        scatter = percent(cast("float", signs.cv))  # `_is_work` has tested it
+        why = (
+            f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
+            f"scatter by {scatter}: the work differs, as with sequences of different length"
+        )
+        return Conclusion("uneven_microbatches", why, None, self.savings.balanced(), cap=cap)
+
+    def _communication(self, share: float) -> Conclusion:
+        one = self._pick(self.gains.links, share, self._link_label)
+        if one is None:
+            return Conclusion("", "transfers are slow, and no single pair or group explains it")
+        missing = self.facts.missing_of(one)
+        if missing:
+            absent = tuple(str(rank) for rank in missing[:8])
+            why = (
+                f"a group waits together, and rank {ranges_text(missing)} of it is not recorded: "
+                "it may be late"
+            )
+            return Conclusion("", why, saves_ns=one.gain * self.ladder.loss_ns, absent=absent)
+        why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its peers"
+        saves = self.savings.transfers(self.gains.instances_of(one))
+        return Conclusion("slow_link", why, one, saves)
+
+    def _link_label(self, one: Suspect) -> str:
+        labels = self._labels(one.ranks)
+        if one.pair is not None:
+            return f"pair {labels[0]}-{labels[1]}"
+        return f"group of ranks {', '.join(labels[:8])}"
+
+    def _host(self, share: float) -> Conclusion:
+        found = self.gains.hosts_idle
+        one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
+        if one is not None:
+            whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
+            found_cause = self._idling(whose, self.savings.hosts(one.ranks), one)
+            return self._unless_stage_idles(found_cause, one.ranks[0])
+        idlest = self._idlest()
+        whose = f"the devices of {self._several(idlest)} idle"
+        found_cause = self._idling(whose, self.savings.hosts(), None, idlest[:_MOST_NAMED])
+        # Several ranks may idle for several reasons, of which the cause is the largest.
+        return replace(found_cause, cap=min(found_cause.cap, 1))
+
+    def _unless_stage_idles(self, found: Conclusion, rank: int) -> Conclusion:
+        """Return the conclusion on a host, none where those of other stages may be as slow.
+
+        The device of the stage that begins a step waits for its host, those of the others for
+        transfers meanwhile, which hides the same delay of theirs. Of a stage of several ranks only
+        what one idles beyond the others counts.
+        """
+        targets, idle = self.ladder.targets, self.ladder.idle
+        if not targets.has_stages:
+            return found
+        alone = int((targets.place == targets.place[rank]).sum()) == 1
+        if not alone or found.hosts_cause is not None or not idle.is_steady(rank):
+            return found
+        why = (
+            f"{found.why}; it is the only rank of its stage, and the devices of other stages wait "
+            "for transfers meanwhile, so it is not known whether their hosts are as slow"
+        )
+        return Conclusion("", why, saves_ns=found.saves_ns)
+
+    def _idlest(self) -> list[int]:
+        """Return the ranks (indices) whose devices idle longest for their hosts, longest first."""
+        excess = self.ladder.idle.excess_ns
+        least = max(HALF * float(excess.max(initial=0)), 1.0)
+        return [rank for rank in np.argsort(-excess).tolist() if excess[rank] >= least]
+
+    def _several(self, idlest: Sequence[int]) -> str:
+        """Describe several ranks, and where few idle longest name these."""
+        if not 0 < len(idlest) <= _MOST_NAMED or len(idlest) == len(self.ladder.job.labels):
+            return "several ranks"
+        return f"several ranks, most those of {listed(self._labels(idlest))},"
+
+    def all_hosts(self) -> Conclusion:
+        """Return the conclusion on host delays that all ranks have alike."""
+        return self._idling("the devices of all ranks idle", self.savings.hosts(), None)
+
+    def _idling(
+        self, whose: str, saves_ns: float, one: Suspect | None, idlest: Sequence[int] | None = None
+    ) -> Conclusion:
+        """Return the conclusion on one suspect, or several ranks of which some idle longest."""
+        ranks = one.ranks if one else None
+        causes = self.facts.idle_causes(ranks or idlest)
+        total = sum((causes or {}).values())
+        cause = max(causes, key=lambda c: causes[c]) if causes and total > 0 else None
+        waits = self.facts.copy_waits(ranks)
+        if waits > MAX_APART * saves_ns:
+            why = (
+                f"{whose}, for the host or for copies from other ranks: no operator tells which of "
+                "these are collectives"
+            )
+            bounds = Bounds(max(saves_ns - waits, 0.0), saves_ns, why)
+            return Conclusion("host", why, one, saves_ns, cap=0, bounds=bounds)
+        if causes and cause and cause != NOTHING and causes[cause] >= 0.5 * total:
+            why = f"{whose} while the host {HOST_WORDS[cause]}"
+            return Conclusion("host", why, one, saves_ns, hosts_cause=cause)
+        # The time of records that a file lacks looks idle.
+        seen = [self.ladder.job.labels[rank] for rank in ranks or idlest or ()]
+        cap = 0 if any(label in self.facts.lost for label in seen) else 1
+        why = f"{whose}, and the trace does not show why"
+        return Conclusion("host", why, one, saves_ns, cap=cap)
+
+
+def _times(factor: float | None) -> str:
+    return "some" if factor is None else f"{factor:.2f} times"

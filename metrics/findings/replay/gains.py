@@ -1,0 +1,299 @@
+"""What setting one suspect back would save, in the replay of its own rung.
+
+There other faults do not hide it: a gain is the drop of the step time over the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.statistics import students_t
+from ccltui.metrics.findings.replay.ladder import Ladder
+from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
+from ccltui.metrics.findings.replay.unit_targets import STANDARD_ERRORS
+from ccltui.parsers.array_types import F64, I64, Bool
+
+MAX_SUSPECTS: Final = 6
+"""So many of those with most excess are set back, one at a time."""
+LEAST_EXCESS: Final = 0.05
+"""Share by which a step of a worker must exceed its centre to count as a hit."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Something to set back: ranks (indices), a stage, a group or a pair, and the steps.
+
+    ``gain`` is the share of the loss that goes with it, ``factor`` its time over that of its like.
+    """
+
+    gain: float
+    factor: float | None
+    ranks: tuple[int, ...] = ()
+    stage: int | None = None
+    group: int | None = None
+    pair: tuple[int, int] | None = None
+    host: str | None = None
+    steps: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Suspects of each rung of a ladder, those that gain most first."""
+
+    ladder: Ladder
+
+    def _gain(self, rung: int, changed: F64) -> float:
+        """Drop of the step time of a rung over the loss."""
+        drop = float((self.ladder.rungs[rung] - changed).mean())
+        return drop / self.ladder.loss_ns if self.ladder.loss_ns else 0.0
+
+    @cached_property
+    def stages(self) -> list[Suspect]:
+        """Every stage, with the work that it has beyond the others shared out over all of them."""
+        return _ordered(self._stages())
+
+    def _stages(self) -> list[Suspect]:
+        job, targets = self.ladder.job, self.ladder.targets
+        place = targets.place[job.worker]
+        found = []
+        for stage in range(job.stages.count):
+            mine = place == stage
+            if not mine.any():
+                continue
+            level = self._level(mine)
+            if targets.stage[mine].sum() <= level[mine].sum():
+                continue  # it has less than the others
+            target = level + targets.shared_out(targets.stage - level, mine)
+            ends = job.replay.ends(job.segments(target), targets.transfer)
+            ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
+            factor = _ratio(targets.stage[mine].sum(), level[mine].sum())
+            found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
+        return found
+
+    def stages_alike(self, ranks: Sequence[int]) -> Suspect:
+        """Return the gain of all stages of some ranks at the level of the other stages."""
+        job, targets = self.ladder.job, self.ladder.targets
+        mine = np.isin(job.worker, list(ranks))
+        target = self._level(mine)
+        ends = job.replay.ends(job.segments(target), targets.transfer)
+        factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
+        return Suspect(self._gain(1, ends), factor, ranks=tuple(ranks))
+
+    def _level(self, mine: Bool) -> F64:
+        """Times of units with those in a mask at the median over the other stages, by kind."""
+        job, targets = self.ladder.job, self.ladder.targets
+        place = targets.place[job.worker]
+        found = targets.stage.copy()
+        for kind in distinct_values(targets.kind[mine]):
+            alike = targets.kind == kind
+            others = alike & ~mine
+            stages = distinct_values(place[others])
+            if len(stages):
+                typical = [targets.stage[others & (place == one)][0] for one in stages]
+                found[alike & mine] = float(median_along(typical))
+        return found
+
+    @cached_property
+    def worker_excess(self) -> F64:
+        """Time by which the centre of each rank exceeds its stage's, summed over its units."""
+        job, targets = self.ladder.job, self.ladder.targets
+        excess = targets.worker - targets.stage
+        found = np.bincount(job.worker, weights=excess, minlength=len(job.labels))
+        return found.astype(np.float64)
+
+    def workers(self, ranks: Sequence[int]) -> Suspect:
+        """Some ranks at once, at the centre of their stage."""
+        return self._workers([ranks])[0]
+
+    def _workers(self, several: Sequence[Sequence[int]]) -> list[Suspect]:
+        job, targets = self.ladder.job, self.ladder.targets
+        masks = [np.isin(job.worker, list(ranks)) for ranks in several]
+        changed = [np.where(mine, targets.stage, targets.worker) for mine in masks]
+        ends = job.replay.many([(job.segments(one), targets.transfer) for one in changed])
+        return [
+            Suspect(
+                self._gain(2, end),
+                _ratio(targets.worker[mine].sum(), targets.stage[mine].sum()),
+                ranks=tuple(ranks),
+            )
+            for ranks, mine, end in zip(several, masks, ends, strict=True)
+        ]
+
+    def saved_ns(self, ranks: Sequence[int]) -> float:
+        """What setting ranks back saves if their devices then idle for their hosts like others.
+
+        Never more than without idle times, which the rungs leave out.
+        """
+        job, targets, idle = self.ladder.job, self.ladder.targets, self.ladder.idle
+        mine, usual = np.isin(job.worker, list(ranks)), idle.lines_beyond()
+        as_others = usual | np.isin(job.table.rank, list(ranks))
+        healed = np.where(mine, targets.stage, targets.worker)
+        before = job.segments(targets.worker) + idle.with_typical(usual).host_ns
+        after = job.segments(healed) + idle.with_typical(as_others).host_ns
+        ends = (job.replay.ends(one, targets.transfer) for one in (before, after))
+        drop = float(np.subtract(*ends).mean())
+        return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)
+
+    @cached_property
+    def single_workers(self) -> list[Suspect]:
+        """The ranks with most excess, one at a time."""
+        excess = self.worker_excess
+        chosen = [int(rank) for rank in np.argsort(-excess)[:MAX_SUSPECTS] if excess[rank] > 0]
+        return _ordered(self._workers([[rank] for rank in chosen]))
+
+    @cached_property
+    def main_ns(self) -> F64:
+        """Time of the passes of each rank in each step, float64 [ranks, steps]."""
+        job, own = self.ladder.job, self.ladder.targets.own
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
+        found = np.zeros((len(job.labels), job.num_steps))
+        np.add.at(found, (job.worker[main], job.step[main]), own[main])
+        return found
+
+    @cached_property
+    def hits(self) -> Bool:
+        """Steps in which the mean pass of a rank exceeds its centre, bool [ranks, steps]."""
+        job, targets = self.ladder.job, self.ladder.targets
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
+        shape = (len(job.labels), job.num_steps)
+        cell = job.worker * job.num_steps + job.step
+        size = shape[0] * shape[1]
+
+        def summed(values: F64) -> F64:
+            found = np.bincount(cell[main], weights=values[main], minlength=size)
+            return found.astype(np.float64)
+
+        centre = np.maximum(summed(targets.worker), 1e-9)
+        ratio = summed(targets.own) / centre
+        rest = summed(targets.scatter**2)
+        count = np.bincount(cell[main], minlength=size)
+        # Inside a step from the scatter of its passes; over steps from the usual deviation of all.
+        error = np.sqrt(rest) / centre * np.sqrt(count / np.maximum(count - 1, 1))
+        here = count > 0
+        spread = 1.4826 * float(median_along(np.abs(ratio[here] - 1))) if here.any() else 0.0
+        # One value of each rank is its centre.
+        spread *= students_t(STANDARD_ERRORS, int(here.sum()) - len(distinct_values(job.worker)))
+        least = np.maximum(np.maximum(STANDARD_ERRORS * error, spread), LEAST_EXCESS)
+        hit = here & (ratio - 1 > least)
+        return np.asarray(hit.reshape(shape))
+
+    def is_always(self, rank: int) -> bool:
+        """Whether a rank exceeds its centre in every step in which it has passes."""
+        job = self.ladder.job
+        here = np.zeros(job.num_steps, np.bool_)
+        here[job.step[job.worker == rank]] = True
+        return bool(self.hits[rank][here].all() and here.sum() > 1)
+
+    @cached_property
+    def occasional(self) -> list[Suspect]:
+        """The ranks with most excess in single steps, set back to their centre in these."""
+        job, targets = self.ladder.job, self.ladder.targets
+        hit = self.hits[job.worker, job.step]
+        excess = np.bincount(
+            job.worker,
+            weights=np.where(hit, targets.own - targets.worker, 0),
+            minlength=len(job.labels),
+        )
+        found = []
+        for rank in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
+            if excess[rank] <= 0:
+                continue
+            mine = hit & (job.worker == rank)
+            target = np.where(mine, targets.worker, targets.own)
+            scale = np.append(target / np.where(targets.own > 0, targets.own, 1), 1)
+            segments = job.operations.compute_ns * scale[job.operations.unit]
+            ends = job.replay.ends(segments, targets.transfer)
+            steps = tuple(job.table.step_ids[np.flatnonzero(self.hits[rank])].tolist())
+            factor = _ratio(targets.own[mine].sum(), targets.worker[mine].sum())
+            found.append(Suspect(self._gain(4, ends), factor, ranks=(rank,), steps=steps))
+        return _ordered(found)
+
+    @cached_property
+    def links(self) -> list[Suspect]:
+        """Pairs and groups with most excess of transfer time, at that of their like."""
+        job, targets = self.ladder.job, self.ladder.targets
+        table, own = job.table, self.ladder.recorded_transfer
+        if not len(own):
+            return []
+        pair = np.sort(table.pair, axis=1)
+        key = np.stack([self._group_of_ranks, pair[:, 0], pair[:, 1]])
+        keys, number = np.unique(key, axis=1, return_inverse=True)
+        number = number.reshape(-1)
+        excess = np.bincount(number, weights=own - targets.transfer)
+        found = []
+        for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
+            if excess[one] <= 0:
+                continue
+            mine = number == one
+            ends = job.replay.ends(self.ladder.compute(5), np.where(mine, targets.transfer, own))
+            group, low, high = keys[:, one].tolist()
+            factor = _ratio(own[mine].sum(), targets.transfer[mine].sum())
+            found.append(
+                Suspect(
+                    self._gain(5, ends),
+                    factor,
+                    ranks=(low, high) if low >= 0 else self._members(mine),
+                    group=None if low >= 0 else group,
+                    pair=(low, high) if low >= 0 else None,
+                )
+            )
+        return _ordered(found)
+
+    @cached_property
+    def _group_of_ranks(self) -> I64:
+        """Group of each instance: the first of the groups of the same ranks, which share links."""
+        table = self.ladder.job.table
+        groups, example = np.unique(table.group, return_index=True)  # all have the same members
+        of_example = np.full(len(table.group) + 1, -1)
+        of_example[example] = np.arange(len(groups))
+        calls = np.flatnonzero(of_example[table.instance] >= 0)
+        place, rank = of_example[table.instance[calls]], table.rank[table.line[calls]]
+        ranks: list[list[int]] = [[] for _ in groups]
+        for one, member in zip(place.tolist(), rank.tolist(), strict=True):
+            ranks[one].append(member)
+        first: dict[tuple[int, ...], int] = {}
+        same = [
+            first.setdefault(tuple(sorted(members)), int(group)) if group >= 0 else -1
+            for group, members in zip(groups, ranks, strict=True)
+        ]
+        return np.array(same, np.int64)[np.searchsorted(groups, table.group)]
+
+    def instances_of(self, link: Suspect) -> Bool:
+        """Mask of the instances of a pair or group."""
+        table = self.ladder.job.table
+        if link.pair is None:
+            return np.asarray((self._group_of_ranks == link.group) & (table.pair[:, 0] < 0))
+        pair = np.sort(table.pair, axis=1)
+        return np.asarray((pair == np.array(link.pair)).all(axis=1))
+
+    def _members(self, mine: Bool) -> tuple[int, ...]:
+        table = self.ladder.job.table
+        inside = np.append(mine, False)[table.instance]
+        return tuple(distinct_values(table.rank[table.line[inside]]).tolist())
+
+    @cached_property
+    def hosts_idle(self) -> list[Suspect]:
+        """Ranks whose devices idle longest for the host, each with the delays of the typical."""
+        ladder = self.ladder
+        excess = ladder.idle.excess_ns
+        chosen = [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
+        found = []
+        for one in chosen:
+            drop = float((ladder.delayed - ladder.without_idle([one])).mean())
+            gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
+            found.append(Suspect(gain, None, ranks=(one,)))
+        return _ordered(found)
+
+
+def _ordered(found: Sequence[Suspect]) -> list[Suspect]:
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _ratio(one: float, other: float) -> float | None:
+    return float(one / other) if other > 0 else None

@@ -1,0 +1,521 @@
+"""A job as lines of work that can be replayed: the input of slowdown and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.findings.replay.lines.call_table import (
+    CallTable,
+    call_table,
+    is_receive,
+    is_send,
+)
+from ccltui.metrics.findings.replay.lines.line_operations import (
+    Operations,
+    UnitTable,
+    line_operations,
+)
+from ccltui.metrics.findings.replay.lines.pass_units import (
+    BACKWARD_PASS,
+    FORWARD_PASS,
+    kernel_labels,
+)
+from ccltui.metrics.findings.replay.lines.shared_positions import Positions, positions
+from ccltui.metrics.findings.replay.lines.stage_order import (
+    BACKWARD,
+    FORWARD,
+    Stages,
+    stages_of,
+    told_by_passes,
+)
+from ccltui.metrics.findings.replay.lines.step_lines import (
+    StepLines,
+    begun_too_early,
+    implied_steps,
+    kernel_starts,
+    step_lines,
+)
+from ccltui.metrics.findings.replay.lines.step_replay import StepReplay
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.data_quality import some_of
+from ccltui.parsers.array_types import F64, I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.matching.match import MatchInput
+    from ccltui.metrics.model.rank_facts import RankFacts
+    from ccltui.metrics.view.job_view import View
+
+MIN_TOLERANCE_NS: Final = 20_000
+"""Two ranks, or a call and a kernel, may be recorded apart by this much."""
+
+RESIDUALS: Final = 3
+"""So many residuals of the clocks a call without a launch record and a kernel may be apart: one
+residual is exceeded by one in twenty, and a position that is wrong on one line is taken for all
+lines of a program."""
+
+UNMARKED: Final = "not marked"
+"""How the basis begins where steps are none of the profiler's."""
+
+_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
+_ENDS: Final = ("origin_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class JobLines:
+    """The lines of all ranks that can be compared.
+
+    ``partly`` are the steps that are left out because some ranks recorded only a part of their
+    calls. ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
+    reason. ``origin_ns`` and ``end_ns`` are by line, on the common clock where there is one
+    (``has_clock``), else on that of each rank, as ``own_origin_ns`` and ``own_end_ns`` always are.
+    """
+
+    labels: tuple[str, ...]
+    hosts: tuple[str, ...]
+    out: dict[str, str]
+    table: CallTable
+    stages: Stages
+    positions: Positions
+    units: UnitTable
+    operations: Operations
+    origin_ns: I64
+    end_ns: I64
+    own_origin_ns: I64
+    own_end_ns: I64
+    has_clock: bool
+    marked: bool
+    partly: tuple[int, ...] = ()
+
+    @cached_property
+    def replay(self) -> StepReplay:
+        """The replay; raises DeadlockError where the lines wait for each other."""
+        return StepReplay(self.table, self.operations)
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps."""
+        return len(self.table.step_ids)
+
+    @property
+    def period(self) -> str:
+        """What the times are those of: "a step", or "the window" where nothing divides it."""
+        # Neither markers nor calls that recur.
+        return "the window" if self.table.step_ids.tolist() == [-1] else "a step"
+
+    @property
+    def step_basis(self) -> str:
+        """What counts as a step."""
+        if self.marked:
+            return "from the end of the step before; of a first step from its first work"
+        if self.num_steps > 1:
+            return f"{UNMARKED}: from one occurrence of a repeating call to the next"
+        return f"{UNMARKED}: the whole recording counts as one step"
+
+    @cached_property
+    def unit_ns(self) -> F64:
+        """Compute time of each unit as recorded, float64."""
+        return self.summed(self.operations.compute_ns)
+
+    @cached_property
+    def profile_ns(self) -> F64:
+        """Typical compute time of each unit: sum of those of its segments, float64."""
+        return self.summed(self.operations.profile_ns)
+
+    def summed(self, segment_ns: F64) -> F64:
+        """Sum a time of each segment by unit."""
+        unit = self.operations.unit
+        held = unit >= 0
+        found: F64 = np.bincount(
+            unit[held], weights=segment_ns[held], minlength=len(self.units)
+        ).astype(np.float64)
+        return found
+
+    def segments(self, target_ns: F64) -> F64:
+        """Divide a time of each unit among its segments as it is typical of its program."""
+        whole = self.profile_ns
+        scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
+        found: F64 = self.operations.profile_ns * scale.take(self.operations.unit, mode="wrap")
+        spread = np.where(whole > 0, 0, target_ns)
+        last = self._last_segment
+        rest = np.flatnonzero((spread > 0) & (last >= 0))
+        found[last[rest]] += spread[
+            rest
+        ]  # a unit that is typically empty keeps its time at its end
+        return found
+
+    @cached_property
+    def _last_segment(self) -> I64:
+        """Last segment of each unit, -1 for none."""
+        unit = self.operations.unit
+        held = np.flatnonzero(unit >= 0)
+        found = np.full(len(self.units), -1)
+        found[unit[held]] = held
+        return found
+
+    @cached_property
+    def uncounted(self) -> float:
+        """Passes of pipeline stages that are too many or too few, as a share of their transfers.
+
+        A pass of a direction is fed by a receive or ends with a send, on most stages both.
+        """
+        table = self.table
+        if self.stages.count < 2:
+            return 0.0
+        staged = self.stages.stage[table.rank] >= 0
+        wrong = whole = 0
+        for towards, kind in ((FORWARD, FORWARD_PASS), (BACKWARD, BACKWARD_PASS)):
+            ours = table.direction == towards
+            sent, received = (
+                np.bincount(table.line[ours & side], minlength=table.num_lines)
+                for side in (is_send(table), is_receive(table))
+            )
+            passes = np.bincount(
+                self.units.line[self.units.type == kind], minlength=table.num_lines
+            )
+            expected = np.maximum(sent, received)
+            wrong += int(np.abs(passes - expected)[staged].sum())
+            whole += int(expected[staged].sum())
+        return wrong / max(whole, 1)
+
+    @cached_property
+    def unknown_transfers(self) -> float:
+        """Share of the calls that are sends or receives without a known other side.
+
+        A kernel of sends and receives that three ranks or more share is an all-to-all.
+        """
+        table = self.table
+        sizes = np.bincount(table.instance[table.instance >= 0], minlength=len(table.transfer_ns))
+        members = np.append(sizes, 0)[table.instance]
+        unknown = np.isin(table.kind, _TRANSFERS) & (table.direction == 0) & (members < 3)
+        if self.stages.ring:
+            unknown &= table.instance < 0
+        return float(unknown.mean()) if len(unknown) else 0.0
+
+    @cached_property
+    def program_of_line(self) -> I64:
+        """Program of each line."""
+        found = np.empty(self.table.num_lines, np.int64)
+        for number, one in enumerate(self.positions.programs):
+            found[one.lines] = number
+        return found
+
+    @cached_property
+    def worker(self) -> I64:
+        """Rank of each unit."""
+        return self.table.rank[self.units.line]
+
+    @cached_property
+    def step(self) -> I64:
+        """Step index of each unit."""
+        return self.table.step[self.units.line]
+
+    @cached_property
+    def begin_ns(self) -> F64:
+        """Begin of each line after the begin of its step, as recorded: 0 without common clock."""
+        if not self.has_clock:
+            return np.zeros(self.table.num_lines)
+        return (self.origin_ns - self._step_origin[self.table.step]).astype(np.float64)
+
+    @cached_property
+    def _step_origin(self) -> I64:
+        """Begin of each step: latest end of the one before, of a first one its earliest start."""
+        count, step = self.num_steps, self.table.step
+        ends = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(ends, step, self.end_ns)
+        begins = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(begins, step, self.origin_ns)
+        following = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) == 1
+        return np.where(following, np.concatenate(([0], ends[:-1])), begins)
+
+    @cached_property
+    def together(self) -> list[I64]:
+        """Ranks that collectives and transfers connect to each other."""
+        return self._connected(self.table.instance >= 0)
+
+    @cached_property
+    def pipelines(self) -> list[I64]:
+        """Ranks that transfers connect to each other."""
+        is_pair = np.append(self.table.pair[:, 0] >= 0, False)
+        return self._connected(is_pair[self.table.instance])
+
+    def _connected(self, calls: Bool) -> list[I64]:
+        """Sets of ranks that the calls in a mask connect to each other; each is in one instance."""
+        table = self.table
+        linked = np.flatnonzero(calls)
+        rank, instance = table.rank[table.line[linked]], table.instance[linked]
+        label = np.arange(len(self.labels))
+        while True:
+            lowest = np.full(len(table.transfer_ns), len(label))
+            np.minimum.at(lowest, instance, label[rank])
+            changed = label.copy()
+            np.minimum.at(changed, rank, lowest[instance])
+            if np.array_equal(changed, label):
+                break
+            label = changed
+        here = distinct_values(table.rank)
+        return [here[label[here] == one] for one in distinct_values(label[here])]
+
+    @cached_property
+    def measured_ns(self) -> F64:
+        """Length of each step, float64 ns.
+
+        From the end of the step before over ranks, of a first step from its first work. Without a
+        common clock the median over the ranks of the same on each, the longest of sets of ranks
+        that never wait for each other: those that do have the same in the mean.
+        """
+        step = self.table.step
+        length = (self.end_ns - self.origin_ns).astype(np.float64)
+        if not self.has_clock:
+            first = np.diff(self.table.step_ids, prepend=self.table.step_ids[0] - 2) != 1
+            found = np.zeros(self.num_steps)
+            for ranks in self.together:
+                mine = np.isin(self.table.rank, ranks)
+                for i in range(self.num_steps):
+                    typical = np.max if first[i] else median_along
+                    found[i] = max(found[i], typical(length[mine & (step == i)]))
+            return found
+        ends = np.full(self.num_steps, np.iinfo(np.int64).min)
+        np.maximum.at(ends, step, self.end_ns)
+        return (ends - self._step_origin).astype(np.float64)
+
+
+def job_lines(view: View) -> JobLines:
+    """Return the lines of all ranks of a job, over the steps that the view selects.
+
+    Raises:
+        Refusal: fewer than two ranks have device work that can be compared.
+    """
+    found: JobLines = view.remember(job_lines, lambda: _job_lines(view))
+    return found
+
+
+_MOST_REASONS: Final = 4
+"""Reasons that one sentence lists."""
+
+
+def _reasons_of_ranks(out: Mapping[str, str]) -> str:
+    """Return why ranks are left out, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for label, text in out.items():
+        by_reason.setdefault(text, []).append(label)
+    return "; ".join(
+        f"rank{'s' if len(labels) > 1 else ''} {some_of(labels)}: {text}"
+        for text, labels in list(by_reason.items())[:_MOST_REASONS]
+    )
+
+
+def _job_lines(view: View) -> JobLines:
+    inputs = view.match_inputs
+    out = dict(view.matches.skipped)
+    for item in inputs:
+        facts = view.facts.ranks[item.label]
+        if facts.has_wrong_clock:
+            out[item.label] = "its device has no times"
+        elif item.label not in out and not facts.has_kernels:
+            out[item.label] = "no kernel is recorded"
+        elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
+            out[item.label] = "its collectives are recorded on the host alone"
+    if len(inputs) - len(out) < 2:
+        why = _reasons_of_ranks(out)
+        raise refuse(
+            "no_gpu_events", f"device work of all ranks, and of at least two, is needed; {why}"
+        )
+    out |= _without_steps(view, [item for item in inputs if item.label not in out])
+    here = [item.label for item in inputs if item.label not in out]
+    marked = all(view.facts.ranks[label].marked_steps[0] for label in here)
+    chosen = {step.id for rank in view.ranks for step in rank.steps} if marked else None
+    ends, partly = None, set[int]()
+    if not marked:
+        starts = [kernel_starts(view.facts.ranks[label]) for label in here]
+        found = implied_steps([one.calls for one in inputs if one.label not in out], starts)
+        ends = None if found is None else dict(zip(here, found, strict=True))
+    lines = _lines(view, chosen, out, ends)
+    if marked:
+        shared = _shared_steps(lines)
+        if not shared:
+            raise refuse("no_step_markers", "no step is recorded on all ranks")
+        partly = _partly_recorded(lines, shared)
+        partly = partly if shared - partly else set()
+        everything = {step for one in lines for step in one.steps.tolist()}
+        shared -= partly
+        partly = everything - shared
+        if any(set(one.steps.tolist()) != shared for one in lines if len(one.steps)):
+            lines = _lines(view, shared, out)
+    job = _assembled(view, lines, out, marked=marked)
+    return replace(job, partly=tuple(sorted(partly))) if partly else job
+
+
+def _tolerance_ns(view: View) -> int:
+    """How far apart two ranks, or a call and a kernel, may be recorded."""
+    return max(MIN_TOLERANCE_NS, view.clocks.residual_p95_ns or 0)
+
+
+def _rounding_ns(view: View) -> int:
+    """How far apart a call without a launch record and a kernel may be recorded.
+
+    Clocks that fit exactly say nothing of times that the source rounds: sends that begin just
+    before the end of their pass do.
+    """
+    return view.remember(_rounding_ns, lambda: _rounding_of(view))
+
+
+def _rounding_of(view: View) -> int:
+    known = max(MIN_TOLERANCE_NS, RESIDUALS * (view.clocks.residual_p95_ns or 0))
+    early = [
+        begun_too_early(view.facts.ranks[item.label], item.calls)
+        for item in view.match_inputs
+        if view.facts.ranks[item.label].has_kernels
+    ]
+    return max([known, *(int(one.max(initial=0)) for one in early)])
+
+
+def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
+    """Ranks that recorded too little to hold a step, where others mark theirs, and why.
+
+    With them the steps of the others could not be told apart.
+    """
+    marked = {one.label: len(view.facts.ranks[one.label].marked_steps[0]) for one in inputs}
+    counts = {one.label: len(one.calls) for one in inputs}
+    whole = [label for label in marked if marked[label]]
+    if len(whole) < 2:
+        return {}
+    a_step = median_along([counts[label] / marked[label] for label in whole])
+    return {
+        label: "its recording holds no whole step"
+        for label in marked
+        if not marked[label] and counts[label] < a_step
+    }
+
+
+def _lines(
+    view: View,
+    chosen: Collection[int] | None,
+    out: Mapping[str, str],
+    ends: Mapping[str, I64] | None = None,
+) -> list[StepLines]:
+    found = []
+    for item in view.match_inputs:
+        if item.label in out:
+            found.append(StepLines.empty())
+            continue
+        facts = view.facts.ranks[item.label]
+        mine = None if ends is None else ends[item.label]
+        found.append(step_lines(facts, item.calls, chosen, mine, _rounding_ns(view)))
+        if view.facts.is_large:
+            facts.forget_launches()
+    return found
+
+
+def _partly_recorded(lines: Sequence[StepLines], shared: set[int]) -> set[int]:
+    """Steps in which some ranks, and not all, have fewer calls than in most of their steps."""
+    counted = [
+        dict(zip(one.steps.tolist(), np.bincount(one.line, minlength=len(one.steps)), strict=True))
+        for one in lines
+        if len(one.steps)
+    ]
+    usual = [median_along([count[step] for step in shared]) for count in counted]
+    fewer = {
+        step: [count[step] < most for count, most in zip(counted, usual, strict=True)]
+        for step in shared
+    }
+    return {step for step, ranks in fewer.items() if any(ranks) and not all(ranks)}
+
+
+def _shared_steps(lines: Sequence[StepLines]) -> set[int]:
+    steps = [set(one.steps.tolist()) for one in lines]
+    return set.intersection(*(one for one in steps if one)) if any(steps) else set()
+
+
+def _assembled(
+    view: View, lines: Sequence[StepLines], out: dict[str, str], *, marked: bool
+) -> JobLines:
+    inputs, clocks = view.match_inputs, view.clocks
+    steps = [_call_steps(one, len(item.calls)) for one, item in zip(lines, inputs, strict=True)]
+    stages = stages_of(inputs, view.pairs, view.groups, steps)
+    labels = cache(lambda rank: kernel_labels(view.facts.ranks[inputs[rank].label]))
+    facts = [None if item.label in out else view.facts.ranks[item.label] for item in inputs]
+    ranks = list(zip(inputs, lines, facts, strict=True))
+    stages = told_by_passes(stages, view.pairs, ranks, labels)
+    table = call_table(lines, inputs, (view.matches, view.pairs), stages, view.groups)
+    sizes = np.concatenate([one.stop - one.first for one in lines])
+    found = positions(table, sizes, stages.stage)
+    units, operations = line_operations(
+        lines,
+        table,
+        found,
+        stages.count,
+        tolerance_ns=_tolerance_ns(view),
+        rounding_ns=_rounding_ns(view),
+        label_of=labels,
+        lead_of=None if view.facts.is_large else lambda: _leads(inputs, facts, table),
+    )
+    here = [item.label for item, one in zip(inputs, lines, strict=True) if len(one.steps)]
+    has_clock = clocks.comparable(here)
+
+    def on_clock(times: Sequence[I64]) -> I64:
+        if not has_clock:
+            return np.concatenate(times)
+        return np.concatenate(
+            [clocks.corrected(item.label, one) for item, one in zip(inputs, times, strict=True)]
+        )
+
+    origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
+    if has_clock and not _one_step_apart(table.step, end, end - origin):
+        has_clock = False  # ranks of one host need not have one clock
+        origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
+    return JobLines(
+        labels=tuple(item.label for item in inputs),
+        hosts=tuple(item.host for item in inputs),
+        out=out,
+        table=table,
+        stages=stages,
+        positions=found,
+        units=units,
+        operations=operations,
+        origin_ns=origin,
+        end_ns=end,
+        own_origin_ns=np.concatenate([one.origin_ns for one in lines]),
+        own_end_ns=np.concatenate([one.end_ns for one in lines]),
+        has_clock=has_clock,
+        marked=marked,
+    )
+
+
+def _leads(
+    inputs: Sequence[MatchInput], facts: Sequence[RankFacts | None], table: CallTable
+) -> I64:
+    """Return how long before its begin each call was launched, int64 ns, -1 where not known."""
+    found = np.full(len(table.line), -1, np.int64)
+    rank = table.rank[table.line]
+    for index, (item, one) in enumerate(zip(inputs, facts, strict=True)):
+        mine = np.flatnonzero(rank == index)
+        if one is None or not len(mine) or item.calls.event_group != "gpu":
+            continue
+        rows = table.row[mine]
+        launched = one.launched_ns.take(item.calls.rows.of("gpu")[rows])
+        known = launched > np.iinfo(np.int64).min
+        found[mine[known]] = np.maximum(item.calls.start_ns[rows] - launched, 0)[known]
+    return found
+
+
+def _one_step_apart(step: I64, end: I64, length: I64) -> bool:
+    """Whether the ranks end a step less than the length of one apart."""
+    count = int(step.max()) + 1
+    last, first = np.full(count, np.iinfo(np.int64).min), np.full(count, np.iinfo(np.int64).max)
+    np.maximum.at(last, step, end)
+    np.minimum.at(first, step, end)
+    return bool((last - first).max() <= median_along(length))
+
+
+def _call_steps(lines: StepLines, count: int) -> I64:
+    """Step of each call of a rank, -1 for those on no line."""
+    found = np.full(count, -1, np.int64)
+    found[lines.row] = lines.steps[lines.line]
+    return found

@@ -1,0 +1,450 @@
+"""Replay every step of a job alone, with any durations, from the operations of its lines.
+
+A line waits for the end of a call, a collective for its last member, a call for the one that it
+is queued behind. These dependencies do not change with durations, so the order of all operations is
+found once, and a replay with other durations is one pass along it.
+
+Compiled code replays several durations in one pass. For it the events are numbered so that what
+they read lies next to each other: calls that end together share a slot, and slots are numbered as
+the schedule first uses them. Without it `replay_marks` gives the same, to the bit, one replay at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.reductions import stable_order
+from ccltui.metrics.findings.replay.lines.line_operations import MARK, POST, WAIT, Operations
+from ccltui.parsers.array_types import F64, I8, I32, I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.findings.replay.lines.call_table import CallTable
+
+PUT_OFF, BEGIN, END = 3, 4, 5
+"""Events beside them: a post delayed until the end of another call, the start of such a call, and
+the end of a collective on all its members."""
+
+
+MAX_ROUNDS: Final = 20
+"""So often collectives that cannot be are taken apart."""
+MAX_SEARCHED: Final = 2_000_000
+"""Operations of a job in which that is tried: the search takes microseconds for each."""
+
+
+_Numbers: TypeAlias = I32 | I64
+
+
+class DeadlockError(ValueError):
+    """Exception raised when the ranks wait for each other, so that the matches are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the lines of a job do, those of line i from ``first[i]`` on, and the calls of all.
+
+    By operation: ``kind`` is WAIT, POST or MARK, ``which`` its call. By call: ``behind`` is the
+    call that it is queued behind, ``instance`` its collective or transfer, -1 for none. By
+    instance: ``size``. The members of instance i are
+    ``member[first_member[i]:first_member[i + 1]]``; all of them wait for the last.
+    """
+
+    first: I32
+    kind: I8
+    which: I32
+    behind: I32
+    instance: I32
+    size: I32
+    first_member: I32
+    member: I32
+
+    @classmethod
+    def of(
+        cls,
+        lines: tuple[_Numbers, I8, _Numbers],
+        behind: _Numbers,
+        instance: _Numbers,
+        instances: int,
+    ) -> Program:
+        """Create a program from the first, kind and call of operations, and from calls."""
+        linked = np.flatnonzero(instance >= 0)
+        member = linked[stable_order(instance[linked])]
+        return cls(
+            lines[0].astype(np.int32),
+            lines[1],
+            lines[2].astype(np.int32),
+            behind.astype(np.int32),
+            instance.astype(np.int32),
+            np.bincount(instance[linked], minlength=instances).astype(np.int32),
+            np.searchsorted(instance[member], np.arange(instances + 1)).astype(np.int32),
+            member.astype(np.int32),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The events of a replay in order; arrays of one length.
+
+    ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of the event
+    among the operations of all lines, -1 for BEGIN and END, which are on no line. ``which`` is the
+    call or, for END, the instance.
+    """
+
+    program: Program
+    kind: I8
+    line: I32
+    operation: I32
+    which: I32
+
+
+Order = tuple[I8, I32, I32, I32]
+"""Kind, line, operation and which of a `Schedule`."""
+
+
+def ordered(program: Program) -> Schedule:
+    """Return an order in which the operations of a program can be executed.
+
+    Collectives in which lines would wait for each other have members that do not belong together:
+    their calls become calls of none.
+
+    Raises:
+        DeadlockError: The lines wait for each other nevertheless.
+    """
+    for _ in range(MAX_ROUNDS):
+        found = _compiled(program) if available() else _OrderSearch(program).found()
+        if found is not None:
+            return Schedule(program, *found)
+        if len(program.kind) > MAX_SEARCHED:
+            break
+        program = _without_circles(program)
+    raise DeadlockError("the ranks wait for each other")
+
+
+def _without_circles(program: Program) -> Program:
+    """The program without the collectives that lines wait for for ever."""
+    search = _OrderSearch(program)
+    search.found()
+    waiting = np.array([*search.lines_waiting, *search.calls_waiting], np.int64)
+    stuck = program.instance[waiting]
+    instance = np.where(np.isin(program.instance, stuck[stuck >= 0]), -1, program.instance)
+    lines = program.first, program.kind, program.which
+    return Program.of(lines, program.behind, instance, len(program.size))
+
+
+def _compiled(program: Program) -> Order | None:
+    """Return the result of `_OrderSearch`, from compiled code."""
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    found: Order | None = _passes.Order(
+        program.kind,
+        program.which,
+        program.behind,
+        program.first,
+        program.instance,
+        (program.instance >= 0).view(np.uint8),
+        program.size,
+        program.first_member,
+        program.member,
+    ).found()
+    return found
+
+
+class _OrderSearch:
+    """Search of the order: each line runs until it waits for a call that has not ended."""
+
+    def __init__(self, program: Program) -> None:
+        self.first = program.first.tolist()
+        self.ops = list(zip(program.kind.tolist(), program.which.tolist(), strict=True))
+        self.behind = program.behind.tolist()
+        self.at = self.first[:-1]
+        self.ended = [False] * len(program.instance)
+        self.left = program.size.tolist()
+        self.instance = program.instance.tolist()
+        self.first_member = program.first_member.tolist()
+        self.member = program.member.tolist()
+        self.lines_waiting: dict[int, list[int]] = {}
+        self.calls_waiting: dict[int, list[int]] = {}
+        self.emitted: list[tuple[int, int, int, int]] = []
+
+    def found(self) -> Order | None:
+        """Return the order; None where lines wait for each other."""
+        runnable = list(range(len(self.at)))
+        while runnable:
+            runnable += self._advance(runnable.pop())
+        if any(at < end for at, end in zip(self.at, self.first[1:], strict=True)):
+            return None
+        kind, line, operation, which = np.array(self.emitted, np.int32).reshape(-1, 4).T.copy()
+        return kind.astype(np.int8), line, operation, which
+
+    def _advance(self, line: int) -> list[int]:
+        """Run a line until it waits, and return the lines that can continue because of it."""
+        ops, emit = self.ops, self.emitted.append
+        freed: list[int] = []
+        for at in range(self.at[line], self.first[line + 1]):
+            kind, which = ops[at]
+            if kind == WAIT and not self.ended[which]:
+                self.lines_waiting.setdefault(which, []).append(line)
+                self.at[line] = at
+                return freed
+            if kind == POST and self.behind[which] >= 0 and not self.ended[self.behind[which]]:
+                emit((PUT_OFF, line, at, which))
+                self.calls_waiting.setdefault(self.behind[which], []).append(which)
+                continue
+            emit((kind, line, at, which))
+            if kind == POST:
+                freed += self._begun(which)
+        self.at[line] = self.first[line + 1]
+        return freed
+
+    def _begun(self, call: int) -> list[int]:
+        """Start a call and emit the ends that follow; return the lines that waited for them."""
+        freed: list[int] = []
+        begun = [call]
+        while begun:
+            for ended in self._ends_with(begun.pop()):
+                self.ended[ended] = True
+                freed += self.lines_waiting.pop(ended, ())
+                for other in self.calls_waiting.pop(ended, ()):
+                    self.emitted.append((BEGIN, -1, -1, other))
+                    begun.append(other)
+        return freed
+
+    def _ends_with(self, call: int) -> list[int]:
+        """Return the calls whose end follows from the start of this one."""
+        number = self.instance[call]
+        if number < 0:
+            return [call]
+        self.left[number] -= 1
+        if self.left[number]:
+            return []
+        self.emitted.append((END, -1, -1, number))
+        members: list[int] = self.member[self.first_member[number] : self.first_member[number + 1]]
+        return members
+
+
+def replay_marks(
+    schedule: Schedule, begin_ns: F64, advance_ns: F64, after_ns: I64, calls: tuple[I64, I64]
+) -> F64:
+    """Return the time of each mark in the order of the schedule, float64 ns.
+
+    Compiled code for several replays at once is in `StepReplay`.
+
+    Args:
+        schedule: the events in order.
+        begin_ns: begin of each line.
+        advance_ns: progress of the line before each event.
+        after_ns: how long each call takes, of members of an instance from the last begin on.
+        calls: delay of each call from its post, and gap behind the call before it.
+    """
+    program, now = schedule.program, begin_ns.tolist()
+    behind, (delay, gap) = program.behind.tolist(), (one.tolist() for one in calls)
+    after, instance = after_ns.tolist(), program.instance.tolist()
+    first_member, members = program.first_member.tolist(), program.member.tolist()
+    end, ready = [0.0] * len(after), [0.0] * len(after)
+    latest = [float("-inf")] * len(program.size)
+    ended: list[float] = []
+    for kind, line, which, passed in zip(
+        schedule.kind.tolist(),
+        schedule.line.tolist(),
+        schedule.which.tolist(),
+        advance_ns.tolist(),
+        strict=True,
+    ):
+        if kind == END:
+            last = latest[which]
+            for member in members[first_member[which] : first_member[which + 1]]:
+                end[member] = last + after[member]
+            continue
+        if kind == BEGIN:
+            time = max(ready[which], end[behind[which]] + gap[which])
+        else:
+            now[line] += passed
+            if kind == WAIT:
+                now[line] = max(now[line], end[which])
+                continue
+            if kind == MARK:
+                ended.append(now[line])
+                continue
+            time = now[line] + delay[which]
+            if kind != POST:
+                ready[which] = time
+                continue
+            if behind[which] >= 0:
+                time = max(time, end[behind[which]] + gap[which])
+        number = instance[which]
+        if number < 0:
+            end[which] = time + after[which]
+        else:
+            latest[number] = max(latest[number], time)
+    return np.array(ended, np.float64)
+
+
+LANES: Final = 4
+"""Replays in one pass along the schedule: more of them exceed the caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
+
+    ``slot`` is that of the call, of PUT_OFF the place where its time is kept until BEGIN, which has
+    this place as its ``operation``. ``behind`` is the slot of the call before it, -1 for none.
+    ``order`` has the instance of each slot, of a call in none the number of instances + its own.
+    """
+
+    kind: I8
+    line: I32
+    operation: I32
+    slot: I32
+    behind: I32
+    call: I32
+    order: I32
+    num_put_off: int
+
+
+class Run(NamedTuple):
+    """What one replay takes.
+
+    Attributes:
+        segment_ns: time before each operation.
+        transfer_ns: transfer time of each instance.
+        begin_ns: begin of each line, 0 where None.
+        calls: delay and gap of each call, int64 ns, none where None.
+    """
+
+    segment_ns: F64
+    transfer_ns: I64 | F64
+    begin_ns: F64 | None = None
+    calls: tuple[I64, I64] | None = None
+
+
+class StepReplay:
+    """Replays of all steps at once: the lines of a step wait for each other, steps do not.
+
+    A collective ends on every member its transfer time after the last one has begun. ``unlinked``
+    is the share of the time in calls that are matched to none, or in one that cannot be.
+
+    Raises:
+        DeadlockError: The lines wait for each other.
+    """
+
+    def __init__(self, table: CallTable, operations: Operations) -> None:
+        self._step, self._line = table.step, table.line
+        self._num_steps = len(table.step_ids)
+        self._own = table.dur_ns
+        self._num_instances = len(table.transfer_ns)
+        is_mark = operations.kind == MARK
+        number = np.cumsum(is_mark) - 1
+        last_mark = number[operations.first[1:] - 1]
+        calls = np.where(is_mark, 0, operations.call)
+        lines = operations.first, operations.kind, calls
+        self._schedule = ordered(
+            Program.of(lines, table.behind, table.instance, self._num_instances)
+        )
+        self._instance = self._schedule.program.instance
+        self._linked = np.flatnonzero(self._instance >= 0)
+        self.unlinked = float(self._own[self._instance < 0].sum() / max(int(self._own.sum()), 1))
+        marks = number[self._schedule.operation[self._schedule.kind == MARK]]
+        turn = np.empty(len(marks), np.int64)
+        turn[marks] = np.arange(len(marks))
+        self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
+
+    def many(self, runs: Sequence[tuple[F64, I64 | F64] | Run]) -> F64:
+        """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
+
+        Args:
+            runs: what each replay takes, as a `Run` or its first two.
+        """
+        found = np.zeros((len(runs), self._num_steps))
+        every = [Run(*one) for one in runs]
+        for first in range(0, len(runs), LANES):
+            chunk = every[first : first + LANES]
+            for row, ends in enumerate(self._lines(chunk), first):
+                np.maximum.at(found[row], self._step, ends)
+        return found
+
+    @cached_property
+    def _events(self) -> _Events:
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        schedule = self._schedule
+        kind, line, operation, slot, behind, order, put_off = _passes.numbered(
+            schedule.kind,
+            schedule.line,
+            schedule.operation,
+            schedule.which,
+            schedule.program.behind,
+            schedule.program.instance,
+            len(schedule.program.size),
+        )
+        return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
+
+    def _in_lanes(self, runs: Sequence[Run]) -> F64:
+        """Return the end of each line of each replay, [runs, lines], from one pass."""
+        from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+        events = self._events
+        lanes = len(runs) if len(runs) < 3 else LANES
+        after = np.empty((len(events.order), lanes))
+        whole = np.concatenate((np.empty(self._num_instances), self._own))
+        now = np.zeros((len(self._step), lanes))
+        for lane, one in enumerate(runs):
+            whole[: self._num_instances] = np.rint(one.transfer_ns)
+            after[:, lane] = whole.take(events.order)
+            if one.begin_ns is not None:
+                now[:, lane] = one.begin_ns
+        after[:, len(runs) :] = 0
+        segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in runs]
+        calls = runs[0].calls
+        delays = () if calls is None else (*calls, np.ones(now.shape, np.uint8))
+        marks: F64 = _passes.replay_lanes(
+            events.kind,
+            events.line,
+            events.operation,
+            events.slot,
+            events.behind,
+            events.call,
+            [*segments, *segments[:1] * (lanes - len(runs))],
+            after,
+            now,
+            events.num_put_off,
+            *delays,
+        )
+        ends: F64 = marks[self._last_mark, : len(runs)].T
+        return ends
+
+    def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
+        """Return the end of each step on its last line, float64 ns from 0; see `Run`."""
+        found: F64 = self.many([Run(segment_ns, transfer_ns)])[0]
+        return found
+
+    def line_ends(self, run: Run) -> F64:
+        """Return the end of each line, float64 ns from 0."""
+        return np.asarray(next(iter(self._lines([run]))))
+
+    def _lines(self, runs: Sequence[Run]) -> Iterable[F64]:
+        """Return the end of each line of each of at most `LANES` replays."""
+        if not available():
+            return map(self._alone, runs)
+        if any(one.calls is not None for one in runs):  # lanes share the delays of their calls
+            return (self._in_lanes([one])[0] for one in runs)
+        return self._in_lanes(runs)
+
+    def _alone(self, run: Run) -> F64:
+        """Return the end of each line of one replay without compiled code."""
+        after = self._own.copy()
+        whole = np.rint(run.transfer_ns).astype(np.int64)
+        after[self._linked] = whole.take(self._instance[self._linked])
+        none = np.zeros(len(self._line), np.int64)
+        begin = np.zeros(len(self._step))
+        if run.begin_ns is not None:
+            begin[:] = run.begin_ns
+        advance = np.append(run.segment_ns, 0.0).take(self._schedule.operation)
+        marks = replay_marks(self._schedule, begin, advance, after, run.calls or (none, none))
+        return np.asarray(marks[self._last_mark])

@@ -1,0 +1,493 @@
+"""What setting one culprit back would save in the job as it was recorded.
+
+All else stays as recorded: chance variation, transfers, host delays, other faults. In the rungs of
+the ladder these are levelled, so that a gain there names the culprit but overstates what mending it
+saves: calls of many ranks wait for whoever is late by chance once the culprit no longer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.arrays.typical import lower_medians, typical_of_groups
+from ccltui.metrics.findings.replay.host_needs import MAX_LAUNCHING, hosts_bind
+from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts, lost_reasons, lost_records
+from ccltui.metrics.findings.replay.ladder import (
+    MAX_UNKNOWN_TRANSFERS,
+    MAX_UNLINKED,
+    Bounds,
+    Ladder,
+)
+from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
+from ccltui.metrics.findings.replay.unit_targets import means_by, medians_by
+from ccltui.metrics.result import Reason
+from ccltui.metrics.view.data_quality import some_of
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.missing_ranks import ranges_text
+from ccltui.parsers.numbers import percent, time_text
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+MAX_APART: Final = 0.1
+"""Share of the saved time by which two replays may differ."""
+LEAST_APART: Final = 0.005
+"""Share of a step by which they may differ: passes vary by chance as much."""
+HIDDEN_WAITS: Final = (
+    "some transfers take longer than comparable ones, and it is not known whether they are slow "
+    "themselves or wait for slow ranks"
+)
+COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
+"""Why the time saved has bounds alone."""
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Replays of a job with some of it mended: float64 ns by step, or saved a step in the mean.
+
+    Ranks that are mended compute and idle as long as is typical of those that run their program,
+    between the same two calls. Positions of calls are those of the program and not when they were
+    seen to begin: where receives are posted ahead on streams of their own, how much a rank computes
+    between two posts differs from step to step.
+    """
+
+    ladder: Ladder
+
+    def lines_of(self, ranks: Sequence[int] | None = None, steps: Bool | None = None) -> Bool:
+        """Mask of the lines of ranks (indices; None: of all), in all steps or those of a mask."""
+        table = self.ladder.job.table
+        lines = np.ones(table.num_lines, np.bool_) if steps is None else steps[table.step]
+        return lines if ranks is None else lines & np.isin(table.rank, list(ranks))
+
+    def like_others(self, lines: Bool, transfer_ns: F64 | None = None) -> F64:
+        """Return the steps with the lines in a mask at the typical times."""
+        idle, compute = self.ladder.idle, self.ladder.compute(4)
+        mended = np.where(lines[idle.line], self._typical_segments, compute)
+        return self.ladder.ends(mended, transfer_ns, idle.with_typical(lines))
+
+    @cached_property
+    def even(self) -> F64:
+        """Steps with all lines at the typical times."""
+        return self.like_others(self.lines_of())
+
+    def saved(self, ends: F64) -> float:
+        """Return by how much the steps of a replay are shorter than as recorded, not negative."""
+        return max(float((self.ladder.delayed - ends).mean()), 0.0)
+
+    def of(self, lines: Bool) -> float:
+        """Return what is saved with the lines in a mask at the typical times."""
+        return self.saved(self.like_others(lines))
+
+    def hidden_waits(self, lines: Bool) -> tuple[float, float] | None:
+        """Return what mending lines saves with transfers as recorded and as is usual.
+
+        None where these do not differ. A transfer that is longer than its like, and costs nothing
+        as long as ranks are slow, is either slow itself, or a wait for them: where a call is
+        divided among several groups, or a transfer matched to another, even its last member waits.
+        Only in the second case it becomes shorter once they are mended.
+        """
+        usual = np.minimum(self.ladder.recorded_transfer, self.ladder.targets.transfer)
+        unchanged = self.saved(self.ladder.ends(transfer_ns=usual))
+        return self._apart(self.like_others(lines), self.like_others(lines, usual), unchanged)
+
+    def bounds(self, lines: Bool, saved_ns: float, facts: JobFacts) -> Bounds | None:
+        """Return bounds of what mending lines saves, None where nothing that is hidden adds to it.
+
+        Transfers may hide waits for the ranks that are mended, and devices may wait for copies.
+        """
+        hidden = self.hidden_waits(lines)
+        if hidden is not None:
+            return Bounds(*hidden, HIDDEN_WAITS)
+        waits, whole = facts.copy_waits(None), float(self.ladder.delayed.mean())
+        if waits > max(MAX_APART * saved_ns, LEAST_APART * whole):
+            return Bounds(saved_ns, saved_ns + waits, COPY_WAITS)
+        return None
+
+    def free_transfers(self) -> tuple[float, float] | None:
+        """Return bounds of what is saved, ns, where ranks that are not recorded may be slow.
+
+        All that the recorded ranks spend in a call together may be a wait for one that is missing:
+        the upper bound has transfers that take no time. None where that makes no difference.
+        """
+        none = np.zeros(len(self.ladder.recorded_transfer))
+        return self._apart(self.even, self.like_others(self.lines_of(), none))
+
+    def held_by(self, ranks: Sequence[int]) -> tuple[float, float] | None:
+        """Return bounds of what is saved, ns, where ranks that have no like delay others.
+
+        What they could take is not known: the upper bound has them compute nothing. None where that
+        makes no difference.
+        """
+        free = self.lines_of(ranks)[self.ladder.idle.line]
+        idle = self.ladder.idle.with_typical(self.lines_of())
+        held = np.where(free, 0.0, self._typical_segments)
+        return self._apart(self.even, self.ladder.ends(held, None, idle))
+
+    def _apart(self, ends: F64, most: F64, unchanged: float = 0.0) -> tuple[float, float] | None:
+        """Return what two replays save, None where they differ by no more than ``unchanged``."""
+        least, at_most = self.saved(ends), self.saved(most)
+        whole = float(self.ladder.delayed.mean())
+        if at_most - unchanged - least <= max(MAX_APART * at_most, LEAST_APART * whole):
+            return None
+        return least, at_most
+
+    @cached_property
+    def _typical_segments(self) -> F64:
+        """Time of each segment on the typical rank of its program in the same step.
+
+        Of a rank that is alone with its program it follows from the typical time of the pass on the
+        ranks of its stage. So it does for all of them where the other would make the job longer:
+        then the ranks divide their work differently between calls.
+        """
+        job, operations, targets = self.ladder.job, self.ladder.job.operations, self.ladder.targets
+        slow = self.ladder.idle.slow
+        units = targets.place[job.worker], job.step, targets.kind, job.units.number
+        count, number = joint_inverse(*units)
+        passes = typical_of_groups(targets.own, number, count, slow[job.units.line])[number]
+        scale = np.append(_over(passes, targets.own), 1.0)
+        scaled = np.asarray(operations.compute_ns * scale[operations.unit])
+        found, held = scaled.copy(), np.flatnonzero(operations.unit >= 0)
+        line = job.units.line[operations.unit[held]]
+        count, number = self._program_places(held)
+        own = operations.compute_ns[held]
+        typical = typical_of_groups(own, number, count, slow[line])[number]
+        several = np.bincount(number, minlength=count)[number] > 1
+        found[held[several]] = typical[several]
+        longer = self.ladder.ends(found).sum() > self.ladder.delayed.sum()
+        return scaled if longer else found
+
+    def _program_places(self, held: I64) -> tuple[int, I64]:
+        """Number the operations that have one place in a program in a step."""
+        job = self.ladder.job
+        unit = job.operations.unit[held]
+        line = job.units.line[unit]
+        place = held - job.operations.first[line]
+        return joint_inverse(job.units.program[unit], job.table.step[line], place)
+
+    def suspects(self, most: int) -> Sequence[int]:
+        """Ranks that compute and idle longer than their like, those first that do so most."""
+        job, table = self.ladder.job, self.ladder.job.table
+        idle, own, typical = self.ladder.idle, self.ladder.idle.recorded, self.ladder.idle.typical
+        longer = job.operations.compute_ns - self._typical_segments + own.host_ns - typical.host_ns
+        excess = np.bincount(idle.line, np.maximum(longer, 0), table.num_lines)
+        delayed = own.delay_ns - typical.delay_ns
+        excess += np.bincount(table.line, np.maximum(delayed, 0), table.num_lines)
+        excess += np.maximum(own.begin_ns - typical.begin_ns, 0)
+        by_rank = np.bincount(table.rank, excess, len(job.labels))
+        order = np.argsort(-by_rank, kind="stable")[:most]
+        return [int(rank) for rank in order if by_rank[rank] > 0]
+
+    @cached_property
+    def alone(self) -> Sequence[str]:
+        """Ranks that are the only ones of their stage."""
+        job, place = self.ladder.job, self.ladder.targets.place
+        here = distinct_values(job.table.rank)
+        counts = np.bincount(place[here])
+        return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
+
+    def stage(self, stage: int) -> float:
+        """The work that a stage has beyond the others, shared out over all of them.
+
+        The n-th pass of a direction is the same part of the model on all stages that hold as many.
+        """
+        job, targets = self.ladder.job, self.ladder.targets
+        place, own = targets.place[job.worker], targets.own
+        wide = int(job.units.number.max(initial=0)) + 1
+        part = targets.kind * wide + job.units.number
+        usual = medians_by(own, place * (int(part.max(initial=0)) + 1) + part)
+        mine = place == stage
+        excess = np.zeros(len(own))
+        for one in np.unique(part[mine]).tolist():
+            alike = part == one
+            others = np.unique(place[alike & ~mine])
+            if len(others):
+                typical = [usual[alike & (place == other)][0] for other in others]
+                here = alike & mine
+                middle = float(median_along(typical))
+                excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
+        shared = targets.shared_out(excess, mine)
+        return self._with_units(np.maximum(own - excess + shared, 0.0))
+
+    def transfers(self, mine: Bool) -> float:
+        """Instances in a mask at the usual transfer time of their like, with their variation."""
+        table, own = self.ladder.job.table, self.ladder.recorded_transfer
+        usual = self.ladder.targets.transfer
+        alike = table.alike[mine]
+        size = int(table.alike.max(initial=-1)) + 1
+        had = np.bincount(alike, weights=own[mine], minlength=size)
+        should = np.bincount(alike, weights=usual[mine], minlength=size)
+        ratio = _over(should.astype(np.float64), had.astype(np.float64))[table.alike]
+        return self._with_units(self.ladder.targets.own, np.where(mine, own * ratio, own))
+
+    def balanced(self) -> float:
+        """Passes without the part of their time that forward and backward of a batch share.
+
+        Balancing micro-batches moves work and removes none: every pass takes the mean of its kind
+        and place, and varies around it as much as its two directions vary on their own.
+        """
+        job, targets = self.ladder.job, self.ladder.targets
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS))
+        place = targets.place[job.worker]
+        mean = means_by(targets.own, place * (int(targets.kind.max(initial=0)) + 1) + targets.kind)
+        target = np.where(main, mean * (1 + self._unshared(mean)), targets.own)
+        return self._with_units(np.maximum(target, 0.0))
+
+    def experts(self, ranks: Sequence[int] = ()) -> float:
+        """The same number of tokens for all ranks: equal work and equal exchanges.
+
+        Between two calls of a step the ranks of a program take the mean of them: ``ranks``
+        (indices), or all where there are none, exactly, the others with their own variation. An
+        exchange takes as much less as its largest share exceeds the mean.
+        """
+        job, table, operations = self.ladder.job, self.ladder.job.table, self.ladder.job.operations
+        held = np.flatnonzero(operations.unit >= 0)
+        line = job.units.line[operations.unit[held]]
+        _, number = self._program_places(held)
+        own = operations.compute_ns[held]
+        target = mean = means_by(own, number)
+        if len(ranks):
+            mine = np.isin(table.rank[line], list(ranks))
+            target = np.where(mine, mean, own + mean - medians_by(own, number))
+        segments = operations.compute_ns.copy()
+        segments[held] = np.maximum(target, 0.0)
+        uneven = np.where(table.group >= 0, table.uneven, 1.0)
+        return self.saved(self.ladder.ends(segments, self.ladder.recorded_transfer / uneven))
+
+    def _unshared(self, mean: F64) -> F64:
+        """Deviations from the mean such as the two directions of a batch have on their own.
+
+        Deviations of both directions of a batch lie along a line, whose slope is that of their
+        scatter. What is left across it varies as much as each direction does on its own. A backward
+        pass takes what is left of another batch: of the same, both would cancel each other.
+        """
+        job, own = self.ladder.job, self.ladder.targets.own
+        rest = np.zeros(len(own))
+        deviation = _over(own, mean) - 1
+        wide = int(job.units.number.max(initial=0)) + 1
+        name = job.units.line * wide + job.units.number
+        forward = np.flatnonzero(job.units.type == FORWARD_PASS)
+        backward = np.flatnonzero(job.units.type == BACKWARD_PASS)
+        _, one, other = np.intersect1d(name[forward], name[backward], return_indices=True)
+        first, second = forward[one], backward[other]
+        if len(first) < 2:
+            return rest
+        scatter = np.cov(deviation[first], deviation[second])
+        _, axes = np.linalg.eigh(scatter)
+        left = deviation[first] * axes[0, 0] + deviation[second] * axes[1, 0]
+        rest[first], rest[second] = left, np.roll(left, 1)
+        return rest
+
+    def hosts(self, ranks: Sequence[int] | None = None) -> float:
+        """Idle time for the host beyond the typical one of some ranks; of all ranks all of it.
+
+        No step takes less than the other hosts need to launch it.
+        """
+        ladder = self.ladder
+        if ranks is None:
+            saved = ladder.rungs[6] - ladder.rungs[5]
+        else:
+            ends = ladder.without_idle(ranks, ladder.need_without_ns(ranks))
+            saved = ladder.delayed - ends
+        return max(float((saved + self._before_first(ranks)).mean()), 0.0)
+
+    def _before_first(self, ranks: Sequence[int] | None) -> F64:
+        """Wait for the host before the first work of each step that none precedes, float64 ns.
+
+        Nothing of it is recorded: it is taken to be what every other step waits at least. On a
+        common clock ranks are known to begin later than others.
+        """
+        job = self.ladder.job
+        steps = job.table.step_ids
+        known = np.diff(steps, prepend=steps[0] - 2) == 1
+        found = np.zeros(len(steps))
+        if not known.any() or (ranks is not None and job.has_clock):
+            return found
+        begun = np.full((len(job.labels), len(steps)), np.nan)
+        begun[job.table.rank, job.table.step] = job.operations.begun_ns
+        begun = begun[distinct_values(job.table.rank)]
+        if ranks is None:
+            waits = begun.max(axis=0)
+        else:
+            place = np.searchsorted(distinct_values(job.table.rank), list(ranks))
+            waits = begun[place].max(axis=0) - lower_medians(
+                begun.T.ravel(), np.repeat(np.arange(len(steps)), len(begun)), len(steps)
+            )
+        found[~known] = max(float(waits[known].min()), 0.0)
+        return found
+
+    def _with_units(self, unit_ns: F64, transfer_ns: F64 | None = None) -> float:
+        """Return what other times of units and transfers save."""
+        operations = self.ladder.job.operations
+        scale = np.append(_over(unit_ns, self.ladder.targets.own), 1.0)
+        return self.saved(
+            self.ladder.ends(operations.compute_ns * scale[operations.unit], transfer_ns)
+        )
+
+
+def _over(one: F64, other: F64) -> F64:
+    """Quotient, 1 where there is nothing to divide by."""
+    return np.asarray(np.where(other > 0, one / np.where(other > 0, other, 1.0), 1.0))
+
+
+ROUNDING: Final = 1e-6
+"""Share of the step by which a replay with less work may end later: sums of floats do."""
+
+
+def is_longer(was: F64, would_be: F64) -> bool:
+    """Return whether steps with less work to do take longer, by more than rounding."""
+    return float(would_be.sum()) > (1 + ROUNDING) * float(was.sum())
+
+
+def why_not_physical(was: F64, would_be: F64) -> str:
+    """Return why steps that would be longer have no ideal."""
+    total, ideal = milliseconds(float(was.sum())), milliseconds(float(would_be.sum()))
+    count = len(was)
+    return (
+        f"without any straggler the replayed step takes {time_text(ideal / count)}, "
+        f"{time_text((ideal - total) / count)} ({percent(ideal / total - 1)}) longer than as it "
+        f"was, {time_text(total / count)}: between two calls the ranks do not do the same "
+        "work, and the replay does not reproduce the schedule of this job"
+    )
+
+
+def saved_time(was: F64, would_be: F64) -> dict[str, float | None]:
+    """Return step times and the time saved; None where the step would be longer."""
+    total, ideal = float(was.sum()), float(would_be.sum())
+    time = milliseconds(total / len(was))
+    if is_longer(was, would_be):
+        nothing = dict.fromkeys(("ideal_step_time_ms", "saved_ms", "saved_pct"))
+        return {"step_time_ms": time, **nothing}
+    ideal = min(ideal, total)
+    return {
+        "step_time_ms": time,
+        "ideal_step_time_ms": milliseconds(ideal / len(was)),
+        "saved_ms": milliseconds((total - ideal) / len(was)),
+        "saved_pct": 100 * (total - ideal) / total,
+    }
+
+
+def refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return why ranks and steps have no figure."""
+    found = []
+    ranks = [label for label, row in without.items() if row["saved_ms"] is None]
+    if ranks:
+        found.append(
+            f"with rank {', '.join(ranks)} as fast as its peers the replayed step is longer, so "
+            "its cost is not known"
+        )
+    steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
+    if steps:
+        found.append(
+            f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
+            f"({some_of(steps)}): no ideal time is given for them"
+        )
+    return found
+
+
+def per_step_rows(steps: Sequence[int], was: F64, ideal: F64) -> list[Mapping[str, Any]]:
+    """Return measured time, ideal and slowdown of each step, in rows."""
+    rows: list[Mapping[str, Any]] = []
+    for step, time, best in zip(steps, was, ideal, strict=True):
+        longer = is_longer(time, best)
+        shortest = min(float(best), float(time))
+        rows.append(
+            {
+                "step": step,
+                "step_time_ms": milliseconds(float(time)),
+                "ideal_ms": None if longer else milliseconds(shortest),
+                "slowdown": float(time) / shortest if shortest and not longer else None,
+            }
+        )
+    return rows
+
+
+def bounds_of_hosts(need_ns: F64, was_ns: F64, ideal_ns: F64) -> list[float] | None:
+    """Return bounds of the time saved, ms, where hosts need most of the ideal, else None."""
+    if not hosts_bind(need_ns, was_ns, ideal_ns):
+        return None
+    return [0.0, milliseconds(float(was_ns.mean() - ideal_ns.mean()))]
+
+
+def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
+    """Return why the time saved has bounds, where hosts are the cause."""
+    if bounds is None:
+        return []
+    text = (
+        f"without stragglers hosts need {percent(MAX_LAUNCHING)} of a step or more to launch it: "
+        f"at most {time_text(bounds[1])} are saved, less where kernels wait for their launches"
+    )
+    return [Reason("host_bound", text)]
+
+
+def withheld(
+    view: View,
+    ladder: Ladder,
+    details: dict[str, Any],
+    *,
+    host_bound: bool,
+) -> list[Reason]:
+    """Remove the figures that do not hold, but for bounds, and return why.
+
+    Args:
+        view: the view of the job.
+        ladder: its replays.
+        details: keys of the metric, changed.
+        host_bound: hosts may bind without stragglers, and what is saved has an upper bound alone.
+    """
+    lost = lost_records(view)
+    bounds = _bounds(view, ladder, details)
+    if lost:
+        bounds = Bounds(0.0, ladder.most_saved_ns, "")
+    if bounds is None and not host_bound:
+        return []
+    details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
+    details["without_rank"] = {}
+    nothing = {"ideal_ms": None, "slowdown": None}
+    details["per_step"] = [row | nothing for row in details["per_step"]]
+    if bounds is None:
+        return []
+    least = 0.0 if host_bound else bounds.least_ns
+    details["saved_bounds_ms"] = [milliseconds(least), milliseconds(bounds.most_ns)]
+    bounds = bounds._replace(least_ns=least)
+    return lost_reasons(lost) if lost else [why_bounded(bounds)]
+
+
+def why_bounded(bounds: Bounds) -> Reason:
+    """Return why the time saved has bounds alone."""
+    least, most = (time_text(milliseconds(one)) for one in bounds[:2])
+    return Reason("not_physical", f"between {least} and {most} of a step are saved: {bounds.why}")
+
+
+def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | None:
+    """Return bounds of the time saved where no figure holds, None where it does."""
+    job, found, saved_ns = ladder.job, Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
+    unequal = ladder.unequal_passes()
+    if details["unlinked_share"] > MAX_UNLINKED:
+        unequal = "calls without a match on other ranks may wait for slow ranks"
+    elif job.stages.count > 1 and job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
+        unequal = unequal or "of some transfers only one side is known"
+    if unequal is not None:
+        return Bounds(saved_ns, max(ladder.most_saved_ns, saved_ns), unequal)
+    errors = ladder.error_bounds(saved_ns)
+    if errors is not None:
+        return errors
+    missing = view.job.missing_ranks
+    free = found.free_transfers() if missing else None
+    if free is not None:
+        ranks = ranges_text(missing)
+        return Bounds(*free, f"rank {ranks} is not recorded, and the others may wait for it")
+    hidden = found.bounds(found.lines_of(), saved_ns, job_facts(view, job))
+    if hidden is not None:
+        return hidden
+    alone = [label for label in details["alone"] if label not in job.out]
+    held = found.held_by([job.labels.index(one) for one in alone]) if alone else None
+    if held is None:
+        return None
+    return Bounds(*held, f"ranks with a program of their own ({some_of(alone)}) delay others")

@@ -1,0 +1,316 @@
+"""Links whose transfers take longer than those of links like them, and slow links between hosts.
+
+The last member of a call to arrive waits for nobody, so that the shortest member is the transfer.
+No replay is needed: only that calls are matched, and most of those of one link would have to be
+matched wrongly to make it look slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.typical import lower_median, lower_medians
+from ccltui.metrics.collectives.matching.p2p import RECV, SEND
+from ccltui.metrics.confidence import Level
+from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.findings.rank_time.partition import split_time
+from ccltui.metrics.findings.replay.ladder import ladder_of
+from ccltui.metrics.findings.waits.own_times import busy_excess
+from ccltui.metrics.model.bandwidth import wire_factor
+from ccltui.metrics.model.calls import streams_of
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.unavailable import Refusal
+from ccltui.parsers.array_types import F64, I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.findings.replay.lines.job_lines import JobLines
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+LEAST_FACTOR: Final = 2.0
+"""A slow link takes this many times as long as those like it: paths of one host differ by less."""
+APART: Final = 0.3
+"""Other links have at most this share of its excess."""
+LATE: Final = 0.5
+"""Share of what a link costs by which another rank is busy longer, so that its members may wait for
+that one: calls that are matched wrongly may all wait for it."""
+FEWEST: Final = 4
+"""Fewer transfers of a link tell little."""
+SLOW_GBPS: Final = 20.0
+"""Bandwidth a rank below which transfers between hosts are slow: devices of today have 200 Gb/s
+each in a cluster for training, of which a healthy network gives four fifths."""
+LARGE_BYTES: Final = 1_000_000
+"""Smaller messages are bound by latency."""
+LEAST_SHARE: Final = 0.1
+"""Share of the time that slow transfers take, for all those between hosts to be named, and for one
+link to be named surely: stages of a pipeline have slack that takes up less."""
+BETWEEN_HOSTS: Final = "between hosts"
+SENDRECV: Final = TYPES.index("SendRecv")
+
+
+class SlowLink(Struct, frozen=True):
+    """A link, or all links between hosts.
+
+    Attributes:
+        ranks: labels of its members; empty for all links between hosts.
+        factor: time over that of links like it; None without any.
+        share: share of rank time that is lost by it at most.
+        sure: how sure it is that it is slow.
+        is_pair: whether it joins two ranks that send to each other.
+        gbps: bandwidth a rank of all links between hosts.
+    """
+
+    ranks: tuple[str, ...]
+    factor: float | None
+    share: float
+    sure: Level
+    is_pair: bool = False
+    gbps: float | None = None
+
+
+def slow_link(view: View) -> SlowLink | None:
+    """Return the link that is slow, None where none stands out; views share the result."""
+    return view.remember(slow_link, lambda: _slow_link(view))
+
+
+def _slow_link(view: View) -> SlowLink | None:
+    try:
+        exposed = _exposed(view)
+    except Refusal:
+        return None
+    try:
+        job = ladder_of(view).job
+    except Refusal:
+        return _slow_members(view, exposed) or _longer_than_computing(view, exposed)
+    links = _links(job)
+    one = _slowest(view, job, links, exposed) or _between_hosts(job, links, exposed)
+    return one or _slow_members(view, exposed) or _longer_than_computing(view, exposed)
+
+
+def _exposed(view: View) -> Mapping[str, float]:
+    """Return the share of the time of each rank that transfers take while nothing computes.
+
+    Copies count: engines for copies gather what other ranks hold.
+    """
+    parts = {rank.label: split_time(rank) for rank in device_ranks(view)}
+    return {
+        label: (one.comm_only + one.mem_only) / max(one.window, 1) for label, one in parts.items()
+    }
+
+
+class _Links(Struct, frozen=True):
+    """Links of a job: ``number`` of each instance, and the members (indices) of each link."""
+
+    number: I64
+    members: Sequence[tuple[int, ...]]
+    is_pair: Sequence[bool]
+
+
+def _links(job: JobLines) -> _Links:
+    """Number the links: pairs of ranks, and groups of the same ranks."""
+    table = job.table
+    of_group: dict[int, set[int]] = {}
+    calls = np.flatnonzero(table.instance >= 0)
+    groups = table.group[table.instance[calls]]
+    for group, rank in np.unique(
+        np.stack([groups, table.rank[table.line[calls]]]), axis=1
+    ).T.tolist():
+        if group >= 0:
+            of_group.setdefault(group, set()).add(rank)
+    sides = np.sort(table.pair, axis=1)
+    keys, place = np.unique(
+        np.stack([table.group, sides[:, 0], sides[:, 1]]), axis=1, return_inverse=True
+    )
+    numbers: dict[tuple[bool, tuple[int, ...]], int] = {}
+    of_key = [
+        numbers.setdefault(
+            (group < 0, tuple(sorted(of_group[group] if group >= 0 else pair))), len(numbers)
+        )
+        for group, *pair in keys.T.tolist()
+    ]
+    number = np.array(of_key, np.int64)[place.reshape(-1)]
+    return _Links(number, [ranks for _, ranks in numbers], [one for one, _ in numbers])
+
+
+def _slowest(
+    view: View, job: JobLines, links: _Links, exposed: Mapping[str, float]
+) -> SlowLink | None:
+    own = job.table.transfer_ns.astype(np.float64)
+    usual = _usual_ns(job, links.number, own)
+    known = ~np.isnan(usual)
+    size = len(links.members)
+    spent = np.bincount(links.number[known], weights=own[known], minlength=size)
+    should = np.bincount(links.number[known], weights=usual[known], minlength=size)
+    count = np.bincount(links.number[known], minlength=size)
+    excess = np.where(count >= FEWEST, spent - should, 0.0)
+    ratio = np.where(should > 0, spent / np.maximum(should, 1.0), 1.0)
+    if not (excess > 0).any():
+        return None
+    worst = int(excess.argmax())
+    mine = known & (links.number == worst)
+    usually = float(median_along(own[mine] / np.maximum(usual[mine], 1.0)))
+    others = np.delete(np.where(count >= FEWEST, ratio, 1.0), worst)
+    least, other = min(usually, float(ratio[worst])), float(others.max(initial=1.0))
+    if least < LEAST_FACTOR or other - 1 > APART * (ratio[worst] - 1):
+        return None
+    labels = tuple(job.labels[rank] for rank in links.members[worst])
+    waits = [exposed[label] for label in labels if label in exposed]
+    share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
+    doubtful = bool(view.job.missing_ranks) or count[worst] < 2 * FEWEST or share < LEAST_SHARE
+    doubtful |= _latest_of_others(view, labels) > LATE * share
+    return SlowLink(
+        labels,
+        float(ratio[worst]),
+        share,
+        "low" if doubtful else "medium",
+        is_pair=links.is_pair[worst],
+    )
+
+
+def _usual_ns(job: JobLines, number: I64, own: F64) -> F64:
+    """Return the usual time of each instance: that of the typical link of its operation and size.
+
+    NaN where no other link has such transfers.
+    """
+    alike = job.table.alike
+    cells, cell = np.unique(np.stack([alike, number]), axis=1, return_inverse=True)
+    times = lower_medians(own, cell.reshape(-1), cells.shape[1])
+    count = int(alike.max(initial=-1)) + 1
+    links = np.bincount(cells[0], minlength=count)
+    typical = np.where(links > 1, lower_medians(times, cells[0], count), np.nan)
+    return np.asarray(typical[alike])
+
+
+def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -> SlowLink | None:
+    """Return all links between hosts, where they are slower than any network should be."""
+    hosts = job.hosts
+    away = np.array([len({hosts[rank] for rank in ranks}) > 1 for ranks in links.members], np.bool_)
+    table = job.table
+    large = np.flatnonzero(away[links.number] & (table.bytes >= LARGE_BYTES))
+    if len(large) < FEWEST:
+        return None
+    kind = np.zeros(len(table.transfer_ns), np.int64)
+    calls = np.flatnonzero(table.instance >= 0)
+    kind[table.instance[calls]] = table.kind[calls]
+    size = np.array([len(links.members[one]) for one in links.number[large].tolist()])
+    factor = np.nan_to_num(wire_factor(kind[large], size))
+    spent = table.transfer_ns[large].astype(np.float64)
+    moved = table.bytes[large] * factor
+    if not moved.any():
+        return None
+    gbps = float(median_along((moved / np.maximum(spent, 1.0))[moved > 0]))
+    of_rank = float((spent * size).sum()) / len(job.labels)
+    waits = float(np.mean(list(exposed.values()))) if exposed else 0.0
+    share = min(of_rank / float(job.measured_ns.sum()), waits)
+    if gbps >= SLOW_GBPS or share < LEAST_SHARE:
+        return None
+    return SlowLink((), None, share, "low", gbps=gbps)
+
+
+def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+    """Return ranks whose calls of one kind and stream are all long, as those of no other rank are.
+
+    Nothing is matched: who waits for a late rank has long calls too, but then that rank has short
+    ones and is busy longer than they are.
+    """
+    by_queue: dict[tuple[int, int], dict[str, I64]] = {}
+    for rank in device_ranks(view):
+        calls = rank.device_calls
+        queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
+        for kind, stream in np.unique(queue, axis=1).T.tolist():
+            if kind in (SEND, RECV):  # stages wait for each other, in all calls, by the schedule
+                return None
+            mine = (queue[0] == kind) & (queue[1] == stream)
+            by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
+    found = [
+        _long_calls(view, durations, exposed)
+        for (kind, _), durations in by_queue.items()
+        if kind != SENDRECV or _in_rings(durations)
+    ]
+    return max(filter(None, found), key=lambda one: one.share, default=None)
+
+
+def _latest_of_others(view: View, members: Sequence[str]) -> float:
+    """Return by how much the busiest rank of all others is busy longer than the typical one."""
+    others = [one for label, one in busy_excess(view).items() if label not in members]
+    return max(others, default=0.0)
+
+
+def _in_rings(durations: Mapping[str, I64]) -> bool:
+    """Whether ranks send and receive by one kernel equally often: inner stages do so twice."""
+    return len({len(one) for one in durations.values()}) == 1
+
+
+def _may_be_stages(ranks: Sequence[RankView]) -> bool:
+    """Whether ranks may wait for each other by the schedule of a pipeline.
+
+    All-to-alls and rings run the kernel of sends and receives too, equally often on all ranks.
+    """
+    kinds = {rank.label: rank.device_calls.kind for rank in ranks}
+    both = {label: np.flatnonzero(kind == SENDRECV) for label, kind in kinds.items()}
+    return not _in_rings(both) or any(np.isin(one, (SEND, RECV)).any() for one in kinds.values())
+
+
+def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+    """Return all links between hosts, where transfers take longer than computing on every rank.
+
+    Nobody is late then, as the last rank would wait for nobody; sizes need not be recorded.
+    Whether the network is slow or its work too much is not told.
+    """
+    ranks = device_ranks(view)
+    if len({rank.trace.host for rank in ranks}) < 2 or _may_be_stages(ranks):
+        return None
+    least = min(exposed.values(), default=0.0)
+    longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
+    return SlowLink((), None, least, "low") if least > longest else None
+
+
+def _long_calls(
+    view: View, durations: Mapping[str, I64], exposed: Mapping[str, float]
+) -> SlowLink | None:
+    """Return the ranks whose calls of one queue are long; see `_slow_members`."""
+    count, ranks = len(durations), len(exposed)
+    if count < 4 or min(len(one) for one in durations.values()) < FEWEST:
+        return None
+    quarter = {label: float(np.quantile(one, 0.25)) for label, one in durations.items()}
+    typical = lower_median(np.array(list(quarter.values())))
+    slow = [label for label, one in quarter.items() if one > LEAST_FACTOR * max(typical, 1.0)]
+    size = len(slow)
+    if (
+        not 2 <= size <= count // 2 or count % size or ranks % size
+    ):  # groups of a kind have one size
+        return None
+    low, high = min(quarter[one] for one in slow), max(quarter[one] for one in slow)
+    rest = max(one for label, one in quarter.items() if label not in slow)
+    if high > (1 + APART) * low or rest - typical > APART * (low - typical):
+        return None
+    factor = low / max(typical, 1.0)
+    spent = sum(float(np.minimum(durations[one], low).sum()) for one in slow) / size
+    window = sum(rank.window_ns for rank in device_ranks(view)) / ranks
+    share = min(spent * (1 - 1 / factor) / window, max(exposed[one] for one in slow))
+    late = _latest_of_others(view, slow)
+    return None if late > APART * share else SlowLink(tuple(slow), factor, share, "low")
+
+
+def details_of_link(one: SlowLink, period_ms: float) -> Mapping[str, Any]:
+    """Return which link is slow as the metric ``verdict`` states what it names."""
+    culprit = {
+        "ranks": list(one.ranks),
+        "pair": list(one.ranks) if one.is_pair else None,
+        "group": None if one.ranks else BETWEEN_HOSTS,
+        "factor": one.factor,
+        "gbps": one.gbps,
+    }
+    return {
+        "verdict": "slow_link",
+        "confidence": one.sure,
+        "culprit": culprit,
+        "saves_ms": None,
+        "saves_bounds_ms": [0.0, one.share * period_ms],
+        "loss_ms": one.share * period_ms,
+    }

@@ -1,0 +1,483 @@
+"""Who is slow by the times of the ranks themselves: no call has to be matched.
+
+Kernels of one name are compared between ranks in each step. Ranks that run one program launch them
+as often and with the same work, so that one factor over all names is that of the device; where only
+some names take longer, the work differs, and nobody is named here (`slower_ranks`).
+
+A rank that others wait for is also busy longer than they are: it computes, copies, or idles for its
+host while they wait in collectives. One that waits itself is not (`busiest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.typical import lower_median
+from ccltui.metrics.confidence import Level
+from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.findings.finding import Kind
+from ccltui.metrics.findings.rank_time.idle_causes import causes_of
+from ccltui.metrics.findings.replay.ladder import ladder_of
+from ccltui.metrics.model.classify import COMP, TYPES
+from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.metrics.unavailable import Refusal
+from ccltui.parsers.array_types import F64, I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+LEAST_EXCESS: Final = 0.05
+"""Share by which kernels of a slow rank take longer: devices of a kind differ by some per cent."""
+ERRORS: Final = 4
+"""Standard errors, over steps, that a difference has to exceed."""
+ALIKE: Final = 0.5
+"""Ranks with this share of the largest excess are slow too; those below it are not."""
+APART: Final = 0.6
+"""Those that are not slow have less than this share of the least excess of a slow one."""
+UNIFORM: Final = 0.85
+"""Share of the compute time that takes longer by half of the factor or more: a slow device."""
+COVERED: Final = 0.8
+"""Share of the usual compute time whose kernels a rank has in a step, to be compared in it."""
+ALWAYS: Final = 0.7
+"""A rank that takes longer over all steps by this share of what it does in its slow ones is slow
+always: of two ranks in turn each has about half."""
+CALM: Final = 0.25
+"""Share of the excess that no other rank reaches, in no step where some are slow, for it to be sure
+who is: times that vary by chance have some between, and so have ranks in turn without steps."""
+FEW: Final = 0.25
+"""At most this share of the ranks is named where they are no host and no stage."""
+BINS: Final = 10
+"""Parts of a window without steps, of each name by the number of its kernels."""
+SOME_KERNELS: Final = 20
+"""Fewer kernels of a rank tell little."""
+CLEAR_EXCESS: Final = 0.1
+"""Excess in single steps that is no chance: passes vary by some per cent."""
+MOST_UNKNOWN: Final = 0.25
+"""Share of the steps of all ranks that may lack records where somebody is surely slow."""
+SEEN_WAITING: Final = 0.5
+"""Others have to spend this share of the excess without computing, or it delays nobody."""
+SUPPORTED: Final = 0.25
+"""Share of the waiting for a rank by which it has to be busy longer than the typical rank: what is
+not supported by that may as well be a slow transfer, or a rank that waits itself."""
+BUSIEST_EXCESS: Final = 0.05
+"""Share of the time by which the busiest rank exceeds the typical one, to be named by that."""
+CLEARLY_BUSIEST: Final = 0.08
+SECOND, CLEAR_SECOND = 0.5, 0.25
+"""Shares of its excess that no other rank reaches: to be named, and to be named surely."""
+TRANSFERS: Final = tuple(TYPES.index(one) for one in ("Send", "Recv", "SendRecv"))
+SEEN: Final = 0.5
+"""Share of its excess that the others wait for anything, on average."""
+
+
+class Slower(Struct, frozen=True):
+    """Ranks whose own kernels take longer.
+
+    Attributes:
+        kind: class of the finding.
+        ranks: their labels.
+        factor: their time over that of the others, in their slow steps.
+        share: share of rank time that is lost by it at most.
+        sure: how sure it is that they are to blame.
+        host: their host, where they are all of its ranks.
+        stage: their pipeline stage, where they are all of it.
+        steps: ids of the slow steps, empty where all are.
+        takes_turns: whether they are several, of which no two are slow in one step.
+    """
+
+    kind: Kind
+    ranks: tuple[str, ...]
+    factor: float
+    share: float
+    sure: Level
+    host: str | None = None
+    stage: int | None = None
+    steps: tuple[int, ...] = ()
+    takes_turns: bool = False
+
+
+class _Speeds(Struct, frozen=True):
+    """Time of each rank's kernels over that of the same kernels of the typical rank.
+
+    Attributes:
+        by_step: factor [ranks, steps], NaN where a rank cannot be compared.
+        by_name: factor [ranks, names] over all steps, NaN likewise.
+        weight: usual time of each name, summing to 1.
+        step_ids: ids of the steps, -1 for parts of a window without any.
+        kernels: number of kernels of each rank.
+    """
+
+    by_step: F64
+    by_name: F64
+    weight: F64
+    step_ids: I64
+    kernels: I64
+
+
+def slower_ranks(view: View) -> Slower | None:
+    """Return the ranks whose own kernels are slow, None where no few are; views share it."""
+    return view.remember(slower_ranks, lambda: _slower(view, device_ranks(view)))
+
+
+def _slower(view: View, ranks: Sequence[RankView]) -> Slower | None:
+    if len(ranks) < 2:
+        return None
+    speeds = _speeds(ranks)
+    if speeds is None:
+        return None
+    excess = speeds.by_step - 1
+    known = ~np.isnan(excess).all(axis=1)
+    mean = np.where(known, _mean(excess), 0.0)
+    worst = np.where(known, np.nanmax(np.where(np.isnan(excess), -1.0, excess), axis=1), 0.0)
+    largest = float(worst.max(initial=0.0))
+    if largest < LEAST_EXCESS:
+        return None
+    hits = np.nan_to_num(excess, nan=0.0) >= np.maximum(ALIKE * largest, LEAST_EXCESS)
+    of_hits = np.where(hits, np.nan_to_num(excess), 0.0).sum(axis=1) / np.maximum(
+        hits.sum(axis=1), 1
+    )
+    always = hits.any(axis=1) & (mean >= ALWAYS * of_hits)
+    slow = np.flatnonzero(always if always.any() else hits.any(axis=1))
+    others = np.setdiff1d(np.flatnonzero(known), slow, assume_unique=True)
+    if not len(slow) or not len(others) or not _stands_out(excess, hits, slow, others):
+        return None
+    found = _named(_Case(view, ranks, speeds, hits, slow, others, bool(always.any())))
+    if found is None or found.kind == "heavy_stage":  # a stage may well have other work
+        return found
+    uniform = all(_is_uniform(speeds, rank, float(mean[rank])) for rank in slow.tolist())
+    return found if uniform else None
+
+
+def _mean(values: F64) -> F64:
+    """Mean of each row without its NaN."""
+    there = ~np.isnan(values)
+    total = np.where(there, values, 0.0).sum(axis=1)
+    return np.asarray(total / np.maximum(there.sum(axis=1), 1))
+
+
+def _stands_out(excess: F64, hits: Bool, slow: I64, others: I64) -> bool:
+    """Whether the slow ranks exceed all others clearly, by more than steps scatter."""
+    least = min(float(excess[rank][hits[rank]].mean()) for rank in slow.tolist())
+    rest = excess[others]
+    calm = rest[~np.isnan(rest)]
+    if not len(calm):
+        return False
+    largest = float(_mean(rest).max(initial=0.0))
+    error = float(np.std(calm)) / np.sqrt(max(int(hits[slow].sum(axis=1).min()), 1))
+    return least > ERRORS * error and largest < APART * least
+
+
+def _is_uniform(speeds: _Speeds, rank: int, excess: float) -> bool:
+    """Whether most of the compute time of a rank takes longer by about the same factor."""
+    factors = speeds.by_name[rank]
+    longer = np.nan_to_num(factors, nan=1.0) - 1 >= ALIKE * excess
+    return float(speeds.weight[longer].sum()) >= UNIFORM
+
+
+class _Case(Struct, frozen=True):
+    """Ranks of which some are slow.
+
+    Attributes:
+        view: the view.
+        ranks: all ranks with devices.
+        speeds: factors of their kernels.
+        hits: slow steps of each rank, [ranks, steps].
+        slow: the slow ranks (indices).
+        others: those that are not and can be compared.
+        is_always: whether they are slow in all steps.
+    """
+
+    view: View
+    ranks: Sequence[RankView]
+    speeds: _Speeds
+    hits: Bool
+    slow: I64
+    others: I64
+    is_always: bool
+
+
+def _named(case: _Case) -> Slower | None:
+    """Return who is slow, by what its ranks are all of; None where they are many of nothing."""
+    ranks, slow, is_always = case.ranks, case.slow.tolist(), case.is_always
+    labels = tuple(ranks[rank].label for rank in slow)
+    stage = _stage(case.view, labels)
+    host = _host(ranks, labels)
+    few = len(labels) <= max(1, min(2, len(ranks) - 1), int(FEW * len(ranks)))
+    if not few and not (is_always and (stage is not None or host is not None)):
+        return None
+    kind: Kind = "slow_worker" if is_always else "occasional_worker"
+    if is_always and stage is not None:
+        kind = "heavy_stage"
+    elif is_always and host is not None:
+        kind = "slow_node"
+    elif is_always and len(labels) > 1 and has_stages(ranks):
+        kind = "heavy_stage"  # by all that is known: no file tells which ranks are one
+    steps: tuple[int, ...] = ()
+    if not is_always:
+        together = np.flatnonzero(case.hits[slow].any(axis=0))
+        steps = tuple(one for one in case.speeds.step_ids[together].tolist() if one >= 0)
+    factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
+    longer, share = _costs(case)
+    enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
+    takes_turns = len(slow) > 1 and bool((case.hits[slow].sum(axis=0) <= 1).all())
+    # A stage may have slack that its work takes up, and several ranks may be a stage.
+    staged = has_stages(ranks)
+    one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))
+    one |= takes_turns or (kind == "slow_node" and not staged)
+    clear = (
+        enough
+        and one
+        and _others_are_calm(case)
+        and share >= SEEN_WAITING * longer
+        and not case.view.job.missing_ranks
+    )
+    clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
+    if not is_always:
+        clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
+    return Slower(
+        kind=kind,
+        ranks=labels,
+        factor=float(np.mean(factors)),
+        share=share,
+        sure="medium" if clear else "low",
+        host=host if kind == "slow_node" else None,
+        stage=stage if kind == "heavy_stage" else None,
+        steps=steps,
+        takes_turns=takes_turns,
+    )
+
+
+def _others_are_calm(case: _Case) -> bool:
+    """Whether no other rank comes near the slow ones: over all steps, or in any single one."""
+    excess = case.speeds.by_step - 1
+    least = min(float(excess[rank][case.hits[rank]].mean()) for rank in case.slow.tolist())
+    rest = excess[case.others]
+    largest = float(_mean(rest).max()) if case.is_always else float(np.nanmax(rest))
+    return largest < CALM * least
+
+
+def _is_a_stage(view: View, label: str) -> bool:
+    """Whether a rank may be a whole pipeline stage, whose time its work may take."""
+    try:
+        job = ladder_of(view).job
+    except Refusal:
+        return True
+    mine = job.stages.stage[list(job.labels).index(label)] if label in job.labels else -1
+    return mine < 0 or int((job.stages.stage == mine).sum()) < 2
+
+
+def _host(ranks: Sequence[RankView], labels: Sequence[str]) -> str | None:
+    """Return the host that some ranks are all of, None where they are none, or all there is."""
+    hosts = {rank.label: rank.trace.host for rank in ranks}
+    named = {hosts[label] for label in labels}
+    members = {label for label, host in hosts.items() if host in named}
+    whole = len(named) == 1 and "" not in named and members == set(labels)
+    return named.pop() if whole and len(members) > 1 and len(set(hosts.values())) > 1 else None
+
+
+def _stage(view: View, labels: Sequence[str]) -> int | None:
+    """Return the pipeline stage that some ranks are all of, None where they are none."""
+    try:
+        job = ladder_of(view).job
+    except Refusal:
+        return None
+    if job.stages.count < 2:
+        return None
+    of_label = dict(zip(job.labels, job.stages.stage.tolist(), strict=True))
+    stages = {of_label.get(label, -1) for label in labels}
+    if len(stages) != 1 or -1 in stages:
+        return None
+    stage = stages.pop()
+    members = {label for label, one in of_label.items() if one == stage}
+    return int(stage) if members == set(labels) and len(members) > 1 else None
+
+
+def _costs(case: _Case) -> tuple[float, float]:
+    """Return how much longer the slow ranks compute, and what is lost by that, of rank time.
+
+    No more than others spend without computing, and than one slow rank is busy longer.
+    """
+    ranks, speeds, hits, slow, others = (
+        case.ranks,
+        case.speeds,
+        case.hits,
+        case.slow,
+        case.others,
+    )
+    compute = [rank.comp.total_ns for rank in ranks]
+    excess = np.nan_to_num(speeds.by_step[slow] - 1, nan=0.0)
+    usual = lower_median(np.array([compute[rank] for rank in others.tolist()], np.float64))
+    longer = float(np.where(hits[slow], excess, 0.0).max(axis=0).mean()) * usual
+    waiting = [ranks[rank].window_ns - compute[rank] for rank in others.tolist()]
+    busy = np.array([busy_share(rank) * rank.window_ns for rank in ranks])
+    late = float(busy[slow].max()) - lower_median(busy[others])
+    cost = max(min(longer, float(np.mean(waiting)), late if len(slow) == 1 else longer), 0.0)
+    whole = max(float(np.mean([rank.window_ns for rank in ranks])), 1.0)
+    return longer / whole, cost / whole
+
+
+def _speeds(ranks: Sequence[RankView]) -> _Speeds | None:
+    """Compare kernels of each name; None where ranks have too few in common."""
+    names: dict[str, int] = {}
+    tables = [_table(rank, names) for rank in ranks]
+    ids = distinct_values(np.concatenate([steps for _, _, steps in tables]))
+    total = np.zeros((len(ranks), len(names), len(ids)))
+    count = np.zeros_like(total)
+    for place, (name, dur, step) in enumerate(tables):
+        at = np.searchsorted(ids, step)
+        np.add.at(total[place], (name, at), dur)
+        np.add.at(count[place], (name, at), 1)
+    if not total.any():
+        return None
+    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    shared = (count > 0).any(axis=2).sum(axis=0) * 2 > len(ranks)
+    usual = _over_ranks(mean)
+    usual_count = np.nan_to_num(_over_ranks(np.where(count > 0, count, np.nan)))
+    weight = np.where(shared[:, np.newaxis], np.nan_to_num(usual) * usual_count, 0.0)
+    enough = (count >= 0.5 * usual_count) & (weight > 0)
+    held = np.where(enough, weight, 0.0)
+    ratio = np.where(enough, mean / np.where(usual > 0, usual, 1.0), 0.0)
+    whole, have = weight.sum(axis=0), held.sum(axis=1)
+    comparable = (have >= COVERED * whole) & (whole > 0)
+    by_step = np.where(
+        comparable, (ratio * held).sum(axis=1) / np.where(have > 0, have, 1.0), np.nan
+    )
+    of_name = held.sum(axis=2)
+    by_name = np.where(
+        of_name > 0, (ratio * held).sum(axis=2) / np.where(of_name > 0, of_name, 1.0), np.nan
+    )
+    kinds = weight.sum(axis=1)
+    everything = float(kinds.sum())
+    if not everything:
+        return None
+    return _Speeds(by_step, by_name, kinds / everything, _named_ids(ranks, ids), _counts(count))
+
+
+def _counts(count: F64) -> I64:
+    return np.asarray(count.sum(axis=(1, 2)).astype(np.int64))
+
+
+def _named_ids(ranks: Sequence[RankView], ids: I64) -> I64:
+    """Return ids of steps, -1 for parts of a window."""
+    by_steps = all(rank.by_steps for rank in ranks)
+    return ids if by_steps else np.full(len(ids), -1, np.int64)
+
+
+def _over_ranks(values: F64) -> F64:
+    """Return the lower median over ranks of each name in each step, NaN where none has any."""
+    ordered = np.sort(values, axis=0)  # NaN last
+    there = (~np.isnan(values)).sum(axis=0)
+    place = np.maximum(there - 1, 0) // 2
+    return np.asarray(np.take_along_axis(ordered, place[np.newaxis], axis=0)[0])
+
+
+def _table(rank: RankView, names: dict[str, int]) -> tuple[I64, F64, I64]:
+    """Return name, duration and step of each kernel that computes."""
+    gpu = rank.trace.group("gpu")
+    rows = np.flatnonzero((rank.facts.classes == COMP) & rank.starts_inside & (gpu.name >= 0))
+    codes = {
+        one: names.setdefault(bare_name(rank.trace.text(one)), len(names))
+        for one in distinct_values(gpu.name[rows]).tolist()
+    }
+    name = np.array([codes[one] for one in gpu.name[rows].tolist()], np.int64)
+    start = gpu.start_ns[rows]
+    if not rank.by_steps:
+        return name, gpu.dur_ns[rows].astype(np.float64), _parts(name, start)
+    windows = rank.step_windows
+    starts = np.array([one for _, one, _ in windows], np.int64)
+    ids = np.array([step for step, _, _ in windows], np.int64)
+    at = np.clip(np.searchsorted(starts, start, side="right") - 1, 0, max(len(ids) - 1, 0))
+    return name, gpu.dur_ns[rows].astype(np.float64), ids[at]
+
+
+def _parts(name: I64, start_ns: I64) -> I64:
+    """Number the parts of a window: of each name the kernels in the order of their starts."""
+    order = np.lexsort((start_ns, name))
+    count = np.bincount(name, minlength=1)
+    first = np.cumsum(count) - count
+    place = np.empty(len(name), np.int64)
+    place[order] = np.arange(len(name)) - first[name[order]]
+    return np.asarray(place * BINS // count[name])
+
+
+def details_of_slower(one: Slower, period_ms: float) -> Mapping[str, Any]:
+    """Return who is slow as the metric ``verdict`` states whom it names.
+
+    What is saved is not replayed: at most what the others lose while they wait.
+    """
+    culprit = {
+        "ranks": list(one.ranks),
+        "stage": one.stage,
+        "host": one.host,
+        "steps": list(one.steps),
+        "factor": one.factor,
+    }
+    return {
+        "verdict": one.kind,
+        "confidence": one.sure,
+        "culprit": culprit,
+        "saves_ms": None,
+        "saves_bounds_ms": [0.0, one.share * period_ms],
+        "loss_ms": one.share * period_ms,
+    }
+
+
+class Busiest(Struct, frozen=True):
+    """The rank that is busy longest by far; ``share`` is what the others wait at most."""
+
+    label: str
+    share: float
+    sure: Level
+
+
+def busy_excess(view: View) -> Mapping[str, float]:
+    """Return by how much each rank is busy longer than the typical rank, as a share of its time."""
+    return view.remember(busy_excess, lambda: _excess(view))
+
+
+def _excess(view: View) -> Mapping[str, float]:
+    ranks = device_ranks(view)
+    busy = {rank.label: busy_share(rank) for rank in ranks}
+    typical = lower_median(np.array(list(busy.values())))
+    return {label: one - typical for label, one in busy.items()}
+
+
+def busy_share(rank: RankView) -> float:
+    """Return the share of its time that a rank does not spend waiting for others."""
+    idle = causes_of(rank)
+    waits = idle["dependency"].total_ns if "dependency" in idle else 0
+    exposed = (rank.comm - (rank.comp | rank.mem)).total_ns
+    return 1 - (exposed + waits) / max(rank.window_ns, 1)
+
+
+def is_supported(view: View, label: str, share: float) -> bool:
+    """Whether a rank is busy long enough to be what others wait a share of their time for."""
+    excess = busy_excess(view)
+    return label not in excess or excess[label] >= SUPPORTED * share
+
+
+def has_stages(ranks: Sequence[RankView]) -> bool:
+    """Whether ranks send to each other as the stages of a pipeline do, which differ anyway."""
+    return any(np.isin(rank.device_calls.kind, TRANSFERS).any() for rank in ranks)
+
+
+def busiest(view: View) -> Busiest | None:
+    """Return the rank that is busy longer than all others by far, None where none is."""
+    excess = busy_excess(view)
+    if len(excess) < 2:
+        return None
+    label = max(excess, key=lambda one: excess[one])
+    most = excess[label]
+    second = max(value for one, value in excess.items() if one != label)
+    waiting = [1 - busy_share(rank) for rank in device_ranks(view) if rank.label != label]
+    others = float(np.mean(waiting))
+    if most < BUSIEST_EXCESS or second > SECOND * most or others < SEEN * most:
+        return None
+    clear = most >= CLEARLY_BUSIEST and second <= CLEAR_SECOND * most and len(excess) > 2
+    clear &= not has_stages(device_ranks(view))
+    return Busiest(label, min(most, others), "medium" if clear else "low")
