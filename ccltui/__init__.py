@@ -6,7 +6,7 @@
 # Nothing is imported here: python -m ccltui runs this before it leaves the working directory out of
 # the search path.
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = ("Frame", "Job", "Rank", "Result", "open")
 
