@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         return
-    config.stash[RUN_FOLDER] = folder = Path(tempfile.mkdtemp(prefix="ccltui-tests-"))
+    config.stash[RUN_FOLDER] = folder = Path(tempfile.mkdtemp(prefix="pytest-run-"))
     if config.option.basetemp is None:
         config.option.basetemp = str(folder / "files")
     for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "DASK_TEMPORARY_DIRECTORY"):

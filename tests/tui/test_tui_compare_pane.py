@@ -56,7 +56,7 @@ def test_what_the_command_reports_is_shown_where_it_prints_nothing(tmp_path: Pat
     lines = query.answer(None, lambda: False)  # type: ignore[arg-type]
 
     message = " ".join(line.text.strip() for line in lines)
-    assert message.count("ccltui") == 1
+    assert message.count("ccltui: ") == 1
     assert message.endswith("no such file or directory")
 
 
