@@ -39,26 +39,6 @@ def lower_medians(values: F64, group: I64, count: int) -> F64:
     return found
 
 
-def typical_of_rows(values: F64) -> F64:
-    """Return the typical value of each column.
-
-    Args:
-        values: [n, m] of n members, at least one; members whose sum is slow are set aside first,
-            then single values.
-
-    Returns:
-        The typical values, [m].
-    """
-    whole = values.sum(axis=1)
-    middle = np.sort(whole)[(len(whole) - 1) // 2]
-    ordered = np.sort(values[np.abs(whole - middle) <= SLOW * middle], axis=0)
-    middles = ordered[(len(ordered) - 1) // 2]
-    kept = np.abs(ordered - middles) <= SLOW * middles
-    first, size, column = kept.argmax(axis=0), kept.sum(axis=0), np.arange(values.shape[1])
-    low, high = ordered[first + (size - 1) // 2, column], ordered[first + size // 2, column]
-    return np.asarray((low + high) / 2)
-
-
 def slow_ones(values: F64, group: I64, count: int) -> Bool:
     """Return a mask of the values that differ from their group 0 to ``count`` - 1, by value."""
     lower = lower_medians(values, group, count)[group]

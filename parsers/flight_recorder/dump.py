@@ -165,10 +165,3 @@ class FlightDump:
     def has_timing(self) -> bool:
         """Whether any entry states its time on the device."""
         return bool(np.isfinite(self.columns.duration_ms).any())
-
-    @property
-    def newest_ns(self) -> int | None:
-        """The latest time in the file, None where there is none."""
-        columns = self.columns
-        times = [int(one.max(initial=NONE)) for one in (columns.created_ns, columns.completed_ns)]
-        return max(times) if max(times) > 0 else None

@@ -55,11 +55,6 @@ class StepParts:
         return np.asarray(self.length_ns.argmax(axis=1))
 
     @property
-    def slowest_first(self) -> I64:
-        """Rows of steps in descending order of length, int64 [s]."""
-        return np.argsort(-self.longest_ns, kind="stable")
-
-    @property
     def median_ns(self) -> int:
         """Median length of the steps on their slowest ranks; 0 without steps."""
         return int(median_along(self.longest_ns)) if len(self) else 0

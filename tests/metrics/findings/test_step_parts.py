@@ -26,7 +26,6 @@ def test_two_steps_by_hand() -> None:
     assert found.parts_ns[:, 0, 0].tolist() == [30_000, 10_000, 0, 30_000, 0, 0, 20_000]
     assert found.parts_ns[:, 1, 0].tolist() == [40_000, 10_000, 0, 10_000, 0, 0, 0]
     assert found.length_ns[:, 0].tolist() == [90_000, 60_000]
-    assert found.slowest_first.tolist() == [0, 1]
     assert found.start_ns[:, 0].tolist() == [10_000, 100_000]  # the first event is the marker at 0
 
 
@@ -72,7 +71,7 @@ def test_no_parts_without_steps_or_a_device(trace: RankTrace) -> None:
 
     assert len(found) == 0
     assert found.parts_ns.shape[1] == 0
-    assert found.slowest_first.tolist() == found.slowest.tolist() == []
+    assert found.slowest.tolist() == []
     assert found.median_ns == 0
 
 

@@ -116,7 +116,7 @@ def test_the_newest_form(tmp_path: Path, form: str) -> None:
     assert dump.has_timing
     assert dump.has_stacks
     assert dump.has_finished_entries
-    assert dump.newest_ns == 1_780_000_000_100_000_000
+    assert columns.completed_ns[0] == 1_780_000_000_100_000_000
     assert dump.notes == ()
 
 
@@ -180,7 +180,6 @@ def test_a_dump_without_entries_has_its_counters(tmp_path: Path) -> None:
     assert len(dump.columns) == 0
     assert [one.last_enqueued for one in dump.groups] == [12, 5]  # ids by the order of the names
     assert dump.num_overwritten is None
-    assert dump.newest_ns is None
 
 
 def test_ids_of_groups_without_entries_stay_open_where_an_entry_contradicts(tmp_path: Path) -> None:

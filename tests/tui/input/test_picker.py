@@ -108,7 +108,7 @@ def test_the_slowest_step_is_first_and_is_chosen() -> None:
     parts = step_parts(View(full_job(Plan())))
     query = StepsQuery(found.findings.generation)
     found = replace(found, answers=found.answers.with_result(Answered(query, parts)))
-    slowest = parts.steps[int(parts.slowest_first[0])]
+    slowest = parts.steps[int(parts.longest_ns.argmax())]
     first = places(found, Picked.STEPS)[0]
 
     assert first.name == f"step {slowest}"
