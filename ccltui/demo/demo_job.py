@@ -12,12 +12,11 @@ from ccltui.demo.demo_card import DESCRIPTION, card
 from ccltui.demo.header import base_ns, header, trace_name
 from ccltui.demo.job_schedule import Schedule
 from ccltui.demo.kineto_writer import Written, write
-from ccltui.demo.known_answers import answers
 from ccltui.demo.metadata_events import rank_events
 from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Spec
-from ccltui.demo.truth import Truth
+from ccltui.demo.truth import Truth, answers
 
 CARD_NAME = "workload_card.yaml"
 _OURS = re.compile(r"kineto_trace_\d+\.json(\.gz|\.part)?|" + re.escape(CARD_NAME))

@@ -2,13 +2,21 @@
 
 They are computed from the simulated schedule by brute force, independently of the code that
 measures traces, so that tests compare two implementations.
+
+Compute the known values of a job from its schedule, with sums and sweeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ccltui.demo import profiler_names
+from ccltui.demo.injected_faults import fault_sentences
+from ccltui.demo.job_schedule import Activity, Call, HostRange, Schedule
+from ccltui.demo.profiler_view import offset_ns
+from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.spec import Dimension, Spec
 
 
@@ -173,3 +181,224 @@ class Truth:
         """Share of fill and drain in an ideal schedule."""
         others = self.spec.pp - 1
         return others / (self.spec.micro_batches + others)
+
+
+Interval = tuple[int, int]
+Spent = Counter[frozenset[str]]
+
+
+def together(classes: Mapping[str, Iterable[Interval]]) -> Spent:
+    """Nanoseconds during which exactly each set of classes is active; half-open intervals."""
+    edges = [
+        (time_ns, change, name)
+        for name, intervals in classes.items()
+        for start_ns, end_ns in intervals
+        for time_ns, change in ((start_ns, 1), (end_ns, -1))
+    ]
+    edges.sort()
+    active: Counter[str] = Counter()
+    spent: Spent = Counter()
+    before_ns = 0
+    for time_ns, change, name in edges:
+        if time_ns > before_ns:
+            spent[frozenset(key for key, count in active.items() if count)] += time_ns - before_ns
+        before_ns = time_ns
+        active[name] += change
+    del spent[frozenset()]  # time with no active class
+    return spent
+
+
+def total(spent: Spent, present: set[str], absent: set[str] | None = None) -> int:
+    """Nanoseconds during which all of ``present`` and none of ``absent`` are active."""
+    unwanted = absent or set()
+    return sum(ns for names, ns in spent.items() if present <= names and not names & unwanted)
+
+
+def answers(true: Schedule, seen: Schedule) -> Truth:
+    """Compute the known values of a job.
+
+    Args:
+        true: Schedule of the job on the true clock.
+        seen: Its events in the files, on the clocks of the hosts.
+    """
+    spec, topology = true.spec, true.topology
+    found = _found(seen)
+    starts = _true_starts(true)
+    in_order = sorted(true.calls, key=lambda call: (min(starts[call.index].values()), call.index))
+    calls = [_call(true, call, found, starts[call.index]) for call in in_order]
+    offsets = [offset_ns(spec, topology.host_of(rank)) for rank in range(spec.world_size)]
+    message: Counter[str] = Counter()
+    wire: Counter[str] = Counter()
+    for call in calls:
+        senders = call.dur_ns[:1] if call.type == "Send" else call.dur_ns
+        held = sum(dur_ns is not None for dur_ns in senders)
+        message[call.dimension] += held * call.message_bytes
+        wire[call.dimension] += held * call.wire_bytes
+    return Truth(
+        spec,
+        tuple(_rank(seen, rank, found) for rank in range(spec.world_size)),
+        tuple(call for call in calls if call.type != "Send"),
+        tuple(call for call in calls if call.type == "Send"),
+        {rank: offset - offsets[0] for rank, offset in enumerate(offsets)},
+        dict(message),
+        dict(wire),
+        tuple(sorted({item.rank for item in spec.stragglers if item.steps is None})),
+        fault_sentences(spec, topology),
+    )
+
+
+Found = dict[tuple[int, int], Activity]
+
+
+def _found(seen: Schedule) -> Found:
+    """Activities that can be identified in the files, by (call, rank)."""
+    return {
+        (activity.call, activity.rank): activity
+        for activities in seen.activities
+        for activity in activities
+        if activity.call >= 0 and not activity.orphan
+    }
+
+
+def _true_starts(true: Schedule) -> dict[int, dict[int, int]]:
+    starts: dict[int, dict[int, int]] = {}
+    for activities in true.activities:
+        for activity in activities:
+            starts.setdefault(activity.call, {})[activity.rank] = activity.start_ns
+    return starts
+
+
+def _call(true: Schedule, call: Call, found: Found, starts: dict[int, int]) -> CallTruth:
+    first_ns = min(starts[rank] for rank in call.members)
+    held = [found.get((call.index, rank)) for rank in call.members]
+    message = max(call.in_elems, call.out_elems) * BYTES_PER_ELEMENT[call.dtype]
+    size = len(call.members)
+    factors = {"Send": (1, 1), "AllReduce": (2 * (size - 1), size)}
+    kind = profiler_names.TYPES[call.operation]
+    times, parts = factors.get(kind, (size - 1, size))
+    return CallTruth(
+        call.members,
+        call.group.ranks,
+        call.group.dimension,
+        call.group.description,
+        kind,
+        true.spec.first_step + call.step,
+        tuple(None if item is None else item.start_ns for item in held),
+        tuple(None if item is None else item.dur_ns for item in held),
+        tuple(starts[rank] - first_ns for rank in call.members),
+        call.transfer_ns,
+        message,
+        message * times // parts,
+    )
+
+
+def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
+    spec, activities = seen.spec, seen.activities[rank]
+    markers = {spec.first_step + item.step: item for item in seen.host[rank] if item.kind == "step"}
+    if spec.layout == "old2021":
+        markers = {}
+    steps = [_step_of(activity, markers) for activity in activities]
+    work = _work_of_steps(activities, steps)
+    windows = _windows(work)
+    spent = together(
+        {
+            "window": windows,
+            "comm": [_interval(item) for item in activities if item.klass == "comm"],
+            "comp": [_interval(item) for item in activities if item.klass == "comp"],
+            "mem": [_interval(item) for item in activities if item.klass == "mem"],
+        }
+    )
+    inside = {"window"}
+    calls = [(item, step) for item, step in zip(activities, steps, strict=True) if item.call >= 0]
+    kernels = [item for item in activities if item.klass == "comp"]
+    return RankTruth(
+        rank=rank,
+        host=seen.topology.host_name(rank),
+        stage=seen.topology.places[rank].pp,
+        windows=tuple(windows),
+        work=tuple(work),
+        comm_ns=total(spent, inside | {"comm"}),
+        comp_ns=total(spent, inside | {"comp"}),
+        mem_ns=total(spent, inside | {"mem"}),
+        overlap_ns=total(spent, inside | {"comm", "comp"}),
+        comm_only_ns=total(spent, inside | {"comm"}, {"comp"}),
+        comp_only_ns=total(spent, inside | {"comp"}, {"comm"}),
+        mem_only_ns=total(spent, inside | {"mem"}, {"comm", "comp"}),
+        idle_ns=total(spent, inside, {"comm", "comp", "mem"}),
+        comm_sum_ns=sum(item.dur_ns for item, _ in calls),
+        comp_sum_ns=sum(item.dur_ns for item in kernels),
+        num_kernels=len(kernels) + len(calls),
+        step_ns={step: item.end_ns - item.start_ns for step, item in markers.items()},
+        calls_by_step=dict(Counter(step for _, step in calls if step is not None)),
+        calls_by_type=dict(Counter(_visible_type(spec, item) for item, _ in calls)),
+        bubble=_bubble(seen, rank, work, found),
+    )
+
+
+def _visible_type(spec: Spec, activity: Activity) -> str:
+    """Type of a call as recorded in the file: by metadata, else by the kernel's name."""
+    if spec.metadata == "names_only" or activity.orphan:
+        return profiler_names.kernel_type(activity.kind, spec.library)
+    return profiler_names.TYPES[activity.kind]
+
+
+def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:
+    """Step whose marker contains the launch, or the start where the launch is unknown."""
+    at_ns = activity.start_ns if activity.orphan else activity.launch_ns
+    for step, marker in markers.items():
+        if marker.start_ns <= at_ns < marker.end_ns:
+            return step
+    return None
+
+
+def _windows(work: list[Interval]) -> list[Interval]:
+    """Time of each step from its first start to that of the next, of the last to the last end."""
+    begins = [start_ns for start_ns, _ in work]
+    return list(zip(begins, [*begins[1:], max(end_ns for _, end_ns in work)], strict=True))
+
+
+def _work_of_steps(activities: tuple[Activity, ...], steps: list[int | None]) -> list[Interval]:
+    """First start to last end of the work of each step; of all work where no step is known."""
+    known = [step for step in steps if step is not None]
+    if not known:
+        return [(min(a.start_ns for a in activities), max(a.end_ns for a in activities))]
+    windows = []
+    for step in sorted(set(known)):
+        inside = [item for item, at in zip(activities, steps, strict=True) if at == step]
+        windows.append((min(item.start_ns for item in inside), max(item.end_ns for item in inside)))
+    return windows
+
+
+def _interval(activity: Activity) -> Interval:
+    return activity.start_ns, activity.end_ns
+
+
+def _bubble(seen: Schedule, rank: int, windows: list[Interval], found: Found) -> BubbleTruth:
+    activities = seen.activities[rank]
+    passing = [item for item in activities if item.kind in ("send", "recv")]
+    useful = [_interval(item) for item in activities if item.kind not in ("send", "recv")]
+    spent = together(
+        {
+            "window": windows,
+            "useful": useful,
+            "p2p": [_interval(item) for item in passing],
+            "moving": _moving(seen, passing, found),
+        }
+    )
+    return BubbleTruth(
+        window_ns=sum(end_ns - start_ns for start_ns, end_ns in windows),
+        idle_ns=total(spent, {"window"}, {"useful", "p2p"}),
+        exposed_p2p_ns=total(spent, {"window", "p2p"}, {"useful"}),
+        transfer_ns=total(spent, {"window", "moving"}, {"useful"}),
+    )
+
+
+def _moving(seen: Schedule, passing: list[Activity], found: Found) -> list[Interval]:
+    """Last part of every p2p kernel, as long as the shorter side, which did not wait."""
+    parts = []
+    for item in passing:
+        partners = [found.get((item.call, member)) for member in seen.calls[item.call].members]
+        durations = [partner.dur_ns for partner in partners if partner is not None]
+        if len(durations) == 2:
+            parts.append((item.end_ns - min(durations), item.end_ns))
+    return parts

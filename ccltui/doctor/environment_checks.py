@@ -2,6 +2,10 @@
 
 This module imports the standard library only, so that the checks work where nothing else is
 installed, and report that.
+
+Check of installed packages that add metrics, formats, panes or writers.
+
+Imports the standard library only where there is none: see `environment_checks`.
 """
 
 from __future__ import annotations
@@ -18,14 +22,14 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from ccltui import __version__, slow_path
-from ccltui.doctor.plug_in_checks import installed_plug_ins
 from ccltui.parsers.numbers import decimal_size
+from ccltui.parsers.plug_ins import WRITERS, Skipped, by_distribution, contents
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system import machine_limits
 from ccltui.parsers.system.machine_limits import wants_compiled_code
@@ -401,3 +405,32 @@ _CHECKS: Final[tuple[Callable[[], list[EnvironmentFinding]], ...]] = (
     _nsys,
     _plug_ins,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPlugIn:
+    """One package: what it adds, with what cannot be used and why, and what to do then."""
+
+    name: str
+    text: str
+    fix: str = ""
+
+
+def installed_plug_ins() -> Iterator[InstalledPlugIn]:
+    """Yield all packages. Metrics, formats and writers are loaded; panes are only listed."""
+    packages = by_distribution()
+    if not packages:
+        return
+    from ccltui.metrics import registry  # noqa: PLC0415  (numpy)
+    from ccltui.parsers.formats import plug_in_problems  # noqa: PLC0415  (msgspec)
+    from ccltui.report.writers import plugged_writer  # noqa: PLC0415  (msgspec)
+
+    problems = [*(one.text for one in registry.broken()), *plug_in_problems()]
+    for name, entries in packages.items():
+        found = [text for text in problems if f" of {name} is skipped" in text]
+        writers = (plugged_writer(one) for one in entries if one.group == WRITERS)
+        found += [one.text for one in writers if isinstance(one, Skipped)]
+        text = "; ".join((contents(entries), *found))
+        package = shlex.quote(name.split()[0])
+        remove = f"{shlex.quote(sys.executable)} -m pip uninstall {package}"
+        yield InstalledPlugIn(name, text, f"update it, or run: {remove}" if found else "")

@@ -101,7 +101,7 @@ def _answer_all(pipe: Connection, folders: tuple[str, ...], cache_dir: Path | No
 
 
 def _answers() -> Mapping[str, Callable[..., dict[str, Any]]]:
-    from ccltui.mcp_server import compare_answer, job_answers, row_answers  # noqa: PLC0415
+    from ccltui.mcp_server import job_answers, row_answers  # noqa: PLC0415
 
     return {
         "open": job_answers.open_job,
@@ -110,7 +110,7 @@ def _answers() -> Mapping[str, Callable[..., dict[str, Any]]]:
         "table": row_answers.table,
         "collective": row_answers.collective,
         "kernel": row_answers.kernel,
-        "compare": compare_answer.compare,
+        "compare": row_answers.compare,
         "window": row_answers.window,
     }
 

@@ -2,5 +2,5 @@
 
 In the order of the thought: `rank_time` (where time goes), `waits` (who waits for whom), `causes`
 (what the late rank did), `replay` (what mending it saves), `culprits` (who, from all of these),
-`recordings` (the answer of one kind of recording), `answer` (which kind it is), `sentences`.
+`sentences`, `recordings` (which kind of recording it is, and the answer of each).
 """

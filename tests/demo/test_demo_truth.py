@@ -9,9 +9,9 @@ import pytest
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, build
 from ccltui.demo.job_schedule import Activity, Schedule
-from ccltui.demo.known_answers import together, total
 from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
+from ccltui.demo.truth import together, total
 
 QUICK = {
     "steps": 2,

@@ -12,8 +12,8 @@ from ccltui.commands import demo_command
 from ccltui.demo import Cut, SlowLink, Spec, Straggler, build
 from ccltui.demo.demo_job import CARD_NAME
 from ccltui.demo.scale import large_spec, write_large
-from ccltui.demo.scale.large_truth import large_truth
 from ccltui.demo.scale.lockstep import simulate_lanes
+from ccltui.demo.scale.write_large import large_truth
 from ccltui.demo.topology import lay_out
 from ccltui.parsers.errors import GrammarError
 

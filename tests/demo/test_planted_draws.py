@@ -8,9 +8,8 @@ from typing import get_args
 import pytest
 
 from ccltui.demo.planted import random_spec
-from ccltui.demo.planted.fault_draws import CAN_HAVE, MORE_WEIGHTS, WEIGHTS
 from ccltui.demo.planted.job_spec import VERDICT_OF, Family, FaultKind, Level, Times
-from ccltui.demo.planted.random_jobs import Condition, condition_of
+from ccltui.demo.planted.random_jobs import CAN_HAVE, MORE_WEIGHTS, WEIGHTS, Condition, condition_of
 
 DRAWN = [kind for kind in get_args(FaultKind) if kind != "decoy"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.findings.answer import answer_of
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT

@@ -1,1 +1,1 @@
-"""The answer for each kind of recording: devices, hosts, logs, printed totals, several captures."""
+"""Which kind of recording it is (`answer`), and the answer of each kind."""

@@ -11,7 +11,7 @@ host while they wait in collectives. One that waits itself is not (`busiest`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +20,6 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
-from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
@@ -75,6 +74,10 @@ SEEN: Final = 0.5
 """Share of its excess that the others wait for anything, on average."""
 
 
+Slowness = Literal["slow_worker", "occasional_worker", "slow_node", "heavy_stage"]
+"""Classes of findings whose cause is a slow device, or more work."""
+
+
 class Slower(Struct, frozen=True):
     """Ranks whose own kernels take longer.
 
@@ -90,7 +93,7 @@ class Slower(Struct, frozen=True):
         takes_turns: whether they are several, of which no two are slow in one step.
     """
 
-    kind: Kind
+    kind: Slowness
     ranks: tuple[str, ...]
     factor: float
     share: float
@@ -210,7 +213,7 @@ def _named(case: _Case) -> Slower | None:
     few = len(labels) <= max(1, min(2, len(ranks) - 1), int(FEW * len(ranks)))
     if not few and not (is_always and (stage is not None or host is not None)):
         return None
-    kind: Kind = "slow_worker" if is_always else "occasional_worker"
+    kind: Slowness = "slow_worker" if is_always else "occasional_worker"
     if is_always and stage is not None:
         kind = "heavy_stage"
     elif is_always and host is not None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.device.path_walk import Lane, before_and_last
+from ccltui.metrics.catalog.time.critical_path import Lane, before_and_last
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 

@@ -12,11 +12,11 @@ from full_jobs import view_of
 from partition_checks import check
 
 from ccltui.metrics.findings import sentences
-from ccltui.metrics.findings.answer import answer_of
 from ccltui.metrics.findings.causes import cause_search
 from ccltui.metrics.findings.culprits import named_text, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.findings.words import factor, ranks_text, sentence
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ccltui.metrics.device.product_rates import bytes_of, precision_of_inputs
 from ccltui.metrics.model.flops import convolution_of, flops_of
-from ccltui.metrics.model.operator_bytes import bytes_of, precision_of_inputs
 
 BF16, FP32 = "c10::BFloat16", "float"
 CONV = ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]

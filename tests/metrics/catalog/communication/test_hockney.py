@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, gloo_alone, measure
 
-from ccltui.metrics.model.cost_model import Line, fit
+from ccltui.metrics.catalog.communication.hockney import Line, fit
 from ccltui.parsers.columns import RankTrace
 
 LATENCY_US, NS_PER_BYTE = 20.0, 0.1  # 10 GB/s

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, measure, two_steps
 
-from ccltui.metrics.device.path_walk import PARTS, Walk
+from ccltui.metrics.catalog.time.critical_path import PARTS, Walk
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.window import Window
