@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 import tomllib
@@ -70,7 +71,7 @@ def test_a_bare_python_is_told_what_is_missing(job: Path) -> None:
     found = findings(done.stdout)
     assert {found[name]["state"] for name in REQUIRED} == {"problem"}
     # With the version where the metadata of an installation lies beside the packages.
-    assert re.search(r"-m pip install --upgrade '?numpy", found["numpy"]["fix"])
+    assert re.search(r"-m pip install (--user )?--upgrade '?numpy", found["numpy"]["fix"])
     assert other.returncode == 1
     assert "is not installed; ccltui doctor --environment lists" in other.stderr
     assert other.stderr.count("\n") == 1
@@ -108,7 +109,7 @@ def test_why_a_compiled_module_is_missing(tmp_path: Path, suffix: str | None, me
     assert message in found["parsers.kineto.scanner._scanner"]["message"]
     fix = found["compiled modules"]["fix"]
     assert fix.startswith("install a C compiler")
-    assert f"{sys.executable} -m pip install " in fix
+    assert f"{shlex.quote(sys.executable)} -m pip install " in fix
 
 
 def test_compiled_code_that_is_turned_off() -> None:
@@ -118,7 +119,7 @@ def test_compiled_code_that_is_turned_off() -> None:
 
 
 def test_limits_and_places_are_those_of_the_process(tmp_path: Path) -> None:
-    command = f"ulimit -n 100; ulimit -v 800000; {CCLTUI[0]} doctor --environment --format json"
+    command = f"ulimit -n 100; ulimit -v 800000; {shlex.quote(CCLTUI[0])} doctor --environment --format json"
     limited = findings(run(("/bin/sh", "-c", command), env={"OPENBLAS_NUM_THREADS": "1"}).stdout)
     moved = environment(CCLTUI_CACHE_DIR=str(tmp_path / "a" / "b"))
 

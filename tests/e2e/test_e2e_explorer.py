@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ def test_the_demo_opens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("driver", ["slim", "plain"])
 def test_standard_error_may_be_a_file(driver: str, job: Path, tmp_path: Path) -> None:
-    script = f'exec {" ".join(CCLTUI)} "$0" --driver {driver} 2>"$1"'
+    script = f'exec {shlex.join(CCLTUI)} "$0" --driver {driver} 2>"$1"'
     errors = tmp_path / "errors"
     with session("sh", "-c", script, job, errors) as explorer:
         explorer.wait_for("What costs time")

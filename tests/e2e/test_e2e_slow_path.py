@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def test_a_checkout_is_named_in_the_command_that_compiles(unbuilt: Path, one_ran
     finally:
         (unbuilt / "setup.py").unlink()
 
-    assert f"{sys.executable} -m pip install --editable {unbuilt}\n" in done.stderr
+    assert f"{shlex.quote(sys.executable)} -m pip install --editable {unbuilt}\n" in done.stderr
 
 
 def test_the_explorer_notes_it(unbuilt: Path) -> None:

@@ -76,7 +76,9 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist, unpacked once: Cython translates its sources in the first build only."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        # an argument of its own from Python 3.11.4 on
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(folder)
     return next(folder.iterdir())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ def environment_with(folder: Path, *, before: str = ":", ccltui: bool = True) ->
     Without ccltui it has the standard library alone, and starts in a tenth of the time.
     """
     alone = "" if ccltui else " -S"
-    text = f'{before}\nexec {sys.executable}{alone} "$@"'
+    text = f'{before}\nexec {shlex.quote(sys.executable)}{alone} "$@"'
     return stand_in(folder / "bin", "python", text).parent.parent
 
 

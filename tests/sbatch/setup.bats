@@ -20,7 +20,7 @@ setup() {
     [[ $output == *"python3 -P -m venv $VENV_DIR"* ]]
     [[ $output == *"$VENV_DIR/bin/python -P -m pip install uv"* ]]
     [[ $output == *"$VENV_DIR/bin/python -P -m uv pip install --python $VENV_DIR/bin/python --torch-backend cu129 torch"* ]]
-    [[ $output == *"-m uv pip install --python $VENV_DIR/bin/python --constraint $CCLTUI_SBATCH/workloads/torchtitan-0.2.2.lock torchtitan==0.2.2 "* ]]
+    [[ $output == *"-m uv pip install --python $VENV_DIR/bin/python --constraint "*"/workloads/torchtitan-0.2.2.lock"*" torchtitan==0.2.2 "* ]]
 }
 
 @test "pip alone installs from an index that is named" {
@@ -28,7 +28,7 @@ setup() {
     [ "$status" -eq 0 ]
     [[ $output != *" uv "* ]]
     [[ $output == *"$VENV_DIR/bin/python -P -m pip install --index-url https://index.example/cu129 torch"* ]]
-    [[ $output == *"$VENV_DIR/bin/python -P -m pip install --constraint "*".lock torchtitan==0.2.2 "* ]]
+    [[ $output == *"$VENV_DIR/bin/python -P -m pip install --constraint "*".lock"*" torchtitan==0.2.2 "* ]]
 }
 
 @test "with uv, uv makes the environment and chooses the index" {

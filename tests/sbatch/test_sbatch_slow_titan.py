@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -93,8 +94,8 @@ def train(titan: Path, folder: Path, workload: str) -> Trained:
     script = (
         'case "$*" in\n'
         '*"-m ccltui "* | *"import ccltui"* | */look_into_traces.py* | */check_workload.py*)\n'
-        f'exec {sys.executable} "$@" ;;\nesac\n'
-        f'exec {titan}/bin/python "$@"'
+        f'exec {shlex.quote(sys.executable)} "$@" ;;\nesac\n'
+        f'exec {shlex.quote(str(titan))}/bin/python "$@"'
     )
     environment = environment_with(folder / "venv", before=script)
     done = subprocess.run(
