@@ -119,7 +119,8 @@ def test_compiled_code_that_is_turned_off() -> None:
 
 
 def test_limits_and_places_are_those_of_the_process(tmp_path: Path) -> None:
-    command = f"ulimit -n 100; ulimit -v 800000; {shlex.quote(CCLTUI[0])} doctor --environment --format json"
+    doctor = shlex.join((*CCLTUI, "doctor", "--environment", "--format", "json"))
+    command = f"ulimit -n 100; ulimit -v 800000; {doctor}"
     limited = findings(run(("/bin/sh", "-c", command), env={"OPENBLAS_NUM_THREADS": "1"}).stdout)
     moved = environment(CCLTUI_CACHE_DIR=str(tmp_path / "a" / "b"))
 

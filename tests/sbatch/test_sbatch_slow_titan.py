@@ -8,8 +8,8 @@ the shape of the flavor, with fewer and narrower layers.
 from __future__ import annotations
 
 import json
-import socket
 import shlex
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
