@@ -47,8 +47,10 @@ setup() {
     local others=$BATS_TEST_TMPDIR/others
     mkdir "$others"
     ln -s /usr/bin/* "$others/"
-    rm -f "$others/sbatch"
-    PATH=$(dirname "$(command -v python3)"):$others run "$LLAMA/run.sh"
+    rm -f "$others/sbatch" "$others/python3"
+    printf '#!/bin/bash\nexec %q "$@"\n' "$(command -v python3)" >"$others/python3"
+    chmod +x "$others/python3"
+    PATH=$others run "$LLAMA/run.sh"
     [ "$status" -eq 1 ]
     [[ $output == *"there is no sbatch here"*"--local"* ]]
 }

@@ -89,8 +89,8 @@ def dry_run(name: str, folder: Path) -> Done:
 
 def clean(text: str, folder: Path) -> str:
     # A path that a shell has to quote is compared without its quotes.
-    quoted = re.escape(str(SBATCH).replace("'", "'\\''"))
-    text = re.sub(rf"'{quoted}(/[^' ]*)?'", lambda found: f"{SBATCH}{found[1] or ''}", text)
+    quoted = re.escape(str(SBATCH.parent).replace("'", "'\\''"))
+    text = re.sub(rf"'{quoted}(/[^' ]*)?'", lambda found: f"{SBATCH.parent}{found[1] or ''}", text)
     places = {str(folder): "$SCRATCH", f"{SBATCH}/": "sbatch/", str(SBATCH): "sbatch"}
     for place, name in {**places, str(SBATCH.parent): "."}.items():
         text = text.replace(place, name)
