@@ -22,6 +22,8 @@ source "$CCLTUI_SBATCH/lib/checks.sh"
 source "$CCLTUI_SBATCH/lib/failures.sh"
 # shellcheck source=site_options.sh
 source "$CCLTUI_SBATCH/lib/site_options.sh"
+# shellcheck source=records.sh
+source "$CCLTUI_SBATCH/lib/records.sh"
 
 # run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
 run_workload() {
@@ -33,6 +35,7 @@ run_workload() {
     export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$CCLTUI_SBATCH/torchtitan_models
     load_site
     need_site_options "$@"
+    need_recorders
     set_profile_mode
     export PROFILE_MODE
     [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
@@ -75,13 +78,22 @@ train() {
     mapfile -d '' arguments < <(train_arguments "$@")
     ((${#arguments[@]})) || fail "$FAILED" "the arguments of $TRAIN_PROGRAM could not be made" "see above"
     log "training on $NODES x $GPUS_PER_NODE ranks, profiled by $PROFILER"
-    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" 2>&1 |
-        tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || status=$?
+    if recorders_on; then
+        through_signals launch "${arguments[@]}" || status=$?
+    else
+        launch "${arguments[@]}" || status=$?
+    fi
     if ((status)); then
         log "error: training ended with status $status, see $TRACE_DIR/${RUN_NAME}_$PROFILER.log"
         explain_log "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || true
     fi
     return "$status"
+}
+
+# launch ARGUMENT...: the training program on all nodes, its output in the log of the run too.
+launch() {
+    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "$@" 2>&1 |
+        tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log"
 }
 
 # train_arguments FURTHER...: the arguments of the training program, each ended by a NUL.
@@ -106,7 +118,8 @@ write_card() {
 describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"
-    SITE_DEVICE=$SITE_DEVICE "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" \
+    SITE_DEVICE=$SITE_DEVICE LAUNCHER_SWITCHES="${LAUNCHER_SWITCHES:-} FR INSPECTOR RAS" \
+        "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" \
         "$WORKLOAD_DIR/train_config.toml" -- "$@" \
         >"$TRACE_DIR/launcher_metadata.json"
 }
@@ -129,5 +142,15 @@ finish() {
     elif ((status == 0)); then
         status=$INCOMPLETE
     fi
+    check_records "$status" || ((status)) || status=$INCOMPLETE
     exit "$status"
+}
+
+# check_records STATUS: what the recorders left; STATUS is that of the training.
+check_records() {
+    recorders_on || return 0
+    local ended=()
+    (($1)) || ended=(--ended-well)
+    (($1 == 0)) || log "next: ccltui explain $TRACE_DIR/records/$PROFILER"
+    "$CCLTUI_SBATCH/lib/verify_records.sh" --ranks "$WORLD_SIZE" "${ended[@]}" "$TRACE_DIR"
 }

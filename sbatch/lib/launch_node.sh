@@ -12,6 +12,8 @@ source "$CCLTUI_SBATCH/lib/options.sh"
 source "$CCLTUI_SBATCH/lib/site.sh"
 # shellcheck source=torchrun.sh
 source "$CCLTUI_SBATCH/lib/torchrun.sh"
+# shellcheck source=records.sh
+source "$CCLTUI_SBATCH/lib/records.sh"
 
 load_site
 site_environment
@@ -31,4 +33,9 @@ if [[ $PROFILER == nsys ]]; then
     launcher=("$CCLTUI_SBATCH/nsys/profile.sh" --output "$TRACE_DIR/$RUN_NAME" -- "${launcher[@]}")
 fi
 log "node ${SLURM_NODEID:-0} (${SLURMD_NODENAME:-$(hostname)}): $(shell_words "${launcher[@]}" "$@")"
-exec "${launcher[@]}" "$@"
+if recorders_on; then
+    set_recorders
+    run_recorded "${launcher[@]}" "$@"
+else
+    exec "${launcher[@]}" "$@"
+fi

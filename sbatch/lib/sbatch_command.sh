@@ -41,5 +41,7 @@ sbatch_command() {
     [[ -z $qos ]] || SBATCH+=(--qos="$qos")
     [[ -z $time ]] || SBATCH+=(--time="$time")
     [[ -z $DEPENDENCY ]] || SBATCH+=(--dependency="$DEPENDENCY")
+    # The time in which the nodes dump, copy and check before Slurm kills what still runs.
+    ! recorders_on || [[ -n ${SBATCH_SIGNAL:-} ]] || SBATCH+=(--signal=B:TERM@180)
     SBATCH+=(--output="$(log_pattern)" "${SITE_SBATCH_OPTIONS[@]}" "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}")
 }

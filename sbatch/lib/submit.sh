@@ -18,6 +18,7 @@
 #   --parsable             print nothing but the job id
 #   --help
 #
+# FR=1, INSPECTOR=1 and RAS=1 switch recorders of communication on.
 # Every option of the site can be set in its profile or in the environment: see sbatch/README.md.
 set -euo pipefail
 
@@ -36,12 +37,15 @@ source "$CCLTUI_SBATCH/lib/paths.sh"
 source "$CCLTUI_SBATCH/lib/checks.sh"
 # shellcheck source=sbatch_command.sh
 source "$CCLTUI_SBATCH/lib/sbatch_command.sh"
+# shellcheck source=records.sh
+source "$CCLTUI_SBATCH/lib/records.sh"
 
 main() {
     WORKLOAD_DIR=$(cd -- "$1" && pwd)
     shift
     read_options "$@"
     load_site
+    need_recorders
     set_profile_mode
     use_chosen_gpus
     set_paths

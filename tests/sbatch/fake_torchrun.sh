@@ -1,11 +1,18 @@
 # shellcheck shell=bash
 # What a VENV_DIR's python does in place of torch.distributed.run: it writes down how it was called
 # and, on the first node, leaves what training would leave. RECORD is a folder; TRAINING says how
-# training goes: well, failing, without-et or without-traces.
+# training goes: well, failing, timed-out, without-et or without-traces.
 
 if [[ "${*:1:3}" == "-P -m torch.distributed.run" ]]; then
     printf '%s\n' "$PROFILER ${SLURM_NODEID:--} $*" >>"$RECORD/launches"
     [[ $TRAINING != failing ]] || exit 3
+    if [[ $TRAINING == timed-out ]]; then
+        env | grep -E '^(TORCH_|NCCL_)' >"$RECORD/recorders"
+        for local_rank in 0 1; do
+            printf '\x80\x02}.' >"$TORCH_FR_DUMP_TEMP_FILE$((${SLURM_NODEID:-0} * 2 + local_rank))"
+        done
+        exit 1
+    fi
     [[ $PROFILER == torch && ${SLURM_NODEID:-0} == 0 && $TRAINING != without-traces ]] || exit 0
     for iteration in 20 40; do
         folder=$TRACE_DIR/profile_trace/iteration_$iteration

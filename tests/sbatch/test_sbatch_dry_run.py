@@ -109,6 +109,24 @@ def test_it_prints_what_it_would_do(name: str, tmp_path: Path) -> None:
     assert text == golden.read_text()
 
 
+@pytest.mark.parametrize("recorder", ["FR", "INSPECTOR", "RAS"])
+def test_a_job_with_recorders_is_warned_before_its_time_is_over(
+    recorder: str, tmp_path: Path
+) -> None:
+    where = {
+        **{"PATH": path_with(tmp_path), "SCRATCH": str(tmp_path), "CCLTUI_SITE": "generic"},
+        **{"VENV_DIR": str(environment_with(tmp_path / "venv"))},
+    }
+
+    plain = script(LLAMA, "--dry-run", env=where)
+    recorded = script(LLAMA, "--dry-run", env={**where, recorder: "1"})
+    refused = script(LLAMA, "--dry-run", env={**where, recorder: "on"})
+
+    assert "--signal=" not in plain.out
+    assert " --signal=B:TERM@180 " in recorded.out
+    assert (refused.status, f"{recorder} is 'on'" in refused.talk) == (2, True)
+
+
 def test_every_script_with_a_dry_run_is_among_them() -> None:
     able = {
         str(path.relative_to(SBATCH))

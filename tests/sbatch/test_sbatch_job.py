@@ -123,6 +123,38 @@ def test_one_launcher_a_node_meets_at_the_first(job: Job) -> None:
     ]
 
 
+def test_dumps_of_a_time_out_lie_beside_the_traces_and_missing_ones_are_named(job: Job) -> None:
+    """The stand-in of srun ends with its first node, so that ranks 2 and 3 leave nothing."""
+    env = {
+        "TRAINING": "timed-out",
+        "FR": "1",
+        "RECORDS_WAIT_S": "1",
+        "RECORDS_TMP": str(job.folder),
+    }
+
+    done = job.run(env=env)
+
+    assert done.status == 1, done.talk
+    records = job.traces / "records" / "torch"
+    dumps = [records / f"nccl_trace_rank_{rank}" for rank in (0, 1)]
+    assert [dump.read_bytes() for dump in dumps] == [b"\x80\x02}."] * 2
+    assert "torch: dumps of 2 of 4 ranks" in done.talk
+    assert "missing: dumps of ranks 2 3 of torch" in done.talk
+    assert f"next: ccltui explain {records}" in done.talk
+    known = json.loads((job.traces / "launcher_metadata.json").read_text())
+    assert known["switches"] == {"FR": "1"}
+    told = dict(line.split("=", 1) for line in job.lines("recorders"))
+    assert told["TORCH_FR_BUFFER_SIZE"] == told["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
+
+
+def test_recorders_leave_a_run_that_ends_well_as_it_is(job: Job) -> None:
+    done = job.run(env={"FR": "1", "RECORDS_TMP": str(job.folder)})
+
+    assert done.status == 0, done.talk
+    assert len(job.lines("launches")) == 2
+    assert "dumps of 0 of 4 ranks" in done.talk
+
+
 def test_links_lead_to_the_last_capture_of_all_ranks(job: Job) -> None:
     done = job.run()
 
