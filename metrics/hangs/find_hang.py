@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -58,25 +58,33 @@ def _found(
     logs: tuple[FoundFile, ...], reports: tuple[FoundFile, ...], dumps: tuple[FoundFile, ...]
 ) -> tuple[Hang, ...]:
     """Return all hangs; of equally sure ones those of dumps first, which hold every call."""
+    judges = ((dumps, _of_dumps, "flight recorder"), (logs, _of_logs, "watchdog"),
+              (reports, _of_reports, "ras"))  # fmt: skip
     found = [
         structs.replace(hang, where=job)
-        for job, held in _jobs(dumps).items()
-        if (hang := _of_dumps(held)) is not None
-    ]
-    found += [
-        structs.replace(hang, where=job)
-        for job, held in _jobs(logs).items()
-        if (hang := _of_logs(held)) is not None
-    ]
-    found += [
-        structs.replace(hang, where=job)
-        for job, held in _jobs(reports).items()
-        if (hang := _of_reports(held)) is not None
+        for files, judge, record in judges
+        for job, held in _jobs(files).items()
+        if (hang := _judged(judge, held, record)) is not None
     ]
     return tuple(sorted(found, key=lambda one: (one.kind in _LAST, _SURE.index(one.sure))))
 
 
 _LAST: Final = ("nothing", "abstained", "late")
+
+
+def _judged(
+    judge: Callable[[Sequence[FoundFile]], Hang | None], files: Sequence[FoundFile], record: str
+) -> Hang | None:
+    """Return what a judge says; an error that nobody foresaw is one line, not the end of all."""
+    from ccltui.metrics.hangs.hang import Hang, sentence  # noqa: PLC0415
+
+    paths = tuple(file.path for file in files)
+    try:
+        with contained(paths[0]):
+            return judge(files)
+    except TraceError as error:
+        text = sentence(f"the records of this job could not be judged: {error}")
+        return Hang("abstained", text, sure="low", record=record, files=paths)
 
 
 def _jobs(files: Sequence[FoundFile]) -> dict[str, list[FoundFile]]:
@@ -152,13 +160,15 @@ def _of_dumps(files: Sequence[FoundFile]) -> Hang | None:
 
 def _of_reports(files: Sequence[FoundFile]) -> Hang | None:
     from ccltui.metrics.hangs.ras_hang import ras_hang  # noqa: PLC0415
-    from ccltui.parsers.cluster.nccl_log import read_ras_text  # noqa: PLC0415
+    from ccltui.parsers.cluster.ras_json import read_ras  # noqa: PLC0415
 
     reports: list[RasReport] = []
     for file in files:
         try:
             with contained(file.path):
-                reports += read_ras_text(Path(file.real_path), shown=file.path)
+                reports += read_ras(Path(file.real_path), shown=file.path)
         except TraceError:
             continue
+    # Reports in text state no time, and keep the order of their files.
+    reports.sort(key=lambda one: one.timestamp)
     return ras_hang(reports, tuple(file.path for file in files))

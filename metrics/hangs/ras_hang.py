@@ -1,4 +1,4 @@
-"""Judge a hang by the text of NCCL's RAS: processes that are missing, ranks that are behind.
+"""Judge a hang by reports of NCCL's RAS: processes that are missing, ranks that are behind.
 
 RAS lists the smaller part of the ranks of a communicator, which may be those that are ahead: they
 are not to blame. Whoever has launched fewer operations is behind.
@@ -27,11 +27,18 @@ _MOST_NAMED: Final = 8
 
 
 def ras_hang(reports: Sequence[RasReport], files: tuple[str, ...] = ()) -> Hang | None:
-    """Return what the last of some reports of one job says; None without any."""
+    """Return what the last of some reports of one job says; None without any.
+
+    Events of the monitor come after it: they state processes, and no ranks.
+    """
     if not reports:
         return None
-    last, before = reports[-1], reports[-2] if len(reports) > 1 else None
+    events = [one for one in reports if one.is_of_monitor]
+    reports = [one for one in reports if not one.is_of_monitor]
+    last = reports[-1] if reports else events[-1]
+    before = reports[-2] if len(reports) > 1 else None
     found = list(_all(last, before))
+    found += [one for event in events if event is not last for one in _missing(event)]
     first = found[0] if found else _nothing(last)
     more = (*first.more, *(one.text for one in found[1:_MOST_NAMED]))
     if len(reports) > 1:
@@ -120,7 +127,7 @@ def _behind(comm: RasCommunicator, one: RasDifference, before: RasReport | None)
         f"{who} of {_name(comm)} {verb} behind {those}: {numbers} {what} launched against {most:,}"
     )
     more = []
-    if listed_ahead:
+    if listed_ahead and not any(part.listed for part in behind):
         cause = "it causes" if len(listed_ahead) == 1 else "they cause"
         more.append(f"RAS lists {those} because few ranks are ahead, not because {cause} the hang")
     stands = _has_not_moved(comm, one, before)

@@ -87,8 +87,12 @@ NCCL_LOG: Final = Format(
 )
 NCCL_RAS: Final = Format(
     kind="nccl_ras",
-    description="a report of NCCL's RAS, in text",
-    sniff=(text_search(_RAS, words=("Communicators...", "Group ", "Communicator ranks", ") ")),),
+    description="a report of NCCL's RAS, in text or JSON",
+    sniff=(
+        text_search(_RAS, words=("Communicators...", "Group ", "Communicator ranks", ") ")),
+        json_keys("nccl_version", "communicators_count"),
+        json_keys("timestamp", "group", "event", "details"),
+    ),
     has_own_metrics=True,
     read_by_line=True,
 )

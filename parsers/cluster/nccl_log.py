@@ -299,7 +299,10 @@ class RasCommunicator:
 
 @dataclass(frozen=True, slots=True)
 class RasReport:
-    """One report. ``groups`` are the rows of its table of communicators."""
+    """One report. ``groups`` are the rows of its table of communicators.
+
+    ``timestamp`` is as printed, "" in text. ``is_of_monitor``: events of lost processes alone.
+    """
 
     nccl_version: str = ""
     groups: tuple[tuple[str, ...], ...] = ()
@@ -309,6 +312,8 @@ class RasReport:
     dead_processes: tuple[str, ...] = ()
     num_dead: int = 0
     timeouts: int = 0
+    timestamp: str = ""
+    is_of_monitor: bool = False
 
     @property
     def statuses(self) -> tuple[str, ...]:

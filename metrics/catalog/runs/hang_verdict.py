@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         "Number of ranks that a hang is put down to: that did not arrive where others wait, "
         "stopped, called something else, or left no record. From dumps of PyTorch's flight "
         "recorder (the last collectives of each rank), from what its watchdog printed in logs "
-        "(last enqueued, started and completed collective of each rank and group) and from text "
+        "(last enqueued, started and completed collective of each rank and group) and from reports "
         "of NCCL's RAS; 0 where the records blame no rank, or nothing hangs and a rank is late."
     ),
-    needs=("dumps of a flight recorder, log in which a watchdog gave up, or text of ncclras",),
+    needs=("dumps of a flight recorder, log in which a watchdog gave up, or report of ncclras",),
     keys=(
         "num_ranks",
         "kind",

@@ -1,0 +1,248 @@
+"""Read the JSON of NCCL's RAS: reports of ``ncclras -f json``, and events of its monitor.
+
+A report states the processes of every communicator, with the number of operations that each has
+launched; those that do not answer are listed apart. The monitor prints an object for each event.
+Both become a `RasReport`, as reports in text do. Ranks are those inside of their communicator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui.parsers.cluster.nccl_log import (
+    RasCommunicator,
+    RasDifference,
+    RasPart,
+    RasReport,
+    read_ras_text,
+)
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import printable
+from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.json_fields import read_text
+
+_MOST_OBJECTS: Final = 100_000
+_MOST_RANKS: Final = 1 << 20
+"""Of a communicator; more are no report of a job."""
+_OF_ALL: Final = frozenset(
+    {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
+    | {"AlltoAll", "AllToAll", "Gather", "Scatter", "AllGatherV"}
+)
+"""Operations that every rank of a communicator launches; sends and receives each has its own."""
+_NO_ERROR: Final = (0, 7)
+"""ncclSuccess, and ncclInProgress of communicators that do not block."""
+_ERRORS: Final = {
+    1: "unhandled CUDA error",
+    2: "unhandled system error",
+    3: "internal error",
+    4: "invalid argument",
+    5: "invalid usage",
+    6: "remote error",
+}
+"""Names of ncclResult_t."""
+_FLAGS: Final = (
+    ("abort_flag", "ABORT"),
+    ("destroy_flag", "DESTROY"),
+    ("finalize_called", "FINALIZE"),
+)
+_LOST: Final = {"PEER_DEAD": "dead", "PEER_UNRESPONSIVE": "missing"}
+"""Events of the monitor after which a process does not take part any more."""
+
+
+def read_ras(path: Path, *, shown: str) -> tuple[RasReport, ...]:
+    """Return every report of a file, in JSON or in text.
+
+    Raises:
+        TraceError: It cannot be read, or no report is in it.
+    """
+    if next(iter(TextChunks(path)), b"").lstrip()[:1] != b"{":
+        return read_ras_text(path, shown=shown)
+    data = read_text(path, shown)
+    reports, events = [], []
+    for one in _objects(data.decode("utf-8", "replace"), shown):
+        if isinstance(one.get("communicators"), list):
+            reports.append(_report(one))
+        elif "event" in one:
+            events.append(one)
+    lost = _lost(events)
+    found = (*reports, *([] if lost is None else [lost]))
+    if not found:
+        why = "events of RAS, none of a lost process" if events else "no report of RAS in it"
+        raise TraceError(why, path=shown)
+    return found
+
+
+def _objects(text: str, shown: str) -> Iterator[Mapping[str, Any]]:
+    """Yield JSON objects that follow one another; a last one that is cut off is left out."""
+    decoder = json.JSONDecoder()
+    at = 0
+    for number in range(_MOST_OBJECTS):
+        at = next((i for i in range(at, len(text)) if not text[i].isspace()), len(text))
+        if at >= len(text):
+            return
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            if number:
+                return
+            raise TraceError(f"not valid JSON: {error}", path=shown) from error
+        if isinstance(value, dict):
+            yield value
+
+
+def _report(document: Mapping[str, Any]) -> RasReport:
+    listed = [one for one in document["communicators"] if isinstance(one, dict)]
+    # The largest first: what it says of a process need not be said again.
+    order = sorted(range(len(listed)), key=lambda index: (-_number(listed[index], "size"), index))
+    said: set[tuple[str, int]] = set()
+    made = [_communicator(listed[index], index, said) for index in order]
+    ras = document.get("ras")
+    return RasReport(
+        nccl_version=_text(document, "nccl_version"),
+        groups=tuple(_row(comm) for comm in made),
+        communicators=tuple(made),
+        timeouts=_number(ras, "timeouts_count") if isinstance(ras, dict) else 0,
+        timestamp=_text(document, "timestamp"),
+    )
+
+
+def _row(comm: RasCommunicator) -> tuple[str, ...]:
+    """Return what the table of a report in text has in its first two and its last two columns."""
+    wrong = comm.missing or comm.errors or comm.differences
+    return (comm.number, "1", str(comm.size), "RUNNING", "MISMATCH" if wrong else "OK")
+
+
+def _communicator(
+    one: Mapping[str, Any], index: int, said: set[tuple[str, int]]
+) -> RasCommunicator:
+    ranks = _dictionaries(one, "ranks")
+    stated = _dictionaries(one, "missing_ranks")
+    missing = [rank for rank in stated if _process(rank) not in said]
+    said.update(_process(rank) for rank in stated)
+    count = max(_number(one, "missing_ranks_count"), len(stated)) - (len(stated) - len(missing))
+    return RasCommunicator(
+        number=str(index),
+        hash=_text(one, "hash").removeprefix("0x"),
+        size=_number(one, "size"),
+        differences=tuple(_differences(ranks)),
+        missing=count,
+        missing_ranks=tuple(_number(rank, "rank") for rank in missing),
+        places=tuple(_place(rank) + _silence(rank) for rank in missing),
+        errors=tuple(_errors(ranks)),
+    )
+
+
+def _differences(ranks: Sequence[Mapping[str, Any]]) -> Iterator[RasDifference]:
+    """Yield the operations of which ranks launched different numbers, and states that differ."""
+    launched: dict[str, dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    states: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for rank in ranks:
+        counts = rank.get("collective_counts")
+        for name, count in counts.items() if isinstance(counts, dict) else ():
+            if name in _OF_ALL and type(count) is int and count >= 0:
+                launched[name][count].append(rank)
+        states[_state(rank)].append(rank)
+    if len(states) > 1:
+        yield RasDifference("", tuple(_part(held, status=name) for name, held in states.items()))
+    for name, by_count in launched.items():
+        if len(by_count) > 1:
+            parts = (_part(by_count[count], launched=count) for count in sorted(by_count))
+            yield RasDifference(name, tuple(parts))
+
+
+def _part(
+    ranks: Sequence[Mapping[str, Any]], *, launched: int | None = None, status: str = ""
+) -> RasPart:
+    return RasPart(
+        ranks=len(ranks),
+        launched=launched,
+        status=status,
+        listed=tuple(sorted(_number(rank, "rank") for rank in ranks)),
+        places=tuple(_place(rank) for rank in sorted(ranks, key=lambda one: _number(one, "rank"))),
+    )
+
+
+def _state(rank: Mapping[str, Any]) -> str:
+    status = rank.get("status")
+    if not isinstance(status, dict):
+        return "RUNNING"
+    for flag, name in _FLAGS:
+        if status.get(flag) in (True, 1):
+            return name
+    return "RUNNING" if status.get("init_state", 0) == 0 else "INIT"
+
+
+def _errors(ranks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    by_error: dict[str, list[int]] = defaultdict(list)
+    for rank in ranks:
+        status = rank.get("status")
+        code = status.get("async_error", 0) if isinstance(status, dict) else 0
+        if code in _NO_ERROR or isinstance(code, (dict, list)):
+            continue
+        name = _ERRORS.get(code, f"error {printable(str(code)[:40])}")
+        by_error[f"an asynchronous {name}"].append(_number(rank, "rank"))
+    for name, held in by_error.items():
+        yield name, tuple(sorted(held)), len(held)
+
+
+def _lost(events: Sequence[Mapping[str, Any]]) -> RasReport | None:
+    """Return the processes that events say are lost, None where they lose none."""
+    lost: dict[str, list[str]] = {"dead": [], "missing": []}
+    latest = ""
+    for event in events:
+        kind = _LOST.get(_text(event, "event"))
+        peer = event.get("peer")
+        if kind is None or not isinstance(peer, dict):
+            continue
+        time = _text(event, "timestamp")
+        latest = max(latest, time)
+        who = f"process {_number(peer, 'pid')} on node {_text(peer, 'host')}"
+        who = who if "host" in peer else f"the process at {_text(peer, 'addr')}"
+        lost[kind].append(f"{who} (lost at {time})" if time else who)
+    if not any(lost.values()):
+        return None
+    return RasReport(
+        missing_processes=tuple(lost["missing"]),
+        num_missing=len(lost["missing"]),
+        dead_processes=tuple(lost["dead"]),
+        num_dead=len(lost["dead"]),
+        timestamp=latest,
+        is_of_monitor=True,
+    )
+
+
+def _dictionaries(one: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = one.get(key)
+    listed = found[:_MOST_RANKS] if isinstance(found, list) else []
+    return [rank for rank in listed if isinstance(rank, dict) and type(rank.get("rank")) is int]
+
+
+def _number(one: Mapping[str, Any], key: str) -> int:
+    value = one.get(key)
+    return value if type(value) is int and 0 <= value < 1 << 40 else 0
+
+
+def _text(one: Mapping[str, Any], key: str) -> str:
+    value = one.get(key)
+    return printable(value[:80]) if isinstance(value, str) else ""
+
+
+def _process(rank: Mapping[str, Any]) -> tuple[str, int]:
+    return _text(rank, "host"), _number(rank, "pid")
+
+
+def _place(rank: Mapping[str, Any]) -> str:
+    device, (host, pid) = _number(rank, "cuda_dev"), _process(rank)
+    return f"GPU {device} managed by process {pid} on node {host}"
+
+
+def _silence(rank: Mapping[str, Any]) -> str:
+    status = rank.get("status")
+    told = status if isinstance(status, dict) else {}
+    if told.get("considered_dead") is True:
+        return ", considered dead"
+    return ", unresponsive" if told.get("unresponsive") is True else ""
