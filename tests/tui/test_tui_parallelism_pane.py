@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from explorers import Settle, Start, pane, pane_text, shows, typed
 from fakes import FakeLoad, Plan
@@ -9,10 +12,20 @@ from fakes import FakeLoad, Plan
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.numbers import percent_cell
-from ccltui.tui.moves import dimension_rows
-from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
+from ccltui.tui.app import Explorer
+from ccltui.tui.panes.parallelism_pane import FIGURES
+from ccltui.tui.panes.parallelism_pane import PARALLELISM as PANE
 from ccltui.tui.state.own.pane_names import ALIGNMENT, PARALLELISM
 from ccltui.tui.state.pane import pane_named
+
+
+def listed(app: Explorer) -> list[Mapping[str, Any]]:
+    return [row.values for row in PANE.rows(app.scene)]
+
+
+def chosen(app: Explorer) -> Mapping[str, Any] | None:
+    row = PANE.chosen(app.scene)
+    return None if row is None else row.values
 
 
 async def test_the_rows_are_those_of_the_metric(start: Start, settle: Settle) -> None:
@@ -25,11 +38,11 @@ async def test_the_rows_are_those_of_the_metric(start: Start, settle: Settle) ->
         job = app.scene.session.job
         assert job is not None
         details = find("parallelism").run(View(job)).details
-        listed = dimension_rows.rows(app.scene)
-        assert [row for row in listed if row["group"] is None] == details["dimensions"]
-        assert len(listed) == 1  # the only group has the numbers of its dimension: folded
+        rows = listed(app)
+        assert [row for row in rows if row["group"] is None] == details["dimensions"]
+        assert len(rows) == 1  # the only group has the numbers of its dimension: folded
         await typed(pilot, "space")
-        assert dimension_rows.rows(app.scene)[1:] == details["groups"]
+        assert listed(app)[1:] == details["groups"]
         hidden = percent_cell(details["hidden_ratio"])
         assert f"{hidden} of the time in collectives is hidden" in pane_text(app)
         records = list(pane_named(PARALLELISM).records(app.scene))
@@ -43,13 +56,13 @@ async def test_groups_are_folded_and_unfolded(start: Start, settle: Settle) -> N
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await typed(pilot, "%")
-        before = dimension_rows.rows(app.scene)
+        before = listed(app)
         await typed(pilot, "space")
-        after = dimension_rows.rows(app.scene)
+        after = listed(app)
 
         assert len(after) != len(before)
         await typed(pilot, "j", "space")  # from a group or the next dimension back
-        row = dimension_rows.chosen(app.scene)
+        row = chosen(app)
         assert row is not None
         assert row["group"] is None
 
@@ -59,16 +72,16 @@ async def test_rows_are_sorted_and_reversed(start: Start, settle: Settle) -> Non
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await typed(pilot, "%", "o")
-        dims = [row for row in dimension_rows.rows(app.scene) if row["group"] is None]
+        dims = [row for row in listed(app) if row["group"] is None]
 
-        assert DIMENSIONS_STATE.of(app.scene.state).sort is Sort.CALLS
+        assert PANE.sorting(app.scene).column == "calls"
         assert shows(app, "▼calls")
         calls = [row["calls"] for row in dims]
         assert calls == sorted(calls, reverse=True)
 
         await typed(pilot, "O")
 
-        again = [row for row in dimension_rows.rows(app.scene) if row["group"] is None]
+        again = [row for row in listed(app) if row["group"] is None]
         assert [row["calls"] for row in again] == sorted(calls)
 
 
@@ -77,9 +90,9 @@ async def test_enter_opens_the_worst_collective(start: Start, settle: Settle) ->
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await typed(pilot, "%")
-        row = next(row for row in dimension_rows.rows(app.scene) if row["worst"])
+        row = next(row for row in listed(app) if row["worst"])
         worst = row["worst"]
-        while dimension_rows.chosen(app.scene) != row:
+        while chosen(app) != row:
             await typed(pilot, "j")
         await typed(pilot, "enter")
 
@@ -95,9 +108,6 @@ async def test_enter_opens_the_worst_collective(start: Start, settle: Settle) ->
         )
 
 
-SHOWN = [one.value for one in Sort if one not in (Sort.NAME, Sort.DELTA)]
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_every_column_and_its_reason(
     start: Start, settle: Settle, size: tuple[int, int]
@@ -108,6 +118,6 @@ async def test_every_column_and_its_reason(
         await typed(pilot, "%")
 
         heading = pane_text(app).splitlines()[1]
-        assert heading.split() == ["dimension", *SHOWN, "worst"]
+        assert heading.split() == ["dimension", *FIGURES, "worst"]
         assert "--" in pane_text(app)
         assert size[0] < 200 or shows(app, "wait, skew, worst: ")

@@ -16,7 +16,6 @@ from ccltui.tui.moves import (
     causal_zoom,
     chart_moves,
     compare_ranks,
-    dimension_rows,
     drawer,
     inspector,
     loss_list,
@@ -29,7 +28,7 @@ from ccltui.tui.moves import (
 )
 from ccltui.tui.moves.lists import folded_ranks
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.panes import files, kernels, runs
+from ccltui.tui.panes import files, kernels, parallelism_pane, runs
 from ccltui.tui.state.figures import metric_list
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
@@ -103,9 +102,9 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("open.longest", ("enter",), "its longest instance", "panes", kernels.to_longest,
            WORK, kernels.why_no_longest, hint="longest"),
     Action("open.dimension", ("enter",), "its worst collective", "panes",
-           dimension_rows.to_worst, DIMENSIONS, dimension_rows.why_not_open, hint="its worst"),
-    Action("view.groups", ("space",), "fold, unfold its groups", "view", dimension_rows.fold,
-           DIMENSIONS, dimension_rows.why_none, hint="groups"),
+           parallelism_pane.to_worst, DIMENSIONS, parallelism_pane.why_not_open, hint="its worst"),
+    Action("view.groups", ("space",), "fold, unfold its groups", "view", row_moves.fold,
+           DIMENSIONS, row_moves.why_none, hint="groups"),
     Action("open.rank_row", ("enter",), "its ranks; a rank's timeline", "panes",
            folded_ranks.enter, RANKS, folded_ranks.why_none, hint="open"),
     Action("ranks.by", ("C",), "by node, group, share, rank", "view", folded_ranks.next_kind,
@@ -213,13 +212,6 @@ _OTHERS: Final[tuple[Action, ...]] = (
            view_moves.other_rank(-1), EVENTS, no_time),
     Action("kernels.by", ("C",), "by name, operator, ...", "view", row_moves.next_kind,
            WORK, no_time, hint="by"),
-    Action("dimensions.sort", ("o", "l", "right"), "sort by the next column", "view",
-           dimension_rows.sort(1), DIMENSIONS, dimension_rows.why_none, hint="sort",
-           pair="dimensions.sort_back", pair_help="sort: next, previous column"),
-    Action("dimensions.sort_back", ("h", "left"), "sort by the previous column", "view",
-           dimension_rows.sort(-1), DIMENSIONS, dimension_rows.why_none),
-    Action("dimensions.reverse", ("O",), "most first, or least first", "view",
-           dimension_rows.reverse, DIMENSIONS, dimension_rows.why_none),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
            TIMELINE, no_time),

@@ -191,10 +191,6 @@ class ListPane(Pane, Generic[R]):
         """Return what identifies a row that others are below."""
         return ""
 
-    def is_unfolded_first(self, scene: Scene, row: R) -> bool:
-        """Return whether the rows below another are listed until it is folded."""
-        return False
-
     def put_above(self, planes: Planes, scene: Scene) -> int:
         """Draw what is above the heading, and return the number of its lines."""
         return 0
@@ -362,8 +358,7 @@ class ListPane(Pane, Generic[R]):
 
     def is_unfolded(self, scene: Scene, row: R) -> bool:
         """Return whether the rows below another are listed."""
-        is_toggled = self.fold_name(row) in self.own.of(scene.state).toggled
-        return self.is_unfolded_first(scene, row) != is_toggled
+        return self.fold_name(row) in self.own.of(scene.state).toggled
 
     def with_fold(self, scene: Scene) -> ViewState:
         """Fold or unfold the selected row, or that which it is below; the cursor moves there."""

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.cursor_text import as_many, named
+from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
+from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.own.dimension_listing import DIMENSIONS_STATE, Sort
+from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.own.pane_names import PARALLELISM as NAME
-from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane import Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
+    from ccltui.metrics.result import Result
+    from ccltui.tui.state.against.compared import Compared, DimensionOf
 
-_UNKNOWN: Final = "--"
-_LEAST_NAME, _WIDEST_NAME = 9, 28
+FEW_GROUPS: Final = 16
+"""Groups are listed below their dimensions from the start if the job has no more than this."""
 _LEAST_BAR: Final = 20
-_HEAD: Final = 2
-"""Lines above the rows: the answer for the whole job, and the heading."""
 _WIDE: Final = 120
 """Width from which the columns of a second path are beside all others."""
-_SUMS: Final = (Sort.CALLS, Sort.BYTES, Sort.EXPOSED)
-_SHOWN: Final = tuple(one for one in Sort if one not in (Sort.NAME, Sort.DELTA))
 _COLUMN_NAMES: Final = {
     "dim": "dimension",
     "hidden_ratio": "exposed, hidden",
@@ -41,7 +42,108 @@ _COLUMN_NAMES: Final = {
 """Column title of the pane for each key that a reason of the metric refers to."""
 
 
-class ParallelismPane(Pane):
+def _ms(milliseconds: float) -> str:
+    return numbers.duration(round(milliseconds * 1e6))
+
+
+def _us(microseconds: float) -> str:
+    return numbers.duration(round(microseconds * 1000))
+
+
+def _calls(value: float) -> str:
+    return numbers.count(value) if isinstance(value, int) else numbers.quantity(value)
+
+
+def _bytes(value: float) -> str:
+    return f"{'-' if value < 0 else ''}{numbers.binary_size(round(abs(value)))}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.2g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of the metric: its key there, how it or a difference is printed, and where.
+
+    ``is_of_step`` marks what is compared with a second path step by step.
+    """
+
+    key: str
+    form: Callable[[float], str]
+    is_of_step: bool = False
+    beside_from: int = _WIDE
+
+
+_EXPOSED: Final = "exposed"
+FIGURES: Final = {
+    "calls": Figure("calls", _calls, is_of_step=True),
+    "bytes": Figure("message_bytes", _bytes, is_of_step=True),
+    "GB/s": Figure("busbw_GBps", _rate),
+    _EXPOSED: Figure("exposed_ms", _ms, is_of_step=True, beside_from=0),
+    "hidden": Figure("hidden_ratio", numbers.percent_cell, beside_from=0),
+    "wait": Figure("wait_ratio", numbers.percent_cell),
+    "skew": Figure("mean_lag_us", _us),
+}
+"""Numbers by the title of their column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A dimension or, where ``values`` name one, a group of it; with its numbers on both paths.
+
+    Attributes:
+        values: row of the metric.
+        both: the row on both paths, aligned by the names of dimension and group.
+        compared: number whose value on the second path is shown.
+        groups: rows of the groups of a dimension.
+        is_unfolded: whether these are listed.
+    """
+
+    values: Mapping[str, Any]
+    both: DimensionOf | None
+    compared: Figure
+    groups: Sequence[Row] = ()
+    is_unfolded: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the group, or of the dimension."""
+        return str(self.values["group"] or self.values["dim"])
+
+    @property
+    def delta(self) -> float | None:
+        """Difference of the second path in the number that is compared."""
+        return None if self.both is None else self.both.delta(self.compared.key)
+
+
+def _shown_name(row: Row, room: int) -> str:
+    if row.values["group"] is not None:
+        return fit_middle(f"   {row.name}", room)
+    return fit_middle(f"{'▾' if row.is_unfolded else '▸'} {row.name} ({len(row.groups)})", room)
+
+
+def _worst(row: Row, _: int) -> str:
+    worst = row.values["worst_rank"]
+    return UNKNOWN if worst is None else rank_name(worst)
+
+
+def _in_b(row: Row, _: int) -> str:
+    value = None if row.both is None else row.both.b.get(row.compared.key)
+    return UNKNOWN if value is None else row.compared.form(value)
+
+
+def _change(row: Row, _: int) -> str:
+    if row.delta is None:
+        return UNKNOWN
+    return f"{'+' if row.delta > 0 else ''}{row.compared.form(row.delta)}"
+
+
+def _of(key: str) -> Callable[[Row], Any]:
+    return lambda row: row.values[key]
+
+
+class ParallelismPane(ListPane[Row]):
     """Calls, bytes, bandwidth, exposure and waiting of each parallel dimension and group."""
 
     name = NAME
@@ -60,6 +162,34 @@ class ParallelismPane(Pane):
     )
     names_communicator = False
 
+    has_bars = True
+    waiting = "still summing the communication"
+    nothing = "no collective in the selection"
+    metric_name = "parallelism"
+    columns = (
+        Column(
+            "dimension",
+            text=_shown_name,
+            align="left",
+            takes_rest=True,
+            least=9,
+            widest=lambda _: 28,
+        ),
+        *(
+            Column(title, _of(one.key), one.form, beside_from=one.beside_from)
+            for title, one in FIGURES.items()
+        ),
+        Column("worst", text=_worst),
+    )
+    of_b = (
+        Column("B", text=_in_b),
+        Column(
+            "B - A",
+            text=_change,
+            sort_value=lambda row: None if row.delta is None else abs(row.delta),
+        ),
+    )
+
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason: no collective is loaded."""
         networks = (lane.network for lane in scene.findings.lanes.values())
@@ -67,18 +197,86 @@ class ParallelismPane(Pane):
             return None
         return "no collective is loaded"
 
-    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Yield the query for the metric."""
-        from ccltui.tui.state.against.second_path import queries_of
+    def query(self, scene: Scene) -> Query[Any] | None:
+        """Return the query for the metric."""
         from ccltui.tui.state.queries.query_kinds import ParallelismQuery
 
         if not scene.findings.lanes:
-            return ()
-        return (ParallelismQuery(scene.findings.generation), *queries_of(scene))
+            return None
+        return ParallelismQuery(scene.findings.generation)
 
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw the answer for the job, the table, and where it is wide a bar of each row."""
-        return _paint(scene, height, width)
+    def result(self, scene: Scene) -> Result | None:
+        """Return the newest result of the metric, None before the first."""
+        from ccltui.tui.state.queries.query_kinds import ParallelismQuery
+
+        return scene.answers.latest(ParallelismQuery)
+
+    def compared_title(self, scene: Scene) -> str:
+        """Return the column whose values of a second path are shown: of the order, or exposed."""
+        order = self.sorting(scene).column
+        return order if order in FIGURES else _EXPOSED
+
+    def found_rows(self, scene: Scene) -> Sequence[Row] | None:
+        """Return the dimensions, each with its groups."""
+        found, toggled = self.result(scene), self.own.of(scene.state).toggled
+        if found is None:
+            return None
+        figure = FIGURES[self.compared_title(scene)]
+        return self.made_from("dimensions", _rows, found, compared(scene), figure, toggled)
+
+    def words(self, row: Row) -> tuple[str]:
+        """Return the name of the group, or of the dimension."""
+        return (row.name,)
+
+    def below_of(self, scene: Scene, row: Row) -> Sequence[Row]:
+        """Return the groups of a dimension."""
+        return row.groups
+
+    def fold_name(self, row: Row) -> str:
+        """Return the name of the dimension."""
+        return str(row.values["dim"])
+
+    def is_unfolded(self, scene: Scene, row: Row) -> bool:
+        """Return whether the groups of a dimension are listed."""
+        return row.is_unfolded
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason: nothing is loaded or summed, or there is no collective."""
+        found = self.result(scene)
+        if found is None or found.status != "unavailable" or self.missing(scene):
+            return super().why_no_rows(scene)
+        return found.reasons[0].message if found.reasons else "the metric has no value"
+
+    def heading(self, scene: Scene, column: Column[Row]) -> str:
+        """Return the heading of a column; that of B is the number that is compared."""
+        sides = compared(scene)
+        if column is not self.of_b[0] or sides is None:
+            return super().heading(scene, column)
+        title = self.compared_title(scene)
+        return f"B {title}{' a step' if sides.by_step and FIGURES[title].is_of_step else ''}"
+
+    def ink(self, row: Row) -> Ink:
+        """Return the style of a dimension, or of a group."""
+        return Ink.TEXT if row.values["group"] is None else Ink.LABEL
+
+    def put_above(self, planes: Planes, scene: Scene) -> int:
+        """Draw the answer for the whole job."""
+        found = self.result(scene)
+        assert found is not None
+        planes.put(0, 1, _answer(found.details, planes.width - 2), Ink.STRONG)
+        return 1
+
+    def draw_beside(self, planes: Planes, scene: Scene, page: Page[Row]) -> None:
+        """Draw where it is wide a bar of each row, and below them the dimensions without one."""
+        found = self.result(scene)
+        assert found is not None
+        most_ms = max((row.values["comm_ms"] or 0 for row in self.rows(scene)), default=0)
+        if planes.width - page.x - 1 >= _LEAST_BAR:
+            for y, row in enumerate(page.rows, page.y):
+                _put_bar(planes, y, page.x, row.values, most_ms, colour=scene.colour)
+        y = page.y + len(page.rows) + 1
+        if y < planes.height:
+            planes.put(y, 1, _absent(found.details.get("absent") or {}), Ink.DIM)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts of a bar."""
@@ -88,88 +286,50 @@ class ParallelismPane(Pane):
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return further numbers of the selected row, and why some are not known."""
-        return _status(scene, width)
+        row = self.chosen(scene)
+        return ([], []) if row is None else _status(row, width)
 
-    def count(self, scene: Scene) -> int:
-        """Return the number of listed rows."""
-        from ccltui.tui.moves import dimension_rows
-
-        return len(dimension_rows.rows(scene))
-
-    def row(self, scene: Scene) -> int:
-        """Return the place of the cursor."""
-        from ccltui.tui.moves import dimension_rows
-
-        return dimension_rows.place(scene)
-
-    def to_row(self, scene: Scene, row: int) -> ViewState:
-        """Put the cursor on a row."""
-        from ccltui.tui.moves import dimension_rows
-
-        return dimension_rows.to_row(scene, row)
-
-    def why_no_rows(self, scene: Scene) -> str:
-        """Return the reason: nothing is loaded or summed, or there is no collective."""
-        from ccltui.tui.moves import dimension_rows
-
-        return dimension_rows.why_none(scene) or super().why_no_rows(scene)
-
-    is_filtered = True
-
-    def row_pattern(self, scene: Scene) -> str:
-        """Return the pattern of the dimensions and groups that are listed."""
-        return DIMENSIONS_STATE.of(scene.state).pattern
-
-    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
-        """List dimensions that match, and groups that match below theirs."""
-        own = DIMENSIONS_STATE.of(scene.state)
-        return DIMENSIONS_STATE.put(scene.state, replace(own, pattern=pattern, row=0))
+    def exported(self, scene: Scene) -> Iterator[Row]:
+        """Yield every dimension and every group, folded ones too; under a filter what it lists."""
+        if self.row_pattern(scene):
+            yield from self.rows(scene)
+            return
+        found = self.found_rows(scene) or ()
+        yield from found
+        for row in found:
+            yield from row.groups
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Yield every dimension and every group, folded ones too; under a filter what it lists."""
-        from ccltui.tui.moves import dimension_rows
-
-        found = dimension_rows.details(scene)
-        every = (*(found.get("dimensions") or ()), *(found.get("groups") or ()))
-        for row in dimension_rows.rows(scene) if self.row_pattern(scene) else every:
-            yield _record(row) | _record_of_b(scene, row)
-
-    def metric(self, scene: Scene) -> str:
-        """Return the metric of the table."""
-        return "parallelism"
+        """Yield the numbers of both paths."""
+        has_b = scene.other is not None
+        for row in self.exported(scene):
+            yield _record(row.values) | (_record_of_b(row) if has_b else {})
 
 
 PARALLELISM: Final = ParallelismPane()
 
 
-def _paint(scene: Scene, height: int, width: int) -> Planes:
-    from ccltui.draw.planes import Planes
-    from ccltui.tui.moves import dimension_rows
+def _rows(
+    found: Result, sides: Compared | None, figure: Figure, toggled: frozenset[str]
+) -> list[Row]:
+    """Return the dimensions, each with its groups.
 
-    planes = Planes.blank(height, width, Ink.TEXT)
-    rows, found = dimension_rows.rows(scene), dimension_rows.details(scene)
-    if not rows:
-        why = dimension_rows.why_none(scene) or "still summing the communication"
-        planes.put(1, 1, f"{why[0].upper()}{why[1:]}.", Ink.DIM)
-        return planes
-    planes.put(0, 1, _answer(found, width - 2), Ink.STRONG)
-    at = dimension_rows.place(scene)
-    room = max(height - _HEAD, 1)
-    first = at // room * room
-    shown = rows[first : first + room]
-    lines, used = _lines(scene, shown, width)
-    planes.put(1, 1, lines[0], Ink.DIM)
-    most_ms = max((row["comm_ms"] or 0 for row in rows), default=0)
-    for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
-        y, on = _HEAD + index, first + index == at
-        ink = Ink.LABEL_ON if on else Ink.TEXT if row["group"] is None else Ink.LABEL
-        planes.put(y, 0, (("▶" if on else " ") + line).ljust(used + 2), ink)
-        planes.listed[y] = first + index
-        if width - used - 4 >= _LEAST_BAR:
-            _put_bar(planes, y, used + 3, row, most_ms, colour=scene.colour)
-    if len(shown) + _HEAD + 1 < height:
-        planes.put(_HEAD + len(shown) + 1, 1, _absent(found.get("absent") or {}), Ink.DIM)
-    return planes
+    By default the groups are listed of a job with few; one alone has the numbers of its dimension.
+    """
+    if found.status == "unavailable":
+        return []
+    both: Mapping[Any, DimensionOf] = {} if sides is None else sides.dimensions
+    every = found.details.get("groups") or ()
+    listed = []
+    for values in found.details.get("dimensions") or ():
+        dim = values["dim"]
+        groups = [
+            Row(one, both.get((dim, one["group"])), figure) for one in every if one["dim"] == dim
+        ]
+        by_default = len(every) <= FEW_GROUPS and len(groups) > 1
+        is_unfolded = by_default != (dim in toggled)
+        listed.append(Row(values, both.get((dim, None)), figure, groups, is_unfolded))
+    return listed
 
 
 def _answer(found: Mapping[str, Any], width: int) -> str:
@@ -197,121 +357,6 @@ def _absent(absent: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(dims)}: {why}" for why, dims in by_reason.items())
 
 
-def _lines(scene: Scene, rows: Sequence[Mapping[str, Any]], width: int) -> tuple[list[str], int]:
-    """Return heading and rows, and the width of the widest of them."""
-    from ccltui.draw.table import Column, table
-
-    own = DIMENSIONS_STATE.of(scene.state)
-    names = [_name(scene, row) for row in rows]
-    cells = [
-        [*(_cell(row, one) for one in _SHOWN), _worst(row), *_cells_of_b(scene, row)]
-        for row in rows
-    ]
-    mark = "▴" if own.reverse else "▼"
-    titles = {
-        one: f"{mark}{one.value}" if one is own.sort is not Sort.NAME else one.value
-        for one in _SHOWN
-    }
-    of_b = _titles_of_b(scene, mark)
-    columns = [Column(title, "right") for title in (*titles.values(), "worst", *of_b)]
-    if of_b:
-        kept = _kept_beside(own.sort, width)
-        columns = [columns[place] for place in kept]
-        cells = [[row[place] for place in kept] for row in cells]
-    used = sum(
-        2 + max(len(column.title), *(len(row[index]) for row in cells))
-        for index, column in enumerate(columns)
-    )
-    room = max(min(max(map(len, names)), width - 1 - used, _WIDEST_NAME), _LEAST_NAME)
-    lines = table(
-        [Column("dimension".ljust(room), widest=room), *columns],
-        [[fit_middle(name, room), *row] for name, row in zip(names, cells, strict=True)],
-        width - 1,
-    )
-    return lines, max(map(len, lines))
-
-
-def _kept_beside(sort: Sort, width: int) -> list[int]:
-    """Return the places of the columns that are shown beside those of a second path."""
-    every = list(range(len(_SHOWN) + 3))
-    if width >= _WIDE:
-        return every
-    compared = Sort.EXPOSED if sort in (Sort.NAME, Sort.DELTA) else sort
-    kept = {Sort.EXPOSED, Sort.HIDDEN, compared}
-    return [n for n in every if n >= len(_SHOWN) or _SHOWN[n] in kept]
-
-
-def _titles_of_b(scene: Scene, mark: str) -> list[str]:
-    """Return the titles of the columns of a second path, [] without one."""
-    from ccltui.tui.moves import dimension_rows
-    from ccltui.tui.state.against.second_path import compared
-
-    sides = compared(scene)
-    if sides is None:
-        return []
-    column = dimension_rows.compared_column(scene)
-    step = " a step" if sides.by_step and column in _SUMS else ""
-    is_sorted = DIMENSIONS_STATE.of(scene.state).sort is Sort.DELTA
-    return [f"B {column.value}{step}", f"{mark if is_sorted else ''}B - A"]
-
-
-def _cells_of_b(scene: Scene, row: Mapping[str, Any]) -> list[str]:
-    """Return the value in B and the difference from A, [] without a second path."""
-    from ccltui.tui.moves import dimension_rows
-
-    if scene.other is None:
-        return []
-    other, column = dimension_rows.of_b(scene, row), dimension_rows.compared_column(scene)
-    if other is None:
-        return [_UNKNOWN, _UNKNOWN]
-    key = dimension_rows.KEYS[column]
-    delta = other.delta(key)
-    sign = "+" if delta is not None and delta > 0 else ""
-    return [_formatted(other.b.get(key), column), f"{sign}{_formatted(delta, column)}"]
-
-
-def _name(scene: Scene, row: Mapping[str, Any]) -> str:
-    """Return a dimension with its number of groups, or the name of a group below it."""
-    from ccltui.tui.moves import dimension_rows
-
-    if row["group"] is not None:
-        return f"   {row['group']}"
-    sign = "▾" if dimension_rows.is_unfolded(scene, row["dim"]) else "▸"
-    count = len(dimension_rows.groups_of(scene, row["dim"]))
-    return f"{sign} {row['dim']} ({count})"
-
-
-def _cell(row: Mapping[str, Any], column: Sort) -> str:
-    from ccltui.tui.moves.dimension_rows import KEYS
-
-    return _formatted(row[KEYS[column]], column)
-
-
-def _formatted(value: float | None, column: Sort) -> str:
-    """Return a number of a column, or a difference of two."""
-    if value is None:
-        return _UNKNOWN
-    if column is Sort.CALLS:
-        return numbers.count(value) if isinstance(value, int) else numbers.quantity(value)
-    if column is Sort.BYTES:
-        return f"{'-' if value < 0 else ''}{numbers.binary_size(round(abs(value)))}"
-    if column is Sort.EXPOSED:
-        return _ms(value)
-    if column is Sort.SKEW:
-        return numbers.duration(round(value * 1000))
-    if column is Sort.BUSBW:
-        return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.2g}"
-    return f"{numbers.percent_cell(value)}"
-
-
-def _worst(row: Mapping[str, Any]) -> str:
-    return _UNKNOWN if row["worst_rank"] is None else rank_name(row["worst_rank"])
-
-
-def _ms(milliseconds: float) -> str:
-    return numbers.duration(round(milliseconds * 1e6))
-
-
 def _put_bar(
     planes: Planes, y: int, x: int, row: Mapping[str, Any], most_ms: float, *, colour: bool
 ) -> None:
@@ -328,13 +373,9 @@ def _put_bar(
         planes.put(y, x + first, glyph * (last - first), style_of(glyph, ink))
 
 
-def _status(scene: Scene, width: int) -> tuple[Line, Line]:
-    from ccltui.tui.moves import dimension_rows
-
-    row = dimension_rows.chosen(scene)
-    if row is None:
-        return [], []
-    parts = [str(row["group"] or row["dim"])]
+def _status(chosen: Row, width: int) -> tuple[Line, Line]:
+    row = chosen.values
+    parts = [chosen.name]
     if row["comm_ms"] is not None:
         parts.append(f"{_ms(row['comm_ms'])} in collectives, {_ms(row['exposed_ms'])} exposed")
     if row["wait_ms"] is not None:
@@ -343,7 +384,7 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
         due = _ms(row["worst_wait_ms"])
         parts.append(f"{rank_name(row['worst_rank'])} alone is behind {due} of exposed waiting")
     if row["p95_lag_us"] is not None:
-        parts.append(f"skew p95 {numbers.duration(round(row['p95_lag_us'] * 1000))}")
+        parts.append(f"skew p95 {_us(row['p95_lag_us'])}")
     reasons = [f"{_COLUMN_NAMES[key]}: {why}" for key, why in row["why"].items()]
     above: Line = [(f" {as_many(parts, width - 2)}", Ink.TEXT)]
     return above, [(f" {'; '.join(reasons)}", Ink.DIM)] if reasons else []
@@ -354,14 +395,46 @@ def _record(row: Mapping[str, Any]) -> Record:
     return {**plain, "reason": "; ".join(f"{key}: {why}" for key, why in row["why"].items())}
 
 
-def _record_of_b(scene: Scene, row: Mapping[str, Any]) -> Record:
-    from ccltui.tui.moves import dimension_rows
-
-    if scene.other is None:
-        return {}
-    other = dimension_rows.of_b(scene, row)
-    keys = dimension_rows.KEYS.values()
-    if other is None:
+def _record_of_b(row: Row) -> Record:
+    keys = [one.key for one in FIGURES.values()]
+    if row.both is None:
         return {f"{name}{key}": None for key in keys for name in ("B ", "B - A ")}
-    values = {f"B {key}": other.b.get(key) for key in keys}
-    return {**values, **{f"B - A {key}": other.delta(key) for key in keys}}
+    values = {f"B {key}": row.both.b.get(key) for key in keys}
+    return {**values, **{f"B - A {key}": row.both.delta(key) for key in keys}}
+
+
+def why_not_open(scene: Scene) -> str | None:
+    """Return the reason when :func:`to_worst` leads nowhere."""
+    row = PARALLELISM.chosen(scene)
+    if row is None:
+        return PARALLELISM.why_no_rows(scene)
+    if row.values["worst"] is not None or _communicator(scene, row) is not None:
+        return None
+    reason: str | None = row.values["why"].get("wait_ratio")
+    return reason or "nobody is late at any of its collectives"
+
+
+def to_worst(scene: Scene) -> ViewState:
+    """Show the collective with most waiting of the row, else its communicator, in Alignment."""
+    from ccltui.tui.moves import loss_list
+    from ccltui.tui.moves.cursor import show_communicator
+
+    row = PARALLELISM.chosen(scene)
+    if row is None:
+        return scene.state
+    worst = row.values["worst"]
+    if worst is not None:
+        shown = loss_list.to_instance(scene, worst["group_number"], worst["index"])
+        if shown is not None:
+            return shown
+    index = _communicator(scene, row)
+    if index is None:
+        return scene.state
+    return replace(show_communicator(scene, index), pane=ALIGNMENT)
+
+
+def _communicator(scene: Scene, row: Row) -> int | None:
+    """Return the matched communicator of a group, None where it has none."""
+    names = [one.name for one in scene.findings.communicators or ()]
+    group = row.values["group"]
+    return names.index(group) if group in names else None

@@ -159,9 +159,6 @@ class Pane(ABC):
 
     # Kinds of rows, and rows below others
 
-    has_folds: bool = False
-    """Whether rows are folded below others."""
-
     def kinds(self, scene: Scene) -> Sequence[str]:
         """Return the kinds of rows that the pane lists in turn, none where they are the same."""
         return ()
