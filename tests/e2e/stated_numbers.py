@@ -33,13 +33,11 @@ from ccltui.report.page.page_parts import Number, Page
 from ccltui.tui.engine import query_answers
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import step_rows
-from ccltui.tui.moves.lists import folded_ranks
 from ccltui.tui.panes.overview_pane import OVERVIEW
-from ccltui.tui.panes.ranks_pane import RANKS
+from ccltui.tui.panes.ranks_pane import RANKS, SINGLE
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.rank_listing import RANKS_STATE, SINGLE
 from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
@@ -359,9 +357,8 @@ def _ranks(one: Recording) -> None:
     lag, scene = one.details("straggler_lag"), one.scene
     if len(scene.findings.lanes) < 2 or not lag:
         return
-    own = replace(RANKS_STATE.of(scene.state), kind=SINGLE)
-    scene = scene.with_state(RANKS_STATE.put(scene.state, own))
-    rows = [rank for _, rank in folded_ranks.rows(scene) if rank is not None]
+    scene = scene.with_state(RANKS.changed(scene, kind=SINGLE))
+    rows = [row.rank for row in RANKS.rows(scene) if row.rank is not None]
     caused = [rank.caused_us or 0.0 for rank in rows]
     one.same("order of Ranks", caused, sorted(caused, reverse=True))
     one.same("ranks of Ranks", {rank.label for rank in rows}, set(scene.findings.lanes))

@@ -26,9 +26,8 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
-from ccltui.tui.moves.lists import folded_ranks
 from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.panes import files, kernels, parallelism_pane, runs
+from ccltui.tui.panes import files, kernels, parallelism_pane, ranks_pane, runs
 from ccltui.tui.state.figures import metric_list
 from ccltui.tui.state.own import pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
@@ -106,9 +105,9 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("view.groups", ("space",), "fold, unfold its groups", "view", row_moves.fold,
            DIMENSIONS, row_moves.why_none, hint="groups"),
     Action("open.rank_row", ("enter",), "its ranks; a rank's timeline", "panes",
-           folded_ranks.enter, RANKS, folded_ranks.why_none, hint="open"),
-    Action("ranks.by", ("C",), "by node, group, share, rank", "view", folded_ranks.next_kind,
-           RANKS, folded_ranks.why_none, hint="by"),
+           ranks_pane.enter, RANKS, row_moves.why_none, hint="open"),
+    Action("ranks.by", ("C",), "by node, group, share, rank", "view", row_moves.next_kind,
+           RANKS, row_moves.why_none, hint="by"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),

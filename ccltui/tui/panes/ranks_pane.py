@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
+from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.cursor_text import as_many
-from ccltui.tui.state.answers import Query
+from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
+from ccltui.tui.state.answers import Query, ViewQuery
 from ccltui.tui.state.own.pane_names import RANKS as NAME
-from ccltui.tui.state.own.rank_listing import RANKS_STATE, SINGLE
-from ccltui.tui.state.own.sorting import Sorting
-from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.own.sorting import Value
+from ccltui.tui.state.pane import Record
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
@@ -22,14 +24,90 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
-    from ccltui.tui.moves.lists.folded_ranks import Row
+    from ccltui.metrics.view.job_view import View
+    from ccltui.tui.state.job_findings import Findings
 
-_NAME: Final = 26
+SINGLE: Final = "rank"
+"""Kind of rows that are single ranks."""
 _BOARD_FROM: Final = 16
 """Rows of the pane from which the board is above the list."""
+_LEAST_BAR, _WIDEST_BAR = 5, 40
 
 
-class RanksPane(Pane):
+@dataclass(frozen=True, slots=True)
+class RanksQuery(ViewQuery["RankTable"]):
+    """Query for the waits of all ranks; ``is_measured`` is whether they are computed."""
+
+    keeps_last = True
+
+    generation: int
+    is_measured: bool
+
+    def answer(self, view: View, findings: Findings) -> RankTable:
+        """Return the table of ranks, nodes and groups."""
+        from ccltui.metrics.findings.waits.rank_lateness import rank_table
+
+        return rank_table(view, findings.results.get("straggler_lag"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A fold with the rows of its ranks, or a rank and the fold it is below, None for none."""
+
+    fold: Fold | None
+    rank: RankWaits | None = None
+    ranks: tuple[Row, ...] = ()
+
+    @property
+    def waits(self) -> Fold | RankWaits:
+        """The times of the row."""
+        one = self.rank or self.fold
+        assert one is not None
+        return one
+
+    @property
+    def order(self) -> str | int:
+        """What rows are sorted by name by: a rank has its number for a name."""
+        if self.rank is None:
+            return "" if self.fold is None else self.fold.name
+        return int(self.rank.label) if self.rank.label.isdecimal() else self.rank.label
+
+    @property
+    def worst(self) -> RankWaits | None:
+        """The rank that causes most wait of a row; a rank is its worst."""
+        if self.rank is not None or self.fold is None:
+            return self.rank
+        return self.fold.ranks[0] if self.fold.ranks else None
+
+
+def _time(value_us: float | None) -> str:
+    return UNKNOWN if value_us is None else numbers.duration(round(value_us * 1e3))
+
+
+def _shown_name(row: Row, room: int) -> str:
+    if row.rank is not None:
+        return fit_middle(f"  {rank_name(row.rank.label)}  {row.rank.host}", room)
+    return fit_middle(str(row.order), room)
+
+
+def _num_ranks(row: Row, _: int) -> str:
+    if row.rank is not None or row.fold is None:
+        return ""
+    count = len(row.fold.ranks)
+    return f"{count}/{row.fold.whole}" if row.fold.whole > count else str(count)
+
+
+def _worst(row: Row, _: int) -> str:
+    if row.rank is not None or row.worst is None or not row.worst.caused_us:
+        return ""
+    return f"{rank_name(row.worst.label)} {_time(row.worst.caused_us)}"
+
+
+def _caused_by_worst(row: Row) -> Value:
+    return None if row.worst is None else row.worst.caused_us
+
+
+class RanksPane(ListPane[Row]):
     """Wait that ranks cause and have, folded, with a board of all ranks."""
 
     name = NAME
@@ -46,187 +124,146 @@ class RanksPane(Pane):
         "×N: a column shows the worst of N."
     )
     names_communicator = False
-    is_filtered = True
+    keeps_filter = True
+    has_bars = True
+    waiting = "the ranks are still being collected"
+    columns = (
+        Column("name", lambda row: row.order, text=_shown_name, align="left", width=26),
+        Column(
+            "ranks",
+            lambda row: 1 if row.fold is None or row.rank else len(row.fold.ranks),
+            text=_num_ranks,
+            width=6,
+        ),
+        Column("caused", lambda row: row.waits.caused_us, _time, width=9),
+        Column("own wait", lambda row: row.waits.suffered_us, _time, width=9),
+        Column("worst", _caused_by_worst, text=_worst, align="left", width=16),
+    )
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason: there are no several ranks."""
         return None if len(scene.findings.lanes) > 1 else "fewer than two ranks are loaded"
 
-    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Yield the query for the waits, nodes and groups of all ranks."""
-        from ccltui.tui.state.queries.rank_query import RanksQuery
-
+    def query(self, scene: Scene) -> Query[Any] | None:
+        """Return the query for the waits, nodes and groups of all ranks."""
         if not scene.findings.lanes:
-            return ()
+            return None
         measured = "straggler_lag" in scene.findings.results
-        return (RanksQuery(scene.findings.generation, measured),)
+        return RanksQuery(scene.findings.generation, measured)
 
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw the answer, the board where there is room, and the list."""
-        return _paint(scene, height, width)
+    def table(self, scene: Scene) -> RankTable | None:
+        """Return the newest table of the ranks, None before the first."""
+        return scene.answers.latest(RanksQuery)
+
+    def kinds(self, scene: Scene) -> tuple[str, ...]:
+        """Return what ranks are folded by; single ranks are last."""
+        found = self.table(scene)
+        return (SINGLE,) if found is None else (*found.kinds, SINGLE)
+
+    def found_rows(self, scene: Scene) -> Sequence[Row] | None:
+        """Return the rows of the kind in view, those that cause most wait first."""
+        found = self.table(scene)
+        return None if found is None else self.made_from("found", _rows, found, self.kind(scene))
+
+    def words(self, row: Row) -> tuple[str]:
+        """Return the name of a fold; number and host of a rank: ``r17 rank 17 node-2``."""
+        one = row.rank
+        return (str(row.order) if one is None else f"r{one.label} rank {one.label} {one.host}",)
+
+    def below_of(self, scene: Scene, row: Row) -> Sequence[Row]:
+        """Return the ranks of a fold."""
+        return row.ranks
+
+    def fold_name(self, row: Row) -> str:
+        """Return the name of the fold."""
+        return "" if row.fold is None else row.fold.name
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Put the cursor on a row; on a rank the cursor of all panes goes to it."""
+        state, listed = super().to_row(scene, row), self.rows(scene)
+        rank = listed[row].rank if row < len(listed) else None
+        if rank is None or rank.label not in scene.findings.lanes:
+            return state
+        return replace(state, selection=replace(state.selection, rank=rank.label))
+
+    def columns_in(self, scene: Scene, width: int) -> Sequence[Column[Row]]:
+        """Return the columns; single ranks have neither a number of ranks nor a worst."""
+        order, absent = self.sorting(scene).column, {"ranks", "worst"}
+        shown = super().columns_in(scene, width)
+        if self.kind(scene) != SINGLE:
+            return shown
+        return [one for one in shown if one.title == order or one.title not in absent]
+
+    def ink(self, row: Row) -> Ink:
+        """Return the style of a fold, or of a rank."""
+        return Ink.TEXT if row.rank is None else Ink.DIM
+
+    def put_above(self, planes: Planes, scene: Scene) -> int:
+        """Draw the answer, and the board where there is room."""
+        from ccltui.tui.panes.pages.wait_board import wait_board
+
+        table, kind, row = self.table(scene), self.kind(scene), self.chosen(scene)
+        assert table is not None
+        planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG)
+        height, width = planes.height, planes.width
+        if height < _BOARD_FROM or len(table.ranks) < 2:
+            return 1
+        across = kind if any(table.members.get(kind, {}).values()) else "node"
+        name = None if row is None or row.fold is None else row.fold.name
+        room = height // 2 - 1
+        board = wait_board(table, across, room, width, selected=name, colour=scene.colour)
+        planes.paste(board, 1, 0)
+        return 1 + board.height
+
+    def draw_beside(self, planes: Planes, scene: Scene, page: Page[Row]) -> None:
+        """Draw the wait that each row causes as a bar, on one scale."""
+        most = max((row.waits.caused_us or 0.0 for row in self.rows(scene)), default=0.0)
+        cells = min(planes.width - page.x, _WIDEST_BAR)
+        if cells < _LEAST_BAR or not most:
+            return
+        for y, row in enumerate(page.rows, page.y):
+            share = (row.waits.caused_us or 0.0) / most
+            planes.put(y, page.x, "█" * round(share * cells), Ink.WAITING)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return what rows are folded and sorted by."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        names = [
-            f"[{one}]" if one == folded_ranks.kind(scene) else one
-            for one in folded_ranks.kinds(scene)
-        ]
-        order = self.sorting(scene).text
+        in_view, order = self.kind(scene), self.sorting(scene).text
+        names = [f"[{one}]" if one == in_view else one for one in self.kinds(scene)]
         folded = ("" if narrow else "C by ") + " ".join(names)
         return [(f"{folded}  {order} " if order else f"{folded} ", Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the selected row in words, and why waits are unknown."""
-        return _status(scene, width)
-
-    def count(self, scene: Scene) -> int:
-        """Return the number of listed rows."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        return len(folded_ranks.rows(scene))
-
-    def row(self, scene: Scene) -> int:
-        """Return the place of the cursor."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        return folded_ranks.place(scene)
-
-    def to_row(self, scene: Scene, row: int) -> ViewState:
-        """Put the cursor on a row."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        return folded_ranks.to_row(scene, row)
-
-    def why_no_rows(self, scene: Scene) -> str:
-        """Return the reason: nothing is collected yet, or the filter matches nothing."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        return folded_ranks.why_none(scene) or super().why_no_rows(scene)
-
-    def row_pattern(self, scene: Scene) -> str:
-        """Return the pattern of the ranks, hosts and groups that are listed."""
-        return RANKS_STATE.of(scene.state).pattern
-
-    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
-        """List what matches, ranks below the rows that they belong to."""
-        own = RANKS_STATE.of(scene.state)
-        return RANKS_STATE.put(scene.state, replace(own, pattern=pattern, row=0))
-
-    is_sorted = True
-
-    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
-        """Return the columns; "" is most wait caused first, then least wait of its own."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        return ("", *folded_ranks.COLUMNS)
-
-    def sorting(self, scene: Scene) -> Sorting:
-        """Return the order of the rows."""
-        return RANKS_STATE.of(scene.state).sorting
-
-    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
-        """Sort rows, and the ranks below each; the cursor moves to the first row."""
-        own = RANKS_STATE.of(scene.state)
-        return RANKS_STATE.put(scene.state, replace(own, sorting=sorting, row=0))
+        row, table = self.chosen(scene), self.table(scene)
+        if row is None or table is None:
+            return [], []
+        times = (f"caused {_time(row.waits.caused_us)}", f"own wait {_time(row.waits.suffered_us)}")
+        above: Line = [(f" {as_many([_described(row), *times], width - 2)}", Ink.TEXT)]
+        return above, [(f" {table.why}" if table.why else "", Ink.WARNING)]
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed rows."""
-        from ccltui.tui.moves.lists import folded_ranks
-
-        for fold, rank in folded_ranks.rows(scene):
-            one = rank or fold
-            assert one is not None
+        for row in self.rows(scene):
             yield {
-                folded_ranks.kind(scene): "" if fold is None else fold.name,
-                "rank": "" if rank is None else rank.label,
-                "host": "" if rank is None else rank.host,
-                "caused_wait_us": one.caused_us,
-                "own_wait_us": one.suffered_us,
+                self.kind(scene): self.fold_name(row),
+                "rank": "" if row.rank is None else row.rank.label,
+                "host": "" if row.rank is None else row.rank.host,
+                "caused_wait_us": row.waits.caused_us,
+                "own_wait_us": row.waits.suffered_us,
             }
 
 
-def _paint(scene: Scene, height: int, width: int) -> Planes:
-    from ccltui.draw.planes import Planes
-    from ccltui.tui.moves.lists import folded_ranks
-    from ccltui.tui.panes.pages.wait_board import wait_board
-
-    planes = Planes.blank(height, width, Ink.TEXT)
-    table, rows = folded_ranks.table(scene), folded_ranks.rows(scene)
-    why = folded_ranks.why_none(scene)
-    if table is None or why:
-        why = why or "nothing is loaded yet"
-        planes.put(1, 1, f"{why[0].upper()}{why[1:]}.", Ink.DIM)
-        return planes
-    kind = folded_ranks.kind(scene)
-    planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG)
-    top = 1
-    if height >= _BOARD_FROM and len(table.ranks) > 1:
-        across = kind if any(table.members.get(kind, {}).values()) else "node"
-        fold = rows[folded_ranks.place(scene)][0]
-        room = height // 2 - 1
-        name = None if fold is None else fold.name
-        board = wait_board(table, across, room, width, selected=name, colour=scene.colour)
-        planes.paste(board, top, 0)
-        top += board.height
-    _list(planes, scene, rows, top)
-    return planes
+RANKS: Final = RanksPane()
 
 
-def _list(planes: Planes, scene: Scene, rows: tuple[Row, ...], top: int) -> None:
-    from ccltui.tui.moves.lists import folded_ranks
+def _rows(found: RankTable, kind: str) -> list[Row]:
+    from ccltui.metrics.findings.waits.rank_lateness import badness
 
-    planes.put(top, 1, _heading(scene), Ink.DIM)
-    room = planes.height - top - 1
-    place = folded_ranks.place(scene)
-    first = max(0, min(place - room // 2, len(rows) - room)) if room > 0 else 0
-    most = max((row.caused_us or 0.0 for row in map(_numbers, rows)), default=0.0)
-    for y, row in enumerate(rows[first : first + max(room, 0)], start=top + 1):
-        on = first + y - top - 1 == place
-        ink = Ink.LABEL_ON if on else Ink.TEXT if row[1] is None else Ink.DIM
-        text = ("▶" if on else " ") + _line(row)
-        planes.put(y, 0, text.ljust(planes.width) if on else text, ink)
-        planes.listed[y] = first + y - top - 1
-        x, share = len(text) + 2, (_numbers(row).caused_us or 0.0) / (most or 1.0)
-        cells = min(planes.width - x, 40)
-        if cells > 4:
-            planes.put(y, x, "█" * round(share * cells), Ink.WAITING)
-
-
-def _heading(scene: Scene) -> str:
-    from ccltui.tui.moves.lists import folded_ranks
-
-    marked = RANKS_STATE.of(scene.state).sorting.marked
-    name, ranks, caused, own, worst = map(marked, folded_ranks.COLUMNS)
-    name = name.replace("name", folded_ranks.kind(scene))
-    return f"{name:{_NAME}} {ranks:>7} {caused:>10} {own:>10}  {worst}"
-
-
-def _numbers(row: Row) -> Fold | RankWaits:
-    one = row[1] or row[0]
-    assert one is not None
-    return one
-
-
-def _line(row: Row) -> str:
-    fold, rank = row
-    caused, own = _time(_numbers(row).caused_us), _time(_numbers(row).suffered_us)
-    if rank is not None:
-        name = f"  {rank_name(rank.label)}  {rank.host}"
-        return f"{fit_middle(name, _NAME):{_NAME}} {'':>7} {caused:>10} {own:>10}"
-    assert fold is not None
-    count = str(len(fold.ranks))
-    if fold.whole > len(fold.ranks):
-        count += f"/{fold.whole}"
-    worst = fold.ranks[0] if fold.ranks and fold.ranks[0].caused_us else None
-    who = f"{rank_name(worst.label)} {_time(worst.caused_us)}" if worst is not None else ""
-    name = fit_middle(fold.name, _NAME)
-    return f"{name:{_NAME}} {count:>7} {caused:>10} {own:>10}  {who:16}"
-
-
-def _time(value_us: float | None) -> str:
-    return "--" if value_us is None else numbers.duration(round(value_us * 1e3))
+    if kind == SINGLE:
+        return [Row(None, one) for one in sorted(found.ranks.values(), key=badness)]
+    return [
+        Row(one, None, tuple(Row(one, rank) for rank in one.ranks)) for one in found.folds(kind)
+    ]
 
 
 def _answer(table: RankTable, kind: str) -> str:
@@ -248,22 +285,21 @@ def _answer(table: RankTable, kind: str) -> str:
     )
 
 
-def _status(scene: Scene, width: int) -> tuple[Line, Line]:
-    from ccltui.tui.moves.lists import folded_ranks
-
-    row, table = folded_ranks.chosen(scene), folded_ranks.table(scene)
-    if row is None or table is None:
-        return [], []
-    fold, rank = row
-    one = _numbers(row)
-    what = f"rank {rank.label} on {rank.host or 'an unknown node'}" if rank else ""
-    if rank is None and fold is not None:
-        what = f"{fold.name}: {numbers.counted(len(fold.ranks), 'rank')}"
-        if fold.whole > len(fold.ranks):
-            what += f" of {fold.whole}, the others have no file here or are not read"
-    parts = [what, f"caused {_time(one.caused_us)}", f"own wait {_time(one.suffered_us)}"]
-    above: Line = [(f" {as_many(parts, width - 2)}", Ink.TEXT)]
-    return above, [(f" {table.why}" if table.why else "", Ink.WARNING)]
+def _described(row: Row) -> str:
+    """Describe a row by what it is."""
+    if row.rank is not None:
+        return f"rank {row.rank.label} on {row.rank.host or 'an unknown node'}"
+    fold = row.fold
+    assert fold is not None
+    text = f"{fold.name}: {numbers.counted(len(fold.ranks), 'rank')}"
+    if fold.whole > len(fold.ranks):
+        text += f" of {fold.whole}, the others have no file here or are not read"
+    return text
 
 
-RANKS: Final = RanksPane()
+def enter(scene: Scene) -> ViewState:
+    """Unfold or fold the row of several ranks; show a rank in Timeline."""
+    row = RANKS.chosen(scene)
+    if row is None or row.rank is None:
+        return RANKS.with_fold(scene)
+    return replace(RANKS.to_row(scene, RANKS.row(scene)), pane=TIMELINE)

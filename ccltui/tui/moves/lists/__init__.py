@@ -1,1 +1,0 @@
-"""Moves that every list has."""
