@@ -30,6 +30,7 @@ from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
+from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.plug_ins import (
     FORMATS as FORMAT_PLUG_INS,
@@ -56,7 +57,6 @@ from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
 from ccltui.parsers.side.unread_files import (
     ARCHIVE,
     LOG,
-    MEMORY_SNAPSHOT,
     OTHER_TRACE,
     PICKLE,
     TEXT,

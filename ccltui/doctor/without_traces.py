@@ -20,6 +20,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import Job
+from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.names import listed
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
@@ -37,6 +38,7 @@ SHOWN_BY: Final[dict[str, str]] = {
     NCCL_RAS.kind: _HANG,
     WATCHDOG_LOG.kind: _HANG,
     FLIGHT_RECORD.kind: _HANG,
+    MEMORY_SNAPSHOT.kind: "ccltui explain DIR, --metric memory_peaks",
     NCCL_LOG.kind: "--metric nccl_transport",
     TRAINING_METRICS.kind: _RUNS,
     STEP_LOG.kind: _RUNS,

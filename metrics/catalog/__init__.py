@@ -42,6 +42,7 @@ BUILT_IN: Final = (
     "kernels.kernels",
     "time.launch_bound",
     "communication.link_utilization",
+    "runs.memory_peaks",
     "kernels.memory_transfer",
     "throughput.mfu",
     "kernels.modules",

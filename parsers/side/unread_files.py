@@ -32,8 +32,6 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _PICKLE_BYTES: Final = 1 << 12
 _PICKLE = "a pickle of no known program: never loaded, it could run code"
-_SNAPSHOT = "a memory snapshot of PyTorch, a pickle: never loaded, it could run code"
-_SNAPSHOT_KEYS: Final = (b"segments", b"device_traces", b"segment_type", b"allocated_size")
 _LOG_SUFFIXES = (".log", ".out", ".err")
 _LOG_WORDS: Final = frozenset(
     {"log", "logs", "out", "output", "err", "error", "errors", "stdout", "stderr", "console"}
@@ -76,12 +74,6 @@ def _pickle(sample: FileSample) -> Match | None:
     return Match(_PICKLE)
 
 
-def _snapshot(sample: FileSample) -> Match | None:
-    is_named = "snapshot" in sample.lower_name
-    is_held = any(key in sample.data for key in _SNAPSHOT_KEYS)
-    return Match(_SNAPSHOT) if is_pickle(sample.data) and (is_held or is_named) else None
-
-
 def _log(sample: FileSample) -> Match | None:
     """A text with the suffix of a log; a ``.txt`` by what its name or its lines say."""
     text = sample.prose
@@ -115,12 +107,6 @@ ARCHIVE: Final = Format(
     kind="archive",
     description="an archive, or a compressed file of a form that is not read",
     sniff=(Rule(Priority.BINARY, _archive),),
-)
-MEMORY_SNAPSHOT: Final = Format(
-    kind="memory_snapshot",
-    description="a memory snapshot of PyTorch, a pickle; loading one can run code",
-    sniff=(Rule(Priority.BINARY, _snapshot),),
-    rank_in_name=True,
 )
 PICKLE: Final = Format(
     kind="pickle",

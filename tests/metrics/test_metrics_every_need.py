@@ -188,10 +188,11 @@ SIDE_FILES: Mapping[str, tuple[str, ...]] = {
     "cluster benchmark (YAML)": ("cluster benchmark",),
     "cluster benchmark (YAML) with values of at least 3 devices or hosts": ("cluster benchmark",),
     "log of NCCL (NCCL_DEBUG=INFO)": ("NCCL",),
-    "dumps of a flight recorder, log in which a watchdog gave up, or text of ncclras": (
+    "dumps of a flight recorder, log in which a watchdog gave up, or report of ncclras": (
         *("flight recorder", "watchdog", "RAS"),
     ),
     "log with DeepSpeed's summary of communication": ("DeepSpeed",),
+    "memory snapshot of PyTorch": ("memory snapshot",),
     "output of nccl-tests": ("nccl-tests",),
     "result file of vLLM, SGLang, genai-perf or AIPerf": ("vLLM", "SGLang", "genai-perf"),
     "run directory with the text of nsys stats, report nvtx_sum": ("run",),

@@ -94,6 +94,7 @@ ELSEWHERE: Mapping[str, str] = {
     "comm_comp_overlap": "test_comm_comp_overlap::test_worked_example",
     "comms_summary": "test_comms_summary_metric::test_the_sum_over_operations",
     "hang_verdict": "test_watchdog_hang::test_the_metric_counts_the_ranks_that_did_not_arrive",
+    "memory_peaks": "test_memory_peaks::test_the_peaks_of_known_events",
     "nccl_tests_busbw": "test_cluster::test_bandwidth_of_nccl_tests",
     "nccl_transport": "test_cluster::test_facts_of_nccl_logs",
     "node_locality": "test_node_locality::test_pairs_inside_and_across",

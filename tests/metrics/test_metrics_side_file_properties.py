@@ -7,6 +7,7 @@ A writer leaves files of one experiment: ``slow`` times as slow, ``turned`` in a
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,18 @@ def nccl_logs(folder: Path, *, slow: float = 1, turned: bool = False, twice: boo
         (folder / f"nccl_rank_{rank}.log").write_text("\n".join(lines) + "\n")
 
 
+def snapshots(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
+    """Memory of two ranks, which no speed changes."""
+    for rank, reserved in enumerate((600, 500)):
+        segment = {"device": 0, "total_size": reserved, "allocated_size": 400, "blocks": []}
+        segments = [segment, {**segment, "total_size": 100}]
+        document = {"segments": segments[::-1] if turned else segments, "device_traces": []}
+        for name in ("a", "b") if twice else ("a",):
+            (folder / name).mkdir(exist_ok=True)
+            path = folder / name / f"rank{rank}_memory_snapshot.pickle"
+            path.write_bytes(pickle.dumps(document, protocol=4))
+
+
 def hung(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
     """Three ranks wait for the fourth, in the log of each host."""
     said = [*waiting([0, 1, 3], int(100 * slow)), Said(2, int(100 * slow) - 1, 1)]
@@ -135,6 +148,7 @@ WRITERS: Mapping[str, Callable[..., None]] = {
     "cluster_plausibility": benchmark,
     "comms_summary": logged,
     "hang_verdict": hung,
+    "memory_peaks": snapshots,
     "nccl_tests_busbw": nccl_tests,
     "nccl_transport": nccl_logs,
     "run_completeness": killed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.confidence import Level, Sure
@@ -11,7 +11,7 @@ from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.recordings.other_recordings import RECORD
 from ccltui.metrics.findings.words import sentence
 from ccltui.metrics.hangs.find_hang import hang_of
-from ccltui.parsers.numbers import counted, time_text
+from ccltui.parsers.numbers import binary_size, counted, time_text
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -56,7 +56,13 @@ def names_culprits(view: View) -> bool:
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
     hang = hang_finding(view)
-    found = [*([hang] if hang else []), *_benchmark(view), *_comms_summary(view), *_run(view)]
+    found = [
+        *([hang] if hang else []),
+        *_benchmark(view),
+        *_memory(view),
+        *_comms_summary(view),
+        *_run(view),
+    ]
     if not found:
         return None
     return Answer(recording="logs", findings=tuple(found), unknown=(_UNKNOWN,))
@@ -79,6 +85,57 @@ def _benchmark(view: View) -> Iterator[Finding]:
         f"at {found['at_bytes']:,} bytes; {wrong}",
         Evidence("nccl_tests_busbw", "max_busbw_GBps", best, "GB/s"),
     )
+
+
+_LESS_MEMORY: Final = (
+    "Look at the places with most memory in use (--metric memory_peaks --detail); where much is "
+    "free for reuse, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+)
+
+
+def _memory(view: View) -> Iterator[Finding]:
+    """Yield who ran out of memory, else the device with most reserved memory."""
+    from ccltui.parsers.memory_snapshot.read_snapshot import NO_STACK  # noqa: PLC0415
+
+    found = details_of(view, "memory_peaks")
+    rows: Sequence[Mapping[str, Any]] = found.get("devices") or ()
+    if not rows:
+        return
+    failed = [row for row in rows if row["oom"]]
+    row = (failed or rows)[0]
+    more = [f"{binary_size(row['inactive'])} of it are free for reuse, at most "
+            f"{binary_size(row['largest_inactive'])} in one block"]  # fmt: skip
+    more += [
+        f"{binary_size(one['size_bytes'])} in use are from {one['place']}"
+        for one in row["stacks"][:1]
+        if one["place"] != NO_STACK
+    ]
+    held = f"{binary_size(row['reserved'])} of device {row['device']} reserved"
+    if failed:
+        last = row["oom"][-1]
+        free = last["device_free"]
+        left = "" if free is None else f" with {binary_size(free)} free on the device"
+        ranks = found["oom_ranks"]
+        others = f"; {counted(len(ranks), 'rank')} did" if len(ranks) > 1 else ""
+        text = (
+            f"{_process(row)} ran out of memory: it asked for {binary_size(last['asked'])}{left} "
+            f"and has {held}{others}"
+        )
+        if row["largest_inactive"] < last["asked"] <= row["inactive"]:
+            more.insert(0, "the free blocks together would hold it: the memory is fragmented")
+    else:
+        peak = row["peak_reserved"]
+        most = "" if peak is None else f", at most {binary_size(peak)} since the oldest event"
+        text = f"{_process(row)} has {held}{most}"
+    name = "num_oom" if failed else "peak_reserved"
+    unit = "" if failed else "bytes"
+    yield _of_log(text, " ".join(map(sentence, more)),
+                  Evidence("memory_peaks", name, float(found[name]), unit),
+                  _LESS_MEMORY if failed else RECORD)  # fmt: skip
+
+
+def _process(row: Mapping[str, Any]) -> str:
+    return f"rank {row['rank']}" if str(row["rank"]).isdecimal() else str(row["rank"])
 
 
 def _comms_summary(view: View) -> Iterator[Finding]:
@@ -127,7 +184,7 @@ def _run(view: View) -> Iterator[Finding]:
         )
 
 
-def _of_log(text: str, more: str, evidence: Evidence) -> Finding:
+def _of_log(text: str, more: str, evidence: Evidence, do: str = RECORD) -> Finding:
     return Finding(
         kind="run_log",
         text=sentence(text),
@@ -135,5 +192,5 @@ def _of_log(text: str, more: str, evidence: Evidence) -> Finding:
         saves_why="a log does not tell what could be saved",
         sure=Sure(what="high"),
         evidence=(evidence,),
-        do=RECORD,
+        do=do,
     )

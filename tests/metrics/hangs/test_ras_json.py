@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -228,9 +227,10 @@ def test_values_of_other_types_are_left_out(tmp_path: Path, key: str, value: Any
     assert ras_hang.ras_hang([read]) is not None
 
 
-@pytest.mark.skipif("CCLTUI_SHARED" not in os.environ, reason="CCLTUI_SHARED is not set")
-def test_the_made_sample() -> None:
-    folder = Path(os.environ["CCLTUI_SHARED"]) / "commlogs" / "made" / "ras"
+def test_the_made_sample(shared: Path) -> None:
+    folder = shared / "commlogs" / "made" / "ras"
+    if not folder.is_dir():
+        pytest.skip(f"no samples in {folder}")
     truth = json.loads((folder / "truth.json").read_text())
 
     found = hang_of(discover(folder))

@@ -1,0 +1,213 @@
+"""Read a memory snapshot: sizes by device, peaks from its events, and who holds the memory.
+
+`torch.cuda.memory._dump_snapshot` writes segments (what the allocator took from the device), their
+blocks, and a ring of the last events of each device. A pickle is never loaded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import printable
+from ccltui.parsers.text.plain_pickle import read_plain_pickle
+
+MOST_BYTES: Final = 1 << 28
+"""A value of a pickle takes some ten times its bytes: larger files are refused, not read."""
+_MOST_STACKS: Final = 5
+_MOST_OOMS: Final = 16
+NO_STACK: Final = "no stack recorded"
+"""The place of blocks whose allocation was recorded without one."""
+_LARGEST: Final = 1 << 50
+"""A size in bytes beyond it is none of a device."""
+_RESERVING: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_ALLOCATING: Final = {"alloc": 1, "free_completed": -1}
+_OF_LIBRARY: Final = ("/torch/", "/site-packages/", "/dist-packages/", "<")
+"""In the names of files of frames that are not the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """An allocation that failed: what was asked for, and what was free on the device, in bytes.
+
+    ``time_us`` since 1970 tells events apart, None where it is not recorded.
+    """
+
+    asked: int
+    device_free: int | None
+    time_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveStack:
+    """Memory in use that was allocated at one place."""
+
+    place: str
+    size_bytes: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """What a process holds on one device, in bytes.
+
+    ``reserved`` is taken from the device, ``allocated`` of it is in use, ``inactive`` is free for
+    reuse, at most ``largest_inactive`` at once. Peaks are those since the oldest recorded event,
+    None where none is recorded: the ring holds the last events only.
+    """
+
+    device: int
+    reserved: int
+    allocated: int
+    inactive: int
+    largest_inactive: int
+    peak_reserved: int | None
+    peak_allocated: int | None
+    events: int
+    ooms: tuple[OutOfMemory, ...]
+    stacks: tuple[LiveStack, ...]
+
+
+def read_memory_snapshot(path: Path, *, shown: str) -> tuple[DeviceMemory, ...]:
+    """Return what a snapshot states of each device.
+
+    Raises:
+        TraceError: It cannot be read, is too large, cut off, or no snapshot.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise TraceError(
+                f"a memory snapshot of {size >> 20:,} MiB; {MOST_BYTES >> 20} are the most that is "
+                "read: record fewer events (max_entries)", path=shown,
+            )  # fmt: skip
+        data = path.read_bytes()
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror or error}", path=shown) from error
+    read = read_plain_pickle(data, shown=shown)
+    if read.cut:
+        note = read.notes[0]
+        raise TraceError(f"{note.message}: its sizes would be too small", path=shown,
+                         offset=note.offset)  # fmt: skip
+    value = read.value
+    segments = value.get("segments") if isinstance(value, Mapping) else value
+    if not isinstance(segments, list) or (segments and not _dictionaries(segments)):
+        raise TraceError("no memory snapshot: no list of segments", path=shown)
+    traces = value.get("device_traces") if isinstance(value, Mapping) else None
+    return tuple(_devices(_dictionaries(segments), traces if isinstance(traces, list) else []))
+
+
+def _devices(
+    segments: Sequence[Mapping[Any, Any]], traces: Sequence[Any]
+) -> Iterator[DeviceMemory]:
+    by_device: dict[int, list[Mapping[Any, Any]]] = defaultdict(list)
+    for segment in segments:
+        by_device[_size(segment, "device") or 0].append(segment)
+    events = {
+        index: kept
+        for index, trace in enumerate(traces)
+        if isinstance(trace, list) and (kept := _dictionaries(trace))
+    }
+    for device in sorted(set(by_device) | set(events)):
+        yield _device(device, by_device.get(device, []), events.get(device, []))
+
+
+def _device(
+    device: int, segments: Sequence[Mapping[Any, Any]], events: Sequence[Mapping[Any, Any]]
+) -> DeviceMemory:
+    reserved = sum(_size(one, "total_size") or 0 for one in segments)
+    allocated = sum(_size(one, "allocated_size") or 0 for one in segments)
+    active = sum(_size(one, "active_size") or _size(one, "allocated_size") or 0 for one in segments)
+    # Events state what was asked for, before it was rounded up.
+    asked = sum(
+        _size(one, "allocated_size" if "requested_size" not in one else "requested_size") or 0
+        for one in segments
+    )
+    blocks = [
+        block
+        for segment in segments
+        for block in _dictionaries(segment.get("blocks") if segment.get("blocks") else [])
+    ]
+    free = [_size(one, "size") or 0 for one in blocks if one.get("state") == "inactive"]
+    return DeviceMemory(
+        device=device,
+        reserved=reserved,
+        allocated=allocated,
+        inactive=max(reserved - active, 0),
+        largest_inactive=max(free, default=0),
+        peak_reserved=_peak(events, _RESERVING, reserved),
+        peak_allocated=_peak(events, _ALLOCATING, asked),
+        events=len(events),
+        ooms=tuple(_ooms(events)),
+        stacks=tuple(_stacks(blocks)),
+    )
+
+
+def _peak(events: Sequence[Mapping[Any, Any]], signs: Mapping[str, int], last: int) -> int | None:
+    """Return the largest size since the first event, from the size after the last one."""
+    if not events:
+        return None
+    peak = change = 0
+    for event in events:
+        action = event.get("action")
+        sign = signs.get(action) if isinstance(action, str) else None
+        if sign is not None:
+            change += sign * (_size(event, "size") or 0)
+            peak = max(peak, change)
+    return max(last, last - change + peak)
+
+
+def _ooms(events: Sequence[Mapping[Any, Any]]) -> Iterator[OutOfMemory]:
+    found = [event for event in events if event.get("action") == "oom"]
+    for event in found[-_MOST_OOMS:]:
+        yield OutOfMemory(
+            asked=_size(event, "size") or 0,
+            device_free=_size(event, "device_free"),
+            time_us=_size(event, "time_us"),
+        )
+
+
+def _stacks(blocks: Sequence[Mapping[Any, Any]]) -> list[LiveStack]:
+    held: dict[str, list[int]] = defaultdict(list)
+    for block in blocks:
+        if block.get("state") == "active_allocated":
+            held[_place(_frames(block))].append(
+                _size(block, "requested_size") or _size(block, "size") or 0
+            )
+    stacks = [LiveStack(place, sum(sizes), len(sizes)) for place, sizes in held.items()]
+    return sorted(stacks, key=lambda one: (-one.size_bytes, one.place))[:_MOST_STACKS]
+
+
+def _frames(block: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
+    """Return the stack of an allocation; up to PyTorch 2.0 it is in the history of the block."""
+    history = block.get("history")
+    if "frames" not in block and isinstance(history, list) and _dictionaries(history[:1]):
+        return _dictionaries(history[0].get("frames") or [])
+    return _dictionaries(block.get("frames") or [])
+
+
+def _place(frames: Sequence[Mapping[Any, Any]]) -> str:
+    """Return the innermost frame of the user's code, else the innermost that is known."""
+    named = [one for one in frames if isinstance(one.get("filename"), str)]
+    own = [one for one in named if not any(part in one["filename"] for part in _OF_LIBRARY)]
+    own = [one for one in own if one["filename"].endswith(".py")] or own
+    if not named:
+        return NO_STACK
+    first = (own or named)[0]
+    name = first.get("name")
+    text = f"{name if isinstance(name, str) else '?'} "
+    text += f"({first['filename'].rpartition('/')[2]}:{_size(first, 'line') or 0})"
+    return printable(text[:160])
+
+
+def _dictionaries(found: Any) -> list[Mapping[Any, Any]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _size(one: Mapping[Any, Any], key: str) -> int | None:
+    value = one.get(key)
+    return value if type(value) is int and 0 <= value <= _LARGEST else None
