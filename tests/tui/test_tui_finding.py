@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorers import Settle, Start, press, shows
 
-from ccltui.tui.panes.files import FILES_STATE
+from ccltui.tui.panes.files import FILES
 from ccltui.tui.state.queries.query_kinds import HitQuery
 from ccltui.tui.state.queries.wanted_queries import listed_events
 
@@ -44,11 +44,11 @@ async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "5", "G")
-        assert FILES_STATE.of(app.scene.state).row > 0
+        assert FILES.row(app.scene) > 0
         await press(pilot, "g")
         assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
         await press(pilot, "g")
-        assert FILES_STATE.of(app.scene.state).row == 0
+        assert FILES.row(app.scene) == 0
         assert not shows(app, "works in")
 
         await press(pilot, "g", "2")

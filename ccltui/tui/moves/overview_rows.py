@@ -28,7 +28,7 @@ def sections(scene: Scene) -> dict[Section, int]:
     return {
         Section.FINDINGS: len(findings(scene)),
         Section.RANKS: len(rank_bars(scene)) if listed else 0,
-        Section.CAPTURES: len(capture_rows(scene)),
+        Section.CAPTURES: len(capture_rows(scene.session)),
         Section.METRICS: len(listed),
         Section.NOTES: len(notes(scene)) if listed else 0,
     }
@@ -115,7 +115,7 @@ def chosen_capture(scene: Scene) -> str | None:
     """Return the capture that enter opens, None where another row or the open one is selected."""
     if section_of(scene) is not Section.CAPTURES or OVERVIEW_STATE.of(scene.state).table_open:
         return None
-    return capture_rows(scene)[chosen_of(scene, Section.CAPTURES)].capture
+    return capture_rows(scene.session)[chosen_of(scene, Section.CAPTURES)].capture
 
 
 def clicked(scene: Scene, row: int) -> ViewState:

@@ -305,7 +305,7 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
 
 def _captures(scene: Scene, room: int, chosen: int | None) -> Region:
     """Return the list of captures of a folder that has several, as many as there is room for."""
-    rows = capture_rows(scene)
+    rows = capture_rows(scene.session)
     if not rows or room < 2:
         return Region()
     region = Region("Captures", "enter opens another")

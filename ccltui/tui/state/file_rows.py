@@ -10,12 +10,11 @@ from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
 from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
 from ccltui.parsers.missing_ranks import ranges_text
-from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.session import FileState
+    from ccltui.tui.state.session import FileState, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,18 @@ class FileRow:
     files: str = ""  # of a capture: their number in words
 
 
-def file_rows(scene: Scene) -> list[FileRow]:
+def file_rows(session: Session) -> list[FileRow]:
     """Return all rows; captures are only listed where there is a choice."""
-    job = scene.session.job
+    job = session.job
     if job is None:
         return []
-    rows = capture_rows(scene)
+    rows = capture_rows(session)
     notes: dict[str, list[str]] = {}
     begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
     for trace in job.ranks:
         notes.setdefault(trace.source.path, []).extend(note.message for note in trace.notes)
     for found in job.discovery.files:
-        state, ink = _state(found, scene.session.files.get(found.path), notes, job)
+        state, ink = _state(found, session.files.get(found.path), notes, job)
         share = begun.get(found.path)
         if share is not None:
             state, ink = f"! {numbers.percent(share)} is shown; {state}", Ink.WARNING
@@ -60,9 +59,9 @@ def file_rows(scene: Scene) -> list[FileRow]:
     return rows
 
 
-def capture_rows(scene: Scene) -> list[FileRow]:
+def capture_rows(session: Session) -> list[FileRow]:
     """Return the rows of captures, none where there is no choice."""
-    job = scene.session.job
+    job = session.job
     captures = () if job is None else job.discovery.captures
     if job is None or len(captures) < 2:
         return []

@@ -8,7 +8,7 @@ from fakes import own_changed, scene
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves import overview_rows
 from ccltui.tui.panes import overview
-from ccltui.tui.panes.files import FILES_STATE, FilesPane
+from ccltui.tui.panes.files import FilesPane
 from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
 from ccltui.tui.state.figures import metric_columns
 from ccltui.tui.state.figures.metric_list import HIDDEN, UNAVAILABLE, items
@@ -133,7 +133,7 @@ def test_files_are_filtered_by_any_cell() -> None:
     typed = found.with_state(pane.with_row_pattern(found, r"rank[35]\.json"))
 
     assert pane.count(found) > pane.count(typed) == 2
-    assert FILES_STATE.of(typed.state).row == 0
+    assert pane.own.of(typed.state).row == 0
     none = found.with_state(pane.with_row_pattern(found, "zzz"))
     assert pane.count(none) == 0
     assert pane.why_no_rows(none) == "no file matches /zzz/: / changes the filter"

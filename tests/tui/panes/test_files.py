@@ -69,8 +69,7 @@ def two_captures(chosen: str = "iteration_6") -> Job:
 
 def shown(job: Job, session: Session) -> dict[str, FileRow]:
     """Rows by name."""
-    state = ViewState(pane=FILES)
-    return {row.cells[0]: row for row in file_rows(Scene(replace(session, job=job), state))}
+    return {row.cells[0]: row for row in file_rows(replace(session, job=job))}
 
 
 def test_captures_come_first_and_say_which_is_open() -> None:
@@ -144,7 +143,7 @@ def test_one_capture_is_no_choice() -> None:
     alone = replace_captures(job)
     scene = Scene(Session("/nowhere/run").opened(alone), ViewState(pane=FILES))
 
-    assert [row.cells[1] for row in file_rows(scene)][:2] == ["kineto", "kineto"]
+    assert [row.cells[1] for row in file_rows(scene.session)][:2] == ["kineto", "kineto"]
     assert by_id("open.capture").why_not(scene) == "this file is not in another capture"
     empty = Scene(Session("x"), ViewState(pane=FILES))
     assert by_id("open.capture").why_not(empty) == "nothing is found yet"
@@ -265,4 +264,19 @@ def test_a_long_state_leaves_an_ellipsis() -> None:
     job = two_captures()
     picture = PANE.paint(Scene(Session("x").opened(job), ViewState(pane=FILES)), 12, 70)
 
-    assert [picture.row_text(y)[-2:] for y in (1, 3)] == [",…", "r…"]
+    assert [picture.row_text(y).rstrip()[-1] for y in (1, 3)] == ["…", "…"]
+
+
+def test_what_is_written_are_the_listed_files() -> None:
+    found = Scene(Session("x").opened(two_captures()), ViewState(pane=FILES))
+    filtered = found.with_state(PANE.with_row_pattern(found, "old"))
+
+    assert list(PANE.records(filtered)) == [
+        {
+            "file": "old.tgz",
+            "kind": "archive",
+            "rank": None,
+            "size_bytes": 4_000_000,
+            "state": "x unpack it first",
+        }
+    ]
