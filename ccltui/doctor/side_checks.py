@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from ccltui.doctor.trace_checks import Finding, run_check
+from ccltui.metrics import registry
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.hangs.find_hang import hang_of
 from ccltui.metrics.runs.runs_table import run_table
+from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.run_settings import has_cluster, has_runs
 from ccltui.parsers.job import Job
+from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import counted
 
@@ -20,6 +23,7 @@ def side_findings(job: Job) -> tuple[Finding, ...]:
     stands = () if hang_of(job.discovery) is None else (run_check(hang, job),)
     checks = [runs] if has_runs(files) else []
     checks += [machines] if has_cluster(files) else []
+    checks += [memory] if any(file.format is MEMORY_SNAPSHOT for file in files) else []
     return (*stands, *(run_check(check, job) for check in checks))
 
 
@@ -29,6 +33,23 @@ def hang(job: Job) -> Finding:
     if found is None or found.kind in ("nothing", "late"):
         return Finding("hang", "ok", "no watchdog gave up" if found is None else found.text)
     return Finding("hang", "problem", found.text, found.do)
+
+
+def memory(job: Job) -> Finding:
+    """State who ran out of memory, and snapshots that cannot be read."""
+    result = registry.find("memory_peaks").run(View(job))
+    if result.status == "unavailable":
+        return Finding("memory", "warning", "; ".join(one.message for one in result.reasons))
+    failed, unread = result.details["oom_ranks"], result.details["unread"]
+    if failed:
+        fix = "ccltui explain DIR, and --metric memory_peaks --detail: who holds the memory"
+        return Finding("memory", "problem", f"out of memory: rank {listed(failed)}", fix)
+    if unread:
+        return Finding("memory", "warning", "; ".join(unread[:_MOST_UNREAD]))
+    return Finding("memory", "ok", "no allocation failed in the events of the snapshots")
+
+
+_MOST_UNREAD = 4
 
 
 def runs(job: Job) -> Finding:

@@ -16,7 +16,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
 
-MOST_BYTES: Final = 1 << 28
+MOST_BYTES: Final = 1 << 27
 """A value of a pickle takes some ten times its bytes: larger files are refused, not read."""
 _MOST_STACKS: Final = 5
 _MOST_OOMS: Final = 16
@@ -173,11 +173,13 @@ def _ooms(events: Sequence[Mapping[Any, Any]]) -> Iterator[OutOfMemory]:
 
 def _stacks(blocks: Sequence[Mapping[Any, Any]]) -> list[LiveStack]:
     held: dict[str, list[int]] = defaultdict(list)
+    places: dict[int, str] = {}  # by id: blocks of one place share their stack
     for block in blocks:
         if block.get("state") == "active_allocated":
-            held[_place(_frames(block))].append(
-                _size(block, "requested_size") or _size(block, "size") or 0
-            )
+            key = id(block.get("frames", block))
+            if key not in places:
+                places[key] = _place(_frames(block))
+            held[places[key]].append(_size(block, "requested_size") or _size(block, "size") or 0)
     stacks = [LiveStack(place, sum(sizes), len(sizes)) for place, sizes in held.items()]
     return sorted(stacks, key=lambda one: (-one.size_bytes, one.place))[:_MOST_STACKS]
 

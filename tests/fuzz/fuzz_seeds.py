@@ -62,6 +62,31 @@ def xla() -> list[bytes]:
     ])  # fmt: skip
 
 
+def memory_snapshots() -> list[bytes]:
+    frames = [{"name": "step", "filename": "/job/train.py", "line": 40}]
+    block = {"address": 1 << 40, "size": 512, "requested_size": 500, "state": "inactive"}
+    blocks = [block | {"frames": frames}, block | {"frames": frames, "state": "active_allocated"}]
+    segment = {"device": 0, "total_size": 1024, "allocated_size": 512, "blocks": blocks}
+    event = {"action": "alloc", "addr": 1 << 40, "size": 512, "time_us": 9, "frames": frames}
+    oom = {"action": "oom", "device_free": 3, "size": 1 << 33}
+    value = {"segments": [segment], "device_traces": [[event, oom]], "allocator_settings": {}}
+    return [pickle.dumps(value, protocol) for protocol in (2, 4)]
+
+
+def ras_reports() -> list[bytes]:
+    place = {"rank": 1, "host": "n1", "pid": 7, "cuda_dev": 1}
+    rank = place | {"status": {"async_error": 6, "init_state": 0}}
+    ranks = [rank | {"rank": 0, "collective_counts": {"AllReduce": 3}},
+             rank | {"collective_counts": {"AllReduce": 2}}]  # fmt: skip
+    lost = [place | {"rank": 2, "status": {"unresponsive": True, "considered_dead": True}}]
+    communicator = {"hash": "0xab", "size": 3, "ranks": ranks, "missing_ranks": lost}
+    report = {"nccl_version": "2.29.2", "timestamp": "2026-05-28 20:26:40",
+              "communicators_count": 1, "communicators": [communicator]}  # fmt: skip
+    event = {"timestamp": "2026-05-28 20:26:31", "group": "LIFECYCLE", "event": "PEER_DEAD",
+             "peer": {"host": "n1", "pid": 7}, "details": ""}  # fmt: skip
+    return [json.dumps(one).encode() for one in (report, event)]
+
+
 def flight_records() -> list[bytes]:
     entry = {
         "frames": [{"name": "step", "filename": "/job/train.py", "line": 40}],

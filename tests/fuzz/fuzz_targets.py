@@ -31,6 +31,7 @@ from ccltui.parsers.card.workload_card import read_card
 from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
 from ccltui.parsers.cluster.nccl_log import read_nccl_log
 from ccltui.parsers.cluster.nccl_tests import read_nccl_tests
+from ccltui.parsers.cluster.ras_json import read_ras
 from ccltui.parsers.cluster.topology_files import (
     read_gpu_topology,
     read_ib_status,
@@ -49,6 +50,7 @@ from ccltui.parsers.kineto.execution_trace import read_execution_trace
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
+from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import sqlite_of
 from ccltui.parsers.nsys.report_reader import read_report_tables
@@ -445,6 +447,10 @@ TARGETS: Final = {
         Target("expert_load", "expert loads", seeds.expert_loads, _PACKED_JSON, expert_load),
         Target("flight_record", "dumps of the flight recorder", seeds.flight_records,
                mixed(any_bytes, _JSON), flight_record),
+        Target("memory_snapshot", "memory snapshots", seeds.memory_snapshots,
+               mixed(any_bytes, _JSON), _of(read_memory_snapshot, **_SHOWN)),
+        Target("ras", "reports of RAS, in JSON", seeds.ras_reports, _JSON,
+               _of(read_ras, **_SHOWN)),
         Target("train_config", "training configuration (TOML)", lambda: [seeds.TRAIN_CONFIG],
                _TEXT, _of(read_train_config), (ConfigError,)),
         Target("settings", "settings of the explorer (TOML)", lambda: [seeds.SETTINGS], _TEXT,

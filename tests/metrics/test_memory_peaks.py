@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from runs_by_hand import view_of
 
+from ccltui.doctor.side_checks import side_findings
 from ccltui.metrics.findings.recordings.log_findings import log_answer
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
@@ -179,6 +180,21 @@ def test_explain_says_who_ran_out_of_memory_and_why(tmp_path: Path) -> None:
     assert "Rank 2 ran out of memory: it asked for 300 MiB with 50 MiB free on the device" in said
     assert "The free blocks together would hold it: the memory is fragmented." in said
     assert "in use are from" not in said  # no stack was recorded
+
+
+@pytest.mark.parametrize(
+    ("trace", "state", "words"),
+    [([oom(8, 1)], "problem", "out of memory: rank 0"), ([], "ok", "no allocation failed")],
+)
+def test_doctor_says_who_ran_out_of_memory(
+    tmp_path: Path, trace: list[Json], state: str, words: str
+) -> None:
+    write(tmp_path, snapshot([segment(block(1))], trace))
+
+    (found,) = side_findings(view_of(tmp_path).job)
+
+    assert (found.check, found.state) == ("memory", state)
+    assert words in found.message
 
 
 def test_a_failure_in_two_snapshots_of_a_rank_is_one(tmp_path: Path) -> None:
