@@ -32,7 +32,6 @@ from ccltui.report.page.make_page import METRICS, make_page
 from ccltui.report.page.page_parts import Number, Page
 from ccltui.tui.engine import query_answers
 from ccltui.tui.engine.analysis import stages
-from ccltui.tui.moves import step_rows
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.ranks_pane import RANKS, SINGLE
 from ccltui.tui.panes.steps import STEPS
@@ -336,7 +335,7 @@ def _steps(one: Recording) -> None:
     parts, culprits = parts_of_steps(one.scene), culprits_of_steps(one.scene)
     if parts is None or not len(parts):
         return
-    lengths = [int(parts.longest_ns[row]) for row in step_rows.order(one.scene)]
+    lengths = [row.length_ns for row in STEPS.rows(one.scene)]
     one.same("order of Steps", lengths, sorted(lengths, reverse=True))
     composed = one.details("step_composition")
     if composed.get("step_ms") is not None and "other_groups" not in one.answer["shares"]:

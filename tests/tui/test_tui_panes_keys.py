@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
+from ccltui.tui.panes.steps import STEPS as STEPS_PANE
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
 from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.own.step_listing import STEPS_STATE
 from ccltui.tui.state.queries.wanted_queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
@@ -50,9 +50,9 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
         ("3", "C", *"copies", "enter"),
         lambda s: TIMELINE_STATE.of(s.state).kernels == "copies",
     ),
-    "rows.sort": (("6", "o"), lambda s: STEPS_STATE.of(s.state).sorting.column == "step"),
-    "rows.sort_back": (("6", "h"), lambda s: STEPS_STATE.of(s.state).sorting.column == "idle"),
-    "rows.reverse": (("6", "O"), lambda s: STEPS_STATE.of(s.state).sorting.reverse),
+    "rows.sort": (("6", "o"), lambda s: STEPS_PANE.sorting(s).column == "step"),
+    "rows.sort_back": (("6", "h"), lambda s: STEPS_PANE.sorting(s).column == "idle"),
+    "rows.reverse": (("6", "O"), lambda s: STEPS_PANE.sorting(s).reverse),
     "compare.block": (("2", "]", "3", "R"), lambda s: compare_ranks.block(s) is not None),
     "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare_ranks.versus(s) is not None),
     "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),
@@ -63,7 +63,7 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "out.rows": (("6", "Y"), lambda s: s.said == "copied: 48 rows"),
     "move.down": (
         ("6", "j"),
-        lambda s: STEPS_STATE.of(s.state).step not in (2, None),
+        lambda s: STEPS_PANE.own.of(s.state).chosen not in (2, None),
     ),
     "move.last_row": (("1", "G"), lambda s: OVERVIEW_STATE.of(s.state).section is Section.METRICS),
     "app.back": (("2", "x", "escape"), lambda s: not s.state.maximised),

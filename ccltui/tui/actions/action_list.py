@@ -22,7 +22,6 @@ from ccltui.tui.moves import (
     overview_rows,
     row_moves,
     search_steps,
-    step_rows,
     time_moves,
     view_moves,
 )
@@ -91,7 +90,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
     Action("view.unavailable", ("u",), "list what is unavailable", "view",
            metric_list.unavailable_listed, OVERVIEW, overview_rows.why_none_unavailable),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
-           STEPS, step_rows.why_none, hint="this step alone"),
+           STEPS, row_moves.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; inspect other work", "panes", drawer.enter,
            SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,

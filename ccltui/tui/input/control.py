@@ -19,7 +19,7 @@ from ccltui.tui.input.key_counts import append_digit, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, overview_rows, view_history, view_moves
-from ccltui.tui.panes import files, runs
+from ccltui.tui.panes import files, runs, steps
 from ccltui.tui.state.own.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Picked, Scene
@@ -241,12 +241,10 @@ class Control:
 
     def _step_here(self) -> None:
         """Make the selected step the window, or open the row of the drawer if it has the focus."""
-        from ccltui.tui.moves import step_rows  # noqa: PLC0415
-
         if drawer_has_keys(self._scene):
             self._go(drawer.enter(self._scene), "open.step")
         else:
-            self._app.replace_session(step_rows.windowed(self._scene))
+            self._app.replace_session(steps.windowed(self._scene))
 
     def _open_capture(self) -> None:
         capture = files.chosen_capture(self._scene)

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.parsers import numbers
+from ccltui.parsers.system.quick_dataclass import dataclass
+from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.cursor_text import as_many, named
+from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
+from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.own.sorting import Sorting
-from ccltui.tui.state.own.step_listing import (
-    COLUMNS,
-    CULPRIT,
-    LENGTH,
-    NUMBER,
-    PARTS,
-    STEPS_STATE,
-)
-from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane import Record
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.rank_time.step_parts import StepParts
+    from ccltui.metrics.findings.slow_steps import StepCulprits
     from ccltui.tui.state.against.compared import TimeOf
 
-_LABELS = 38
+PARTS: Final = ("compute", "overlapped", "waiting", "transfer", "bubble", "copies", "idle")
+"""Parts of a step in the order of the arrays."""
+_LENGTH, _NUMBER = "on device", "step"
+_NEVER: Final = 10_000
+"""Width of no pane: such a column is shown where rows are in its order."""
 _SHORT: Final = {
     "compute": "comp",
     "overlapped": "both",
@@ -44,7 +46,54 @@ _MOST_STEPS = 0.55
 """Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
 
-class StepsPane(Pane):
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A row of the table of steps, with who keeps the others waiting in each.
+
+    ``is_inside`` is whether the step is in the window of steps.
+    """
+
+    parts: StepParts
+    at: int
+    culprits: StepCulprits | None
+    is_inside: bool
+
+    @property
+    def number(self) -> int:
+        """Id of the step."""
+        return self.parts.steps[self.at]
+
+    @property
+    def length_ns(self) -> int:
+        """Length on the slowest rank."""
+        return int(self.parts.longest_ns[self.at])
+
+    @property
+    def slowest(self) -> int:
+        """Column of the slowest rank."""
+        return int(self.parts.slowest[self.at])
+
+    @property
+    def culprit(self) -> str | None:
+        """The rank that keeps the others waiting, None for nobody."""
+        label = None if self.culprits is None else self.culprits.of(self.number).label
+        return None if label is None else rank_name(label)
+
+
+def _over(row: Step, _: int) -> str:
+    return numbers.signed_duration(row.length_ns - row.parts.median_ns)
+
+
+def _kept_by(row: Step, _: int) -> str:
+    name = "…" if row.culprits is None else row.culprit or UNKNOWN
+    return f"{name[:5]:<5}{'•' if row.is_inside else ' '}"
+
+
+def _part(place: int) -> Callable[[Step], int]:
+    return lambda row: row.parts.mean_ns(row.at)[place]
+
+
+class StepsPane(ListPane[Step]):
     """Steps with the parts of their time, and the ranks of the chosen step."""
 
     name = NAME
@@ -60,6 +109,29 @@ class StepsPane(Pane):
         "Beside a second path: the mean step of both, and whether the difference is noise."
     )
     details = frozenset({Shown.VERSUS})
+    first_order = Sorting(_LENGTH)
+    noun = "step"
+    has_bars = True
+    waiting = "still dividing the steps"
+    nothing = "no step has device work"
+    metric_name = "temporal_breakdown"
+    columns = (
+        # Numbers of steps are names: in order of time.
+        Column(
+            _NUMBER,
+            lambda row: row.number,
+            sort_value=lambda row: -row.number,
+            align="left",
+            width=6,
+        ),
+        Column(_LENGTH, lambda row: row.length_ns, numbers.duration, width=10),
+        Column("vs median", text=_over, width=9),
+        Column("kept by", lambda row: row.culprit, text=_kept_by, align="left", width=8),
+        *(
+            Column(name, _part(place), numbers.duration, from_width=_NEVER)
+            for place, name in enumerate(PARTS)
+        ),
+    )
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
@@ -73,9 +145,102 @@ class StepsPane(Pane):
         generation = scene.findings.generation
         return (StepsQuery(generation), CulpritsQuery(generation), *queries_of(scene))
 
-    def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw the steps, and below them the ranks of the chosen step."""
-        return _paint(scene, height, width)
+    def parts(self, scene: Scene) -> StepParts | None:
+        """Return the parts of all steps, None before the first answer."""
+        from ccltui.tui.state.queries.wanted_queries import parts_of_steps
+
+        return parts_of_steps(scene)
+
+    def found_rows(self, scene: Scene) -> Sequence[Step] | None:
+        """Return the steps in order of time."""
+        from ccltui.tui.state.queries.wanted_queries import culprits_of_steps
+
+        parts, culprits = self.parts(scene), culprits_of_steps(scene)
+        if parts is None:
+            return None
+        return self.made_from("steps", _rows, parts, culprits, scene.session.filter.steps)
+
+    def words(self, row: Step) -> tuple[str]:
+        """Return the number of a step, and who keeps the others waiting in it."""
+        return (f"{row.number} {row.culprit or ''}",)
+
+    def missing(self, scene: Scene) -> str | None:
+        """Return the reason: no rank is loaded, or no step is marked."""
+        if not scene.findings.lanes:
+            return "no rank is loaded yet"
+        return None if scene.findings.steps else "the traces have no step markers"
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the titles of the columns; after the length comes the order of time."""
+        return (_LENGTH, _NUMBER, *super().sort_columns(scene)[2:])
+
+    def row(self, scene: Scene) -> int:
+        """Return the place of the chosen step in any order, the first where none is chosen."""
+        step = self.own.of(scene.state).chosen
+        return next((at for at, row in enumerate(self.rows(scene)) if row.number == step), 0)
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Choose a step; the shared cursor moves to its beginning on its slowest rank."""
+        step = self.rows(scene)[row]
+        time_ns = int(step.parts.start_ns[step.at, step.slowest])
+        state = scene.state.select(rank=step.parts.labels[step.slowest], time_ns=time_ns)
+        communicator = scene.communicator
+        if communicator is not None and len(communicator):
+            state = state.select(k=communicator.nearest(time_ns))
+        state = self.with_step(replace(state, worst=None), step.number)
+        return in_view(with_event(state, None))
+
+    def with_step(self, state: ViewState, step: int, **changes: Any) -> ViewState:
+        """Return a view with another chosen step."""
+        return self.own.put(state, replace(self.own.of(state), chosen=step, **changes))
+
+    def side(self, scene: Scene) -> tuple[str, int | None] | None:
+        """Return the slowest rank of the chosen step."""
+        row = self.chosen(scene)
+        return None if row is None else (row.parts.labels[row.slowest], row.number)
+
+    def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
+        """Return the median of the other steps of the rank; of a single step another rank."""
+        middle = middle_step(scene, *side)
+        return super().suggested_side(scene, side) if middle is None else f"it {middle}"
+
+    def chosen_step(self, scene: Scene) -> int | None:
+        """Return the chosen step."""
+        row = self.chosen(scene)
+        return None if row is None else row.number
+
+    def ink(self, row: Step) -> Ink:
+        """Return the style of labels."""
+        return Ink.LABEL
+
+    def room(self, scene: Scene, height: int) -> int:
+        """Return how many lines the steps take; the ranks of the chosen one have the rest."""
+        most = round((height + 1) * _MOST_STEPS) - 1 - len(_against(scene, height))
+        return min(self.count(scene), most)
+
+    def draw_beside(self, planes: Planes, scene: Scene, page: Page[Step]) -> None:
+        """Draw the bars of the steps, and below them the ranks of the chosen step."""
+        from ccltui.draw.bars import put_bar, put_scale
+        from ccltui.metrics.findings.rank_time.step_parts import one_per_rank
+
+        chosen = self.chosen(scene)
+        assert chosen is not None
+        parts, width = chosen.parts, planes.width
+        most_ns = max(int(parts.longest_ns.max()), 1)
+        put_scale(planes, page.y - 1, page.x, most_ns)
+        for y, row in enumerate(page.rows, page.y):
+            mean_ns = dict(zip(PARTS, parts.mean_ns(row.at), strict=True))
+            put_bar(planes, y, page.x, mean_ns, most_ns, colour=scene.colour)
+        y = page.y + len(page.rows)
+        left = self.count(scene) - page.first - len(page.rows)
+        if left > 0:
+            planes.put(y, 1, f"… {numbers.counted(left, 'more step')}", Ink.DIM)
+        for text in _against(scene, width - 2):
+            y += 1
+            planes.put(y, 1, text, Ink.TEXT)
+        title = f"step {chosen.number} on the devices rank by rank, the slowest first"
+        planes.put(y + 1, 0, f"── {title} ".ljust(width, "─"), Ink.RULER)
+        _put_ranks(planes, (y + 2, page.x), scene, one_per_rank(parts, chosen.at), most_ns)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts that a bar of a step consists of."""
@@ -89,92 +254,35 @@ class StepsPane(Pane):
         above: Line = [(f" {_chosen_text(scene, width - 2)}", Ink.TEXT)]
         return above, [(f" {_changes_text(scene, width - 2)}", Ink.TEXT)]
 
-    def count(self, scene: Scene) -> int:
-        """Return the number of steps that have device work."""
-        from ccltui.tui.moves import step_rows
-
-        return len(step_rows.order(scene))
-
-    def row(self, scene: Scene) -> int:
-        """Return the place of the chosen step."""
-        from ccltui.tui.moves import step_rows
-
-        return step_rows.current(scene)
-
-    def to_row(self, scene: Scene, row: int) -> ViewState:
-        """Choose a step."""
-        from ccltui.tui.moves import step_rows
-
-        return step_rows.to_row(scene, row)
-
-    is_filtered = True
-
-    def row_pattern(self, scene: Scene) -> str:
-        """Return the pattern of the steps that are listed."""
-        return STEPS_STATE.of(scene.state).pattern
-
-    def with_row_pattern(self, scene: Scene, pattern: str) -> ViewState:
-        """List steps whose number, or the rank that keeps the others waiting, matches."""
-        own = STEPS_STATE.of(scene.state)
-        return STEPS_STATE.put(scene.state, replace(own, pattern=pattern))
-
-    def why_no_rows(self, scene: Scene) -> str:
-        """Return the reason: no steps are marked, divided or left by the filter."""
-        from ccltui.tui.moves import step_rows
-
-        return step_rows.why_none(scene) or super().why_no_rows(scene)
-
-    is_sorted = True
-
-    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
-        """Return the columns of the list and the parts of the bars."""
-        return COLUMNS
-
-    def sorting(self, scene: Scene) -> Sorting:
-        """Return the order of the steps."""
-        return STEPS_STATE.of(scene.state).sorting
-
-    def with_sorting(self, scene: Scene, sorting: Sorting) -> ViewState:
-        """Sort the steps; the cursor stays on the chosen one."""
-        own = STEPS_STATE.of(scene.state)
-        return STEPS_STATE.put(scene.state, replace(own, sorting=sorting))
-
-    def side(self, scene: Scene) -> tuple[str, int | None] | None:
-        """Return the slowest rank of the chosen step."""
-        from ccltui.tui.moves import step_rows
-
-        return step_rows.slowest(scene)
-
-    def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
-        """Return the median of the other steps of the rank; of a single step another rank."""
-        from ccltui.tui.moves import step_rows
-
-        middle = step_rows.middle_step(scene, *side)
-        return super().suggested_side(scene, side) if middle is None else f"it {middle}"
-
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Yield the parts of every step on every rank."""
-        return _records(scene)
-
-    def metric(self, scene: Scene) -> str:
-        """Return the name of the metric of the parts."""
-        return "temporal_breakdown"
-
-    def chosen_step(self, scene: Scene) -> int | None:
-        """Return the chosen step."""
-        from ccltui.tui.moves import step_rows
-
-        return step_rows.chosen(scene)
+        """Yield the parts of every listed step on every rank."""
+        for row in self.rows(scene):
+            parts, at = row.parts, row.at
+            for column, label in enumerate(parts.labels):
+                if parts.start_ns[at, column] >= 0:
+                    spent = parts.parts_ns[:, at, column].tolist()
+                    yield {
+                        "step": row.number,
+                        "rank": label,
+                        "start_ns": int(parts.start_ns[at, column]),
+                        "length_ns": int(parts.length_ns[at, column]),
+                        **{f"{name}_ns": ns for name, ns in zip(PARTS, spent, strict=True)},
+                    }
 
 
 STEPS: Final = StepsPane()
 
 
+def _rows(
+    parts: StepParts, culprits: StepCulprits | None, window: tuple[int, int] | None
+) -> list[Step]:
+    first, last = (1, 0) if window is None else window
+    return [Step(parts, at, culprits, first <= one <= last) for at, one in enumerate(parts.steps)]
+
+
 def _kinds_with_time(scene: Scene) -> list[str]:
     """Return the parts that any step has, all while they are not known."""
-    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
-
-    parts = parts_of_steps(scene)
+    parts = STEPS.parts(scene)
     if parts is None:
         return list(PARTS)
     totals = parts.parts_ns.sum(axis=(1, 2)).tolist()
@@ -184,17 +292,14 @@ def _kinds_with_time(scene: Scene) -> list[str]:
 def _chosen_text(scene: Scene, width: int) -> str:
     """Describe the chosen step: its length, and who keeps the others waiting or why nobody."""
     from ccltui.metrics.findings.causes.evidence import cause_words
-    from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
 
-    parts, step = parts_of_steps(scene), step_rows.chosen(scene)
-    if parts is None or step is None:
+    row = STEPS.chosen(scene)
+    if row is None:
         return ""
-    length = numbers.duration(int(parts.longest_ns[parts.steps.index(step)]))
-    culprits = culprits_of_steps(scene)
-    if culprits is None:
+    step, length = row.number, numbers.duration(row.length_ns)
+    if row.culprits is None:
         return GAP.join([f"step {step}", length, "who keeps the others waiting: …"])
-    found = culprits.of(step)
+    found = row.culprits.of(step)
     texts = []
     if found.label is None:
         texts.append(f"nobody is named: {found.why}")
@@ -213,13 +318,10 @@ def _chosen_text(scene: Scene, width: int) -> str:
 
 def _changes_text(scene: Scene, width: int) -> str:
     """Return how each part of the chosen step differs from the median step, the largest first."""
-    from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
-
-    parts, step = parts_of_steps(scene), step_rows.chosen(scene)
-    if parts is None or step is None or parts.middle is None:
+    chosen = STEPS.chosen(scene)
+    if chosen is None or chosen.parts.middle is None:
         return ""
-    row, middle = parts.steps.index(step), parts.middle
+    parts, row, middle = chosen.parts, chosen.at, chosen.parts.middle
     if row == middle:
         shares = zip(PARTS, parts.mean_shares(row), strict=True)
         title = "the median step" if len(parts) > 1 else "the only step"
@@ -229,81 +331,6 @@ def _changes_text(scene: Scene, width: int) -> str:
     changes.sort(key=lambda change: -abs(change[1]))
     texts = [f"{name} {numbers.signed_duration(ns)}" for name, ns in changes if ns]
     return as_many([f"against step {parts.steps[middle]}, the median", *texts], width)
-
-
-def _records(scene: Scene) -> Iterator[Record]:
-    from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
-
-    parts = parts_of_steps(scene)
-    if parts is None:
-        return
-    for row in step_rows.order(scene):
-        for column, label in enumerate(parts.labels):
-            if parts.start_ns[row, column] >= 0:
-                spent = parts.parts_ns[:, row, column].tolist()
-                yield {
-                    "step": parts.steps[row],
-                    "rank": label,
-                    "start_ns": int(parts.start_ns[row, column]),
-                    "length_ns": int(parts.length_ns[row, column]),
-                    **{f"{name}_ns": ns for name, ns in zip(PARTS, spent, strict=True)},
-                }
-
-
-def _paint(scene: Scene, height: int, width: int) -> Planes:
-    from ccltui.draw.bars import put_bar, put_scale
-    from ccltui.draw.planes import Planes
-    from ccltui.metrics.findings.rank_time.step_parts import one_per_rank
-    from ccltui.tui.moves import step_rows
-    from ccltui.tui.state.queries.wanted_queries import parts_of_steps
-
-    planes = Planes.blank(height, width, Ink.TEXT)
-    parts, order = parts_of_steps(scene), step_rows.order(scene)
-    if parts is None or not order:
-        planes.put(1, 1, _nothing(scene), Ink.DIM)
-        return planes
-    at = step_rows.current(scene)
-    row = order[at]
-    most_ns = max(int(parts.longest_ns.max()), 1)
-    of_b = _against(scene, width - 2)
-    room = max(min(len(order), round(height * _MOST_STEPS) - 1 - len(of_b)), 1)
-    put_scale(planes, 0, _LABELS, most_ns)
-    planes.put(0, 0, _heading(scene), Ink.DIM)
-    first = at // room * room
-    first = max(min(first, len(order) - room), 0)
-    for y, one in enumerate(order[first : first + room], 1):
-        text = _step_text(scene, parts, one, on=one == row)
-        planes.put(y, 0, text, Ink.LABEL_ON if one == row else Ink.LABEL)
-        planes.listed[y] = first + y - 1
-        mean_ns = dict(zip(PARTS, parts.mean_ns(one), strict=True))
-        put_bar(planes, y, _LABELS, mean_ns, most_ns, colour=scene.colour)
-    left = len(order) - first - room
-    y = 1 + room
-    if left > 0:
-        planes.put(y, 1, f"… {numbers.counted(left, 'more step')}", Ink.DIM)
-    for text in of_b:
-        y += 1
-        planes.put(y, 1, text, Ink.TEXT)
-    planes.put(y + 1, 0, f"── {_ranks_title(parts, row)} ".ljust(width, "─"), Ink.RULER)
-    _put_ranks(planes, y + 2, scene, one_per_rank(parts, row), most_ns)
-    return planes
-
-
-def _nothing(scene: Scene) -> str:
-    from ccltui.tui.moves import step_rows
-
-    why = step_rows.why_none(scene)
-    return "no step has device work" if why is None else f"{why[0].upper()}{why[1:]}."
-
-
-def _heading(scene: Scene) -> str:
-    """Return the titles of the columns; the order by a part of the bars is named in the last."""
-    sorting = STEPS_STATE.of(scene.state).sorting
-    number, length, culprit = (sorting.marked(one) for one in (NUMBER, LENGTH, CULPRIT))
-    if sorting.column not in (NUMBER, LENGTH, CULPRIT):
-        culprit = sorting.marked(sorting.column)
-    return f" {number:<6}{length:>10}{'vs median':>12}  {culprit}"
 
 
 def _against(scene: Scene, width: int) -> list[str]:
@@ -336,38 +363,17 @@ def _difference(name: str, row: TimeOf) -> str:
     return f"{text} {row.verdict}".rstrip()
 
 
-def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:
-    """Return number, length against the median, culprit, and whether it is in the window."""
-    window = scene.session.filter.steps
-    step = parts.steps[row]
-    inside = window is not None and window[0] <= step <= window[1]
-    length = int(parts.longest_ns[row])
-    over = numbers.signed_duration(length - parts.median_ns)
-    cells = f"{step:<6}{numbers.duration(length):>10}{over:>12}  {_kept_by(scene, step):<5}"
-    return f"{'▶' if on else ' '}{cells}{'•' if inside else ' '}"
-
-
-def _kept_by(scene: Scene, step: int) -> str:
-    """Return the rank that keeps the others waiting in a step, "--" for nobody."""
-    from ccltui.tui.state.queries.wanted_queries import culprits_of_steps
-
-    culprits = culprits_of_steps(scene)
-    if culprits is None:
-        return "…"
-    label = culprits.of(step).label
-    return "--" if label is None else rank_name(label)[:5]
-
-
-def _ranks_title(parts: StepParts, row: int) -> str:
-    return f"step {parts.steps[row]} on the devices rank by rank, the slowest first"
-
-
 def _put_ranks(
-    planes: Planes, y: int, scene: Scene, ranks: Sequence[tuple[str, list[int]]], most_ns: int
+    planes: Planes,
+    corner: tuple[int, int],
+    scene: Scene,
+    ranks: Sequence[tuple[str, list[int]]],
+    most_ns: int,
 ) -> None:
-    """Draw length and parts of a step on as many ranks as fit."""
+    """Draw length and parts of a step on as many ranks as fit; bars begin at the corner."""
     from ccltui.draw.bars import put_bar
 
+    y, x = corner
     room = planes.height - y
     if room < 1:
         return
@@ -375,8 +381,31 @@ def _put_ranks(
     for offset, (label, one) in enumerate(ranks[: room - (hidden > 0)]):
         on = label == scene.state.selection.rank
         text = f" {rank_name(label)[:7]:<7}{numbers.duration(sum(one)):>11}"
-        planes.put(y + offset, 0, text.ljust(_LABELS), Ink.STRONG if on else Ink.TEXT)
+        planes.put(y + offset, 0, text.ljust(x), Ink.STRONG if on else Ink.TEXT)
         parts_ns = dict(zip(PARTS, one, strict=True))
-        put_bar(planes, y + offset, _LABELS, parts_ns, most_ns, colour=scene.colour)
+        put_bar(planes, y + offset, x, parts_ns, most_ns, colour=scene.colour)
     if hidden > 0:
         planes.put(planes.height - 1, 1, f"… {hidden + 1} more ranks", Ink.DIM)
+
+
+def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:
+    """Return the step of a rank whose length is the median of its other steps."""
+    parts = STEPS.parts(scene)
+    if parts is None or label not in parts.labels:
+        return None
+    lengths = parts.length_ns[:, parts.labels.index(label)].tolist()
+    known = sorted(
+        (length, step)
+        for length, step in zip(lengths, parts.steps, strict=True)
+        if length and step != other_than
+    )
+    return known[len(known) // 2][1] if known else None
+
+
+def windowed(scene: Scene) -> Session:
+    """Set the chosen step as the window; clear the window where it was that step."""
+    step, old = STEPS.chosen_step(scene), scene.session.filter
+    if step is None:
+        return scene.session
+    steps = None if old.steps == (step, step) else (step, step)
+    return scene.session.filtered(replace(old, steps=steps, window=None))

@@ -17,9 +17,9 @@ from ccltui.tui.input.picker import Picker
 from ccltui.tui.input.prompt_line import Prompt
 from ccltui.tui.input.prompted_list import Chosen
 from ccltui.tui.moves.places.pickable import places
+from ccltui.tui.panes.steps import STEPS as STEPS_PANE
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
-from ccltui.tui.state.own.step_listing import STEPS_STATE
 from ccltui.tui.state.queries.query_kinds import NamesQuery, StepsQuery
 from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import ViewState
@@ -113,7 +113,7 @@ def test_the_slowest_step_is_first_and_is_chosen() -> None:
 
     assert first.name == f"step {slowest}"
     state = first.show()
-    assert (state.pane, STEPS_STATE.of(state).step) == (STEPS, slowest)
+    assert (state.pane, STEPS_PANE.own.of(state).chosen) == (STEPS, slowest)
 
 
 def test_a_kernel_has_the_figures_of_the_table_and_is_selected_there() -> None:

@@ -11,8 +11,9 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.export import rows_of, tabular
 from ccltui.tui.engine import query_answers
-from ccltui.tui.moves import compare_ranks, drawer, row_moves, step_rows, view_moves
+from ccltui.tui.moves import compare_ranks, drawer, row_moves, view_moves
 from ccltui.tui.panes.details import collective_drawer
+from ccltui.tui.panes.steps import middle_step
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
 from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE
@@ -153,7 +154,7 @@ def test_enter_alone_compares_with_another_rank_and_in_steps_with_the_middle_ste
     assert compare_ranks.parse_versus("", found).versus == Versus(("1", 0), ("0", 0))
 
     steps = told(scene(pane=STEPS))  # the slowest step is chosen, of its slowest rank
-    middle = step_rows.middle_step(steps, "0", 2)
+    middle = middle_step(steps, "0", 2)
     assert middle is not None
     assert compare_ranks.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
 

@@ -13,9 +13,9 @@ from typing import Final
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import show_communicator, to_time
 from ccltui.tui.panes.kernels import KERNELS
+from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.figures.rank_board import board_rows
-from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.own.step_listing import STEPS_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.queries.query_kinds import NamesQuery
 from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
@@ -122,16 +122,16 @@ def _steps(scene: Scene) -> list[Place]:
             absent if length is None else numbers.duration(int(length)),
             (_LATER if culprits is None else _UNKNOWN) if label is None else rank_name(label),
         )
-        is_here = STEPS_STATE.of(scene.state).step == step.id
+        is_here = STEPS.own.of(scene.state).chosen == step.id
         show = partial(_to_step, scene, step.id, step.start_ns)
         found.append(Place(f"step {step.id}", figures, show, is_here))
     return found
 
 
 def _to_step(scene: Scene, step: int, start_ns: int) -> ViewState:
-    there = _in_chart(scene, STEPS)
+    there = _in_chart(scene, STEPS.name)
     state = to_time(there, start_ns)
-    return STEPS_STATE.put(state, replace(STEPS_STATE.of(state), step=step, pattern=""))
+    return STEPS.with_step(state, step, pattern="")
 
 
 def _kernels(scene: Scene) -> list[Place]:

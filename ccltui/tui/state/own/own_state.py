@@ -47,6 +47,7 @@ class ListState:
 
     Attributes:
         row: place of the cursor.
+        chosen: number of the row of the cursor, where the list finds it again in any order.
         pattern: filter of the rows, "" for none.
         sorting: order of the rows.
         kind: what rows are, where a list has several kinds; "" for the first.
@@ -58,3 +59,4 @@ class ListState:
     sorting: Sorting = AS_FOUND
     kind: str = ""
     toggled: frozenset[str] = frozenset()
+    chosen: int | None = None

@@ -11,13 +11,13 @@ from fakes import Plan, full_job, scene
 from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.findings.slow_steps import StepCulprits
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.moves import row_moves, step_rows
+from ccltui.tui.moves import row_moves
+from ccltui.tui.panes.steps import PARTS, windowed
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.pane_names import STEPS
 from ccltui.tui.state.own.sorting import Sorting
-from ccltui.tui.state.own.step_listing import PARTS, STEPS_STATE
 from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
 from ccltui.tui.state.queries.wanted_queries import answered, parts_of_steps
 from ccltui.tui.state.scene import Scene
@@ -57,7 +57,7 @@ def test_moving_takes_the_shared_cursor_along() -> None:
     parts = step_parts(View(full_job(Plan())))
     row = int(np.argsort(-parts.longest_ns, kind="stable")[1])
 
-    assert STEPS_STATE.of(moved.state).step == parts.steps[row]
+    assert PANE.own.of(moved.state).chosen == parts.steps[row]
     assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
     assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
     assert row_moves.current(moved) == 1
@@ -65,12 +65,12 @@ def test_moving_takes_the_shared_cursor_along() -> None:
 
 def test_the_chosen_step_is_the_window_and_again_it_is_not() -> None:
     found = opened()
-    limited = step_rows.windowed(found)
+    limited = windowed(found)
 
     assert limited.filter.steps == (2, 2)
     found = replace(found, session=limited)
-    assert step_rows.windowed(found).filter.steps is None
-    assert re.split(r"\s{2,}", text(found)[1])[4].startswith("• ")
+    assert windowed(found).filter.steps is None
+    assert re.split(r"\s{2,}", text(found)[1])[4] == "•"
 
 
 def test_ranks_of_the_chosen_step_stand_below() -> None:
@@ -118,11 +118,11 @@ def test_without_matches_nobody_is_named_and_the_reason_stands_there() -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    assert step_rows.why_none(Scene(Session("x"))) == "no rank is loaded yet"
+    assert PANE.why_no_rows(Scene(Session("x"))) == "no rank is loaded yet"
     found = scene(pane=STEPS)
-    assert step_rows.why_none(found) == "still dividing the steps"
+    assert PANE.why_no_rows(found) == "still dividing the steps"
     unmarked = replace(found, findings=replace(found.findings, steps=()))
-    assert step_rows.why_none(unmarked) == "the traces have no step markers"
+    assert PANE.why_no_rows(unmarked) == "the traces have no step markers"
     assert text(unmarked)[1] == " The traces have no step markers."
     assert not PANE.queries(unmarked)
 
@@ -145,14 +145,12 @@ def test_steps_are_filtered_by_number_and_by_who_keeps_the_others_waiting() -> N
     assert _numbers(found, "no such") == []
     nothing = found.with_state(PANE.with_row_pattern(found, "no such"))
     assert row_moves.count(nothing) == 0
-    assert step_rows.why_none(nothing) == "no step matches /no such/: / changes the filter"
+    assert PANE.why_no_rows(nothing) == "no step matches /no such/: / changes the filter"
 
 
 def _numbers(found: Scene, pattern: str) -> list[int]:
-    parts = parts_of_steps(found)
-    assert parts is not None
     filtered = found.with_state(PANE.with_row_pattern(found, pattern))
-    return [parts.steps[row] for row in step_rows.order(filtered)]
+    return [row.number for row in PANE.rows(filtered)]
 
 
 def test_steps_are_sorted_by_each_part_of_their_time() -> None:
@@ -161,7 +159,7 @@ def test_steps_are_sorted_by_each_part_of_their_time() -> None:
     assert parts is not None
     for place, column in enumerate(PARTS):
         sorted_by = found.with_state(PANE.with_sorting(found, Sorting(column)))
-        rows = step_rows.order(sorted_by)
+        rows = [row.at for row in PANE.rows(sorted_by)]
         spent = [parts.mean_ns(row)[place] for row in rows]
         assert spent == sorted(spent, reverse=True)
         assert sorted(rows) == list(range(len(parts)))
