@@ -181,7 +181,10 @@ class StepsPane(ListPane[Step]):
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Choose a step; the shared cursor moves to its beginning on its slowest rank."""
-        step = self.rows(scene)[row]
+        rows = self.rows(scene)
+        if not rows:
+            return scene.state
+        step = rows[row]
         time_ns = int(step.parts.start_ns[step.at, step.slowest])
         state = scene.state.select(rank=step.parts.labels[step.slowest], time_ns=time_ns)
         communicator = scene.communicator

@@ -1,4 +1,4 @@
-"""Board of ranks: how busy each is, how long it makes others wait and waits, and its clock."""
+"""Board of ranks: how busy each is, how long it makes others wait, and waits itself."""
 
 from __future__ import annotations
 
@@ -19,16 +19,12 @@ class BoardRow:
         busy: share of the measured time with computation or copies (`gpu_busy`).
         caused_us: wait that others have for it, in us (`straggler_lag`).
         suffered_us: wait that it has for others, in us (`straggler_lag`).
-        clock_us: offset of its clock, and ``residual_us`` its error bar (`clock_offsets`).
-        residual_us: see ``clock_us``.
     """
 
     label: str
     busy: float | None
     caused_us: float | None
     suffered_us: float | None
-    clock_us: float | None
-    residual_us: float | None
 
 
 def board_rows(scene: Scene) -> list[BoardRow]:
@@ -36,7 +32,6 @@ def board_rows(scene: Scene) -> list[BoardRow]:
     busy = details(scene, "gpu_busy").get("per_rank") or {}
     lag = details(scene, "straggler_lag")
     blame, waits = lag.get("blame") or {}, lag.get("wait_us") or {}
-    clocks = details(scene, "clock_offsets").get("per_rank") or {}
     if not (busy or blame):
         return []
     rows = [
@@ -45,8 +40,6 @@ def board_rows(scene: Scene) -> list[BoardRow]:
             _of(busy, label, "useful_busy_ratio"),
             _of(blame, label, "caused_wait_us"),
             waits.get(label),
-            _of(clocks, label, "offset_us"),
-            _of(clocks, label, "residual_p95_us"),
         )
         for label in scene.findings.lanes
     ]
