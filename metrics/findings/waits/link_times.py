@@ -25,7 +25,7 @@ from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.lines.job_lines import JobLines
@@ -36,6 +36,8 @@ LEAST_FACTOR: Final = 2.0
 """A slow link takes this many times as long as those like it: paths of one host differ by less."""
 APART: Final = 0.3
 """Other links have at most this share of its excess."""
+EQUAL: Final = 0.1
+"""Most by which the times of the two ends of one transfer differ: they begin a little apart."""
 LATE: Final = 0.5
 """Share of what a link costs by which another rank is busy longer, so that its members may wait for
 that one: calls that are matched wrongly may all wait for it."""
@@ -146,7 +148,7 @@ def _slowest(
     size = len(links.members)
     spent = np.bincount(links.number[known], weights=own[known], minlength=size)
     should = np.bincount(links.number[known], weights=usual[known], minlength=size)
-    count = np.bincount(links.number[known], minlength=size)
+    count = np.where(_are_whole(view, links), np.bincount(links.number[known], minlength=size), 0)
     excess = np.where(count >= FEWEST, spent - should, 0.0)
     ratio = np.where(should > 0, spent / np.maximum(should, 1.0), 1.0)
     if not (excess > 0).any():
@@ -170,6 +172,19 @@ def _slowest(
         "low" if doubtful else "medium",
         is_pair=links.is_pair[worst],
     )
+
+
+def _are_whole(view: View, links: _Links) -> Bool:
+    """Whether each link may be a pair or a group: sizes of groups divide the number of ranks.
+
+    Other sets lack a member whose calls are matched elsewhere, and may wait for that one.
+    """
+    count = len(view.job.ranks) + len(view.job.missing_ranks)
+    whole = [
+        is_pair or count % len(ranks) == 0
+        for ranks, is_pair in zip(links.members, links.is_pair, strict=True)
+    ]
+    return np.array(whole, np.bool_)
 
 
 def _usual_ns(job: JobLines, number: I64, own: F64) -> F64:
@@ -218,21 +233,98 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
     Nothing is matched: who waits for a late rank has long calls too, but then that rank has short
     ones and is busy longer than they are.
     """
-    by_queue: dict[tuple[int, int], dict[str, I64]] = {}
-    for rank in device_ranks(view):
-        calls = rank.device_calls
-        queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
-        for kind, stream in np.unique(queue, axis=1).T.tolist():
-            if kind in (SEND, RECV):  # stages wait for each other, in all calls, by the schedule
-                return None
-            mine = (queue[0] == kind) & (queue[1] == stream)
-            by_queue.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
+    by_queue = _by_queue(view)
+    if any(kind in (SEND, RECV) for kind, _ in by_queue):
+        return None  # stages wait for each other, in all calls, by the schedule
+    sent = [durations for (kind, _), durations in by_queue.items() if kind == SENDRECV]
     found = [
         _long_calls(view, durations, exposed)
         for (kind, _), durations in by_queue.items()
         if kind != SENDRECV or _in_rings(durations)
     ]
-    return max(filter(None, found), key=lambda one: one.share, default=None)
+    likely = [one for one in found if one is not None and _may_be_group(one.ranks, sent)]
+    return _slow_ends(view, sent, exposed) or max(likely, key=lambda one: one.share, default=None)
+
+
+def _by_queue(view: View) -> Mapping[tuple[int, int], Mapping[str, I64]]:
+    """Return how long calls of each kind and stream take, by rank."""
+    found: dict[tuple[int, int], dict[str, I64]] = {}
+    for rank in device_ranks(view):
+        calls = rank.device_calls
+        queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
+        for kind, stream in np.unique(queue, axis=1).T.tolist():
+            mine = (queue[0] == kind) & (queue[1] == stream)
+            found.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
+    return found
+
+
+def _may_be_group(ranks: Sequence[str], sent: Sequence[Mapping[str, I64]]) -> bool:
+    """Whether ranks send and receive equally often, as members of a group of one stage do.
+
+    Outer stages do so less often: ranks of several are those that wait for a slow pipeline.
+    """
+    counts = {sum(len(one[label]) for one in sent if label in one) for label in ranks}
+    return len(counts) == 1
+
+
+def _slow_ends(
+    view: View, sent: Sequence[Mapping[str, I64]], exposed: Mapping[str, float]
+) -> SlowLink | None:
+    """Return two ranks that alone of their streams have long transfers, equally many and long.
+
+    Where one end waits for the other the transfers of that other are short: both are long only
+    where the transfer itself is.
+    """
+    ends = [end for one in sent if (end := _long_end(one)) is not None]
+    pairs = [
+        (one, other)
+        for place, one in enumerate(ends)
+        for other in ends[place + 1 :]
+        if one.label != other.label and one.is_same(other)
+    ]
+    labels = {
+        tuple(label for label in exposed if label in (one.label, other.label))
+        for one, other in pairs
+    }
+    if len(labels) != 1:
+        return None
+    (ranks,) = labels
+    one = max((one for one, _ in pairs), key=lambda one: one.excess_ns)
+    window = sum(rank.window_ns for rank in device_ranks(view)) / len(exposed)
+    share = min(one.excess_ns / window, max(exposed[label] for label in ranks))
+    if _latest_of_others(view, ranks) > APART * share:
+        return None
+    return SlowLink(ranks, one.factor, share, "low", is_pair=True)
+
+
+class _End(Struct, frozen=True):
+    """A rank whose transfers of one stream take long, by how much they exceed those of others."""
+
+    label: str
+    count: int
+    low_ns: float
+    factor: float
+    excess_ns: float
+
+    def is_same(self, other: _End) -> bool:
+        """Return whether both are ends of one link: as many transfers of about one time."""
+        low, high = sorted((self.low_ns, other.low_ns))
+        return self.count == other.count and high <= (1 + EQUAL) * low
+
+
+def _long_end(durations: Mapping[str, I64]) -> _End | None:
+    """Return the only rank whose transfers of a stream are long, None where it is not one."""
+    if len(durations) < 2 or min(map(len, durations.values())) < FEWEST:
+        return None
+    quarter = {label: float(np.quantile(one, 0.25)) for label, one in durations.items()}
+    typical = max(lower_median(np.array(list(quarter.values()))), 1.0)
+    label = max(quarter, key=lambda one: quarter[one])
+    low = quarter[label]
+    rest = max(one for other, one in quarter.items() if other != label)
+    if low < LEAST_FACTOR * typical or rest - typical > APART * (low - typical):
+        return None
+    spent = float(np.minimum(durations[label], low).sum())
+    return _End(label, len(durations[label]), low, low / typical, spent * (1 - typical / low))
 
 
 def _latest_of_others(view: View, members: Sequence[str]) -> float:
