@@ -38,6 +38,9 @@ APART: Final = 0.3
 """Other links have at most this share of its excess."""
 EQUAL: Final = 0.1
 """Most by which the times of the two ends of one transfer differ: they begin a little apart."""
+SAME_STAGE: Final = 1.5
+"""Most by which ranks of one stage differ in sends and receives, as windows are cut; inner stages
+have twice as many as outer ones."""
 LATE: Final = 0.5
 """Share of what a link costs by which another rank is busy longer, so that its members may wait for
 that one: calls that are matched wrongly may all wait for it."""
@@ -242,7 +245,9 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
         for (kind, _), durations in by_queue.items()
         if kind != SENDRECV or _in_rings(durations)
     ]
-    likely = [one for one in found if one is not None and _may_be_group(one.ranks, sent)]
+    # rings of all ranks send equally often on all stages
+    staged = [one for one in sent if len(one) < len(exposed) or not _in_rings(one)]
+    likely = [one for one in found if one is not None and _may_be_group(one.ranks, staged)]
     return _slow_ends(view, sent, exposed) or max(likely, key=lambda one: one.share, default=None)
 
 
@@ -259,12 +264,12 @@ def _by_queue(view: View) -> Mapping[tuple[int, int], Mapping[str, I64]]:
 
 
 def _may_be_group(ranks: Sequence[str], sent: Sequence[Mapping[str, I64]]) -> bool:
-    """Whether ranks send and receive equally often, as members of a group of one stage do.
+    """Whether ranks send and receive about equally often, as members of a group of one stage do.
 
-    Outer stages do so less often: ranks of several are those that wait for a slow pipeline.
+    Outer stages do so half as often: ranks of several are those that wait for a slow pipeline.
     """
-    counts = {sum(len(one[label]) for one in sent if label in one) for label in ranks}
-    return len(counts) == 1
+    counts = [sum(len(one[label]) for one in sent if label in one) for label in ranks]
+    return max(counts) <= SAME_STAGE * min(counts)
 
 
 def _slow_ends(
