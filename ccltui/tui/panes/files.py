@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.parsers.numbers import counted
+from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
 from ccltui.tui.state.own.pane_names import FILES as NAME
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import FoundFile
+    from ccltui.parsers.job import Job
     from ccltui.tui.state.file_rows import FileRow
-    from ccltui.tui.state.session import Session
+    from ccltui.tui.state.session import FileState, Session
 
 _WITHOUT_NAME: Final = 54
 """Cells of a line that names leave: 34 for kind, rank and size, and 20 of the state."""
@@ -62,7 +64,7 @@ class FilesPane(ListPane["FileRow"]):
     def found_rows(self, scene: Scene) -> Sequence[FileRow] | None:
         """Return captures, then files, None before the directory is read."""
         session = scene.session
-        return None if session.job is None else self.made_from("files", _rows, session)
+        return None if session.job is None else self.made_from("files", file_rows, session)
 
     def words(self, row: FileRow) -> tuple[str, ...]:
         """Return all cells."""
@@ -77,8 +79,8 @@ class FilesPane(ListPane["FileRow"]):
         job = scene.session.job
         if job is None:
             return ""
-        found = job.discovery
-        return f"{counted(len(found.files), 'file')}  {counted(len(found.captures), 'capture')}"
+        files, captures = len(job.discovery.files), len(job.discovery.captures)
+        return f"{numbers.counted(files, 'file')}  {numbers.counted(captures, 'capture')}"
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the full name and the state of the selected file."""
@@ -92,10 +94,75 @@ class FilesPane(ListPane["FileRow"]):
 FILES: Final = FilesPane()
 
 
-def _rows(session: Session) -> Sequence[FileRow]:
-    from ccltui.tui.state.file_rows import file_rows
+def file_rows(session: Session) -> list[FileRow]:
+    """Return all rows; captures are only listed where there is a choice."""
+    from ccltui.parsers.missing_ranks import ranges_text
+    from ccltui.tui.state.file_rows import FileRow, capture_rows
 
-    return file_rows(session)
+    job = session.job
+    if job is None:
+        return []
+    rows = capture_rows(session)
+    notes: dict[str, list[str]] = {}
+    begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
+    for trace in job.ranks:
+        notes.setdefault(trace.source.path, []).extend(note.message for note in trace.notes)
+    for found in job.discovery.files:
+        state, ink = _state(found, session.files.get(found.path), notes, job)
+        share = begun.get(found.path)
+        if share is not None:
+            state, ink = f"! {numbers.percent(share)} is shown; {state}", Ink.WARNING
+        ranks = job.ranks_in(found.path)
+        rank = "" if found.rank is None else str(found.rank)
+        rank = rank if ranks is None else ranges_text(ranks)
+        size = numbers.decimal_size(found.size_bytes)
+        kind = found.kind.replace("_", " ")
+        target = found.capture if _is_of_other(found, job) else None
+        cells = (found.path, kind, rank, size, state)
+        rows.append(FileRow(cells, target, found.rank, found.size_bytes, ink))
+    return rows
+
+
+def _is_of_other(found: FoundFile, job: Job) -> bool:
+    """Return whether a file belongs to a capture that is not open."""
+    captures = {capture.name for capture in job.discovery.captures}
+    here = {file.path for file in job.capture.files}
+    return found.path not in here and found.capture in captures - {job.capture.name}
+
+
+def _state(
+    found: FoundFile, state: FileState | None, notes: dict[str, list[str]], job: Job
+) -> tuple[str, Ink]:
+    """Return the loading state of a file, or the reason why it is not read."""
+    from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
+
+    if state is not None and job.merged.is_left_out(found.path):
+        return LEFT_OUT, Ink.DIM
+    if state is not None and job.is_side(found.path):
+        return NO_RANK, Ink.DIM
+    if state is not None:
+        return _loading_state(state, notes.get(found.path, []))
+    if found.duplicate_of is not None:
+        return f"repeats {found.duplicate_of}", Ink.DIM
+    if found.problem is not None:
+        return f"x {found.problem}", Ink.ERROR
+    if _is_of_other(found, job):
+        return f"in capture {found.capture}: enter opens it", Ink.DIM
+    return "read beside the traces", Ink.DIM
+
+
+def _loading_state(state: FileState, notes: list[str]) -> tuple[str, Ink]:
+    if state.status == "failed":
+        return f"x {state.problem}", Ink.ERROR
+    if state.status == "done":
+        return (f"! {'; '.join(notes)}", Ink.WARNING) if notes else ("done", Ink.TEXT)
+    if state.status == "reading":
+        share = state.done_bytes / max(state.total_bytes, 1)
+        return (
+            f"reading {numbers.percent(share)}, {numbers.decimal_size(state.done_bytes)}",
+            Ink.TEXT,
+        )
+    return "queued", Ink.DIM
 
 
 def chosen_capture(scene: Scene) -> str | None:

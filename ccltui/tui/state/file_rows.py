@@ -1,4 +1,4 @@
-"""Rows of the Files pane: captures to switch to, then files and their states."""
+"""Rows of captures to switch to, in Files and on the first screen."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
-from ccltui.parsers.found_files import LEFT_OUT, NO_RANK
-from ccltui.parsers.missing_ranks import ranges_text
 
 if TYPE_CHECKING:
-    from ccltui.parsers.discovery.discover import Capture, FoundFile
+    from ccltui.parsers.discovery.discover import Capture
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.session import FileState, Session
+    from ccltui.tui.state.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +29,6 @@ class FileRow:
     ink: Ink = Ink.TEXT
     kind_of_files: str = ""  # of a capture: that of most of its files
     files: str = ""  # of a capture: their number in words
-
-
-def file_rows(session: Session) -> list[FileRow]:
-    """Return all rows; captures are only listed where there is a choice."""
-    job = session.job
-    if job is None:
-        return []
-    rows = capture_rows(session)
-    notes: dict[str, list[str]] = {}
-    begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
-    for trace in job.ranks:
-        notes.setdefault(trace.source.path, []).extend(note.message for note in trace.notes)
-    for found in job.discovery.files:
-        state, ink = _state(found, session.files.get(found.path), notes, job)
-        share = begun.get(found.path)
-        if share is not None:
-            state, ink = f"! {numbers.percent(share)} is shown; {state}", Ink.WARNING
-        ranks = job.ranks_in(found.path)
-        rank = "" if found.rank is None else str(found.rank)
-        rank = rank if ranks is None else ranges_text(ranks)
-        size = numbers.decimal_size(found.size_bytes)
-        kind = found.kind.replace("_", " ")
-        target = found.capture if _is_of_other(found, job) else None
-        cells = (found.path, kind, rank, size, state)
-        rows.append(FileRow(cells, target, found.rank, found.size_bytes, ink))
-    return rows
 
 
 def capture_rows(session: Session) -> list[FileRow]:
@@ -84,43 +56,3 @@ def _capture_row(job: Job, capture: Capture) -> FileRow:
     kind = kinds[0][0] if kinds else ""
     files = numbers.counted(len(capture.files), "file")
     return FileRow(cells, target, len(capture.ranks), size_bytes, ink, kind, files)
-
-
-def _is_of_other(found: FoundFile, job: Job) -> bool:
-    """Return whether a file belongs to a capture that is not open."""
-    captures = {capture.name for capture in job.discovery.captures}
-    here = {file.path for file in job.capture.files}
-    return found.path not in here and found.capture in captures - {job.capture.name}
-
-
-def _state(
-    found: FoundFile, state: FileState | None, notes: dict[str, list[str]], job: Job
-) -> tuple[str, Ink]:
-    """Return the loading state of a file, or the reason why it is not read."""
-    if state is not None and job.merged.is_left_out(found.path):
-        return LEFT_OUT, Ink.DIM
-    if state is not None and job.is_side(found.path):
-        return NO_RANK, Ink.DIM
-    if state is not None:
-        return _loading_state(state, notes.get(found.path, []))
-    if found.duplicate_of is not None:
-        return f"repeats {found.duplicate_of}", Ink.DIM
-    if found.problem is not None:
-        return f"x {found.problem}", Ink.ERROR
-    if _is_of_other(found, job):
-        return f"in capture {found.capture}: enter opens it", Ink.DIM
-    return "read beside the traces", Ink.DIM
-
-
-def _loading_state(state: FileState, notes: list[str]) -> tuple[str, Ink]:
-    if state.status == "failed":
-        return f"x {state.problem}", Ink.ERROR
-    if state.status == "done":
-        return (f"! {'; '.join(notes)}", Ink.WARNING) if notes else ("done", Ink.TEXT)
-    if state.status == "reading":
-        share = state.done_bytes / max(state.total_bytes, 1)
-        return (
-            f"reading {numbers.percent(share)}, {numbers.decimal_size(state.done_bytes)}",
-            Ink.TEXT,
-        )
-    return "queued", Ink.DIM

@@ -22,9 +22,10 @@ from ccltui.tui.moves import missing_data
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes import overview, runs
 from ccltui.tui.panes.files import FILES as PANE
+from ccltui.tui.panes.files import file_rows
 from ccltui.tui.panes.runs import RunsQuery
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.file_rows import FileRow, file_rows
+from ccltui.tui.state.file_rows import FileRow
 from ccltui.tui.state.own.pane_names import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
