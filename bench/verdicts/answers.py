@@ -48,6 +48,7 @@ class Answer:
         num_steps: Steps that it is a mean over, where it states them.
         steps: Their ids, where these are told.
         is_marked: Its steps are those of the profiler.
+        of_window: Its times are those of the whole window, because no step is known.
     """
 
     status: str
@@ -65,6 +66,7 @@ class Answer:
     num_steps: int | None = None
     steps: tuple[int, ...] | None = None
     is_marked: bool = True
+    of_window: bool = False
 
 
 def answers_of(spec: JobSpec) -> tuple[PlantedTruth, dict[str, Answer]]:
@@ -243,9 +245,9 @@ OF_HOSTS: Final[Mapping[str, str]] = {
 
 
 def read_finding(
-    found: Mapping[str, Any], period_ms: float | None, truth: PlantedTruth
+    found: Mapping[str, Any], details: Mapping[str, Any], truth: PlantedTruth
 ) -> dict[str, Any] | None:
-    """Read whom and what one finding names, None where it blames nobody.
+    """Read whom and what one finding of the details names, None where it blames nobody.
 
     Idle devices are a fact; hosts of all ranks are blamed by it only where a fault is theirs.
     """
@@ -263,14 +265,15 @@ def read_finding(
         # Who has most of an idle time is not stated with a confidence.
         "confidence": "low" if sure == "unknown" else sure,
         "saved_ms": found["saves_ms"],
-        "step_ms": period_ms,
+        "step_ms": details["period_ms"],
+        "of_window": details["period"] == "window",
         "material": (found["share"] or 0.0) >= MATERIAL,
     }
 
 
 def _findings(details: Mapping[str, Any], truth: PlantedTruth) -> dict[str, Any]:
     """Read the first finding that blames somebody."""
-    answers = (read_finding(one, details["period_ms"], truth) for one in details["findings"])
+    answers = (read_finding(one, details, truth) for one in details["findings"])
     return next(filter(None, answers), {"verdict": "inconclusive"})
 
 

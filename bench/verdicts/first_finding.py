@@ -88,7 +88,7 @@ def scored(spec: JobSpec, truth: PlantedTruth, result: Result) -> First:
     """Compare what stands first with the planted fault that costs most."""
     found = result.details["findings"][0]
     fault = next(one for one in truth.faults if one.cause != "decoy")
-    named = read_finding(found, result.details["period_ms"], truth)
+    named = read_finding(found, result.details, truth)
     mark = marked(spec, truth, "findings", Answer(result.status, **named)) if named else None
     is_same = mark is not None and mark.class_mark == "right"
     return First(

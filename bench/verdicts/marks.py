@@ -249,7 +249,8 @@ def _saved_error(spec: JobSpec, name: str, answer: Answer, truth: PlantedTruth) 
         if answer.verdict != "heavy_stage" or not fault.shared_ms:
             return None
         cost_ms = fault.shared_ms
-    if not answer.is_marked and answer.step_ms and fault.steps is None:
+    is_share = answer.of_window or (not answer.is_marked and fault.steps is None)
+    if is_share and answer.step_ms:
         return (answer.saved_ms / answer.step_ms) / (cost_ms / truth.step_ms) - 1
     return (answer.saved_ms - cost_ms) / cost_ms if cost_ms > 0 else None
 
