@@ -37,7 +37,7 @@ def findings(**changes: object) -> Result:
         "sure": {"what": "high", "who": "high", "how_much": "high"},
         **changes,
     }
-    details = {"findings": [found], "period_ms": 100.0}
+    details = {"findings": [found], "period": "step", "period_ms": 100.0}
     stated = {"value": 1, "unit": "1", "definition": "x", "status": "ok"}
     return Result(metric="findings", details=details, **stated)  # type: ignore[arg-type]
 
