@@ -3,9 +3,7 @@
 This module imports the standard library only, so that the checks work where nothing else is
 installed, and report that.
 
-Check of installed packages that add metrics, formats, panes or writers.
-
-Imports the standard library only where there is none: see `environment_checks`.
+Installed packages that add metrics, formats, panes or writers are loaded only where there are any.
 """
 
 from __future__ import annotations

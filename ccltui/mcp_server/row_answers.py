@@ -1,7 +1,4 @@
-"""Answers in rows: tables, collectives, one event, and what happens in a window.
-
-Answer of the comparison of two jobs, or of two parts of one.
-"""
+"""Answers in rows: tables, collectives, one event, a window, and the comparison of two jobs."""
 
 from __future__ import annotations
 

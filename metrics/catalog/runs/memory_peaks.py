@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.metric import metric
+from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer
 from ccltui.parsers.errors import TraceError, contained
@@ -70,7 +71,7 @@ def memory_peaks(view: View) -> Result:
         details,
         files=sorted({row["file"] for row in rows}),
         basis={"value": "since the oldest event that the ring of a snapshot keeps"},
-        warnings=list(unread),
+        reasons=[Reason("no_side_file", text) for text in unread],
     )
 
 
