@@ -62,7 +62,8 @@ OF_HOSTS: Final[frozenset[Kind]] = frozenset(
     }
 )
 """Classes of idle time that hosts cause."""
-COMPUTING: Final = ("slow_worker", "occasional_worker", "slow_node", "heavy_stage")
+SLOW: Final = ("slow_worker", "occasional_worker", "slow_node")
+COMPUTING: Final = (*SLOW, "heavy_stage")
 LEAST_FACTOR: Final = 1 + LEAST_EXCESS
 """Ranks slower by less are never named surely: devices of a kind differ by some per cent."""
 MANY_MISSING: Final = 0.2
@@ -83,7 +84,8 @@ _NOTHING: Final = 5e-4
 _ALIKE: Final = 0.05
 """Part of a cost by which what is saved differs without a word: less is no difference in print."""
 FAR_MORE: Final = 2.0
-"""Of two ranks that wait for each other the mean waiting is half of what is saved."""
+"""Multiple of what is counted that an upper bound, or the saving of all hosts, has to exceed to be
+the cost: of two ranks that wait for each other the mean waiting is half of what is saved."""
 
 _DO: Final[Mapping[str, str]] = {
     "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
@@ -276,7 +278,7 @@ class Culprits:
             return replace(one, saves_why="a replay saves more than the ranks wait for this one")
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
-        cost = _cost(one.cost_ms, saves, period_ms)
+        cost = _cost(one.cost_ms, saves, period_ms, FAR_MORE if bounds else 1.0)
         return replace(
             one,
             cost_ms=cost,
@@ -311,7 +313,7 @@ class Culprits:
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        cost = _cost(waited, saves or 0.0, period_ms)
+        cost = _cost(waited, saves or 0.0, period_ms, FAR_MORE if bounds else 1.0)
         if not cost or not period_ms:
             return list(found)
         if confidence == "low":  # waits at matched calls may be surer of the same rank
@@ -364,7 +366,7 @@ class Culprits:
             return list(found)
         if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
             return list(found)
-        cost = _cost(main.cost_ms, saves, period_ms)
+        cost = _cost(main.cost_ms, saves, period_ms, FAR_MORE)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
         note = f"counting the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
@@ -556,7 +558,7 @@ class Culprits:
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        at_most = saves is None and bounds is not None and not bounds[0] and cost > waited
+        at_most = saves is None and bounds is not None and cost > waited
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
             text = f"probably {text}"
@@ -590,7 +592,8 @@ class Culprits:
         """Return what a named cause costs: the waiting for it, or what a replay saves if more.
 
         A slow rank loses its own excess, which is no waiting. Where nobody is to blame the replay
-        decides: ranks wait for each other without any fault too.
+        decides: ranks wait for each other without any fault too. So it does where slow ranks are
+        sure: some of the waiting for them would be for others, were they as fast as their peers.
         """
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
         if saves and not bounds and not (verdict.get("culprit") or {}).get("ranks"):
@@ -598,7 +601,9 @@ class Culprits:
         shares = verdict.get("shares") or {}
         if verdict.get("verdict") == "random" and shares.get("step") is not None:
             return float(verdict["loss_ms"] * (shares["step"] + shares["microbatch"]))
-        most = _most_saved(verdict)
+        most, sure = _most_saved(verdict), verdict.get("confidence") or "low"
+        if saves and not bounds and verdict.get("verdict") in SLOW and sure != "low":
+            return float(saves)
         waited = sum(one.cost_ms or 0.0 for one in waits)
         return max(waited, most) or (float(verdict["loss_ms"]) if saves is None else 0.0)
 
@@ -634,13 +639,14 @@ def _most_saved(verdict: Mapping[str, Any]) -> float:
     return float(max(filter(None, (saves, *(bounds or ()))), default=0.0))
 
 
-def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
-    """Return what a late rank costs: the waiting for it, or what its replay saves.
+def _cost(waited_ms: float, saves_ms: float, period_ms: float, times: float = 1.0) -> float:
+    """Return what a late rank costs: the waiting for it, or what its replay saves if more.
 
-    The latter where it is `FAR_MORE` than the waiting: transfers that no rank is late to then wait
-    for it as well. Less is what the late rank itself idles or computes longer.
+    Transfers that no rank is late to wait for it as well, and the late rank itself does not wait:
+    the mean waiting of all ranks is less than what each step loses. ``times`` is the multiple of
+    the waiting that the saving has to exceed.
     """
-    return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
+    return min(saves_ms, period_ms) if saves_ms > times * waited_ms else waited_ms
 
 
 def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Finding:

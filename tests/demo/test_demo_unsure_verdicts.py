@@ -56,3 +56,21 @@ def test_delays_of_two_hosts_have_no_sure_cause(tmp_path: Path) -> None:
 
     assert (found["verdict"], found["culprit"]) == ("host", None)
     assert found["confidence"] != "high"
+
+
+def test_slow_ranks_of_a_host_with_no_more_tokens_are_not_named_for_those_of_one(
+    tmp_path: Path,
+) -> None:
+    # Rank 5 has most tokens and is on a slow host: its peers there compute as many as all others.
+    faults = (Fault("uneven_experts", (5,), 2.7), Fault("slow_node", (4, 5, 6, 7), 1.37))
+    found = verdict(tmp_path, replace(EXPERTS, layers=1, faults=faults))
+
+    assert (found["verdict"], found["culprit"]["ranks"]) == ("uneven_experts", ["5"])
+    assert found["confidence"] == "medium"
+
+
+def test_experts_with_most_tokens_are_all_named(tmp_path: Path) -> None:
+    found = verdict(tmp_path, replace(EXPERTS, faults=(Fault("uneven_experts", (2, 5), 1.8),)))
+
+    assert (found["verdict"], found["culprit"]["ranks"]) == ("uneven_experts", ["2", "5"])
+    assert found["confidence"] == "high"

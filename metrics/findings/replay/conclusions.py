@@ -8,14 +8,14 @@ from typing import Final, cast
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.metrics.findings.replay.gains import Gains, Suspect
 from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
 from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
 from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
 from ccltui.metrics.findings.replay.signatures import Signatures, correlation
-from ccltui.parsers.array_types import Bool
+from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import percent
@@ -148,11 +148,11 @@ class Namer:
         experts = self._experts()
         slow = self._slow_ranks()
         if experts:
-            most = self.gains.workers(slow)
+            most, cap = self._most_tokens(slow)
             self.shown["ranks with most tokens"] = most.gain
             names = ", ".join(self._labels(most.ranks)[:8])
             why = f"{experts}, which are largest on rank {names}" if names else experts
-            return Conclusion("uneven_experts", why, most, self.savings.experts(most.ranks))
+            return Conclusion("uneven_experts", why, most, self.savings.experts(most.ranks), cap)
         node = self._whole_host(slow, share, self.gains.workers)
         if node is not None:
             times = _times(node.factor)
@@ -175,6 +175,18 @@ class Namer:
                 return self._unless_hosts_take_it("slow_worker", why, few, share)
         listed = ", ".join(self._labels(slow[:8]))
         return Conclusion("", f"{len(slow)} slow workers: ranks {listed}")
+
+    def _most_tokens(self, slow: Sequence[int]) -> tuple[Suspect, int]:
+        """Return the slow ranks that have more tokens than the typical rank, and how sure it is.
+
+        Those that are as slow with no more tokens have another reason, which then adds to the times
+        of all: the class is not as sure.
+        """
+        elements = cast("F64", self.facts.elements).mean(axis=1)  # `_experts` has tested it
+        more = elements - median_along(elements)
+        least = ALIKE * float(more.max(initial=0))
+        loaded = [rank for rank in slow if more[rank] > least]
+        return self.gains.workers(loaded or slow), 2 if len(loaded) == len(slow) else 1
 
     def _slow_ranks(self) -> list[int]:
         excess = self.gains.worker_excess

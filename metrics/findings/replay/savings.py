@@ -107,8 +107,26 @@ class Savings:
             return Bounds(*hidden, HIDDEN_WAITS)
         waits, whole = facts.copy_waits(None), float(self.ladder.delayed.mean())
         if waits > max(MAX_APART * saved_ns, LEAST_APART * whole):
-            return Bounds(saved_ns, saved_ns + waits, COPY_WAITS)
+            most = min(saved_ns + waits, max(self.excess(lines), saved_ns))
+            return Bounds(saved_ns, most, COPY_WAITS)
         return None
+
+    def excess(self, lines: Bool) -> float:
+        """Return by how much lines in a mask compute and idle longer than is typical, ns a step.
+
+        No chain of work becomes shorter by more: at one place of a program it goes through one of
+        the ranks, and whatever waits in between waits for what they take longer.
+        """
+        job, idle = self.ladder.job, self.ladder.idle
+        longer = job.operations.compute_ns - self._typical_segments
+        longer += np.maximum(idle.recorded.host_ns - idle.typical.host_ns, 0)
+        mine = np.where(lines[idle.line], np.maximum(longer, 0), 0)
+        held = np.flatnonzero(job.operations.unit >= 0)
+        count, number = self._program_places(held)
+        largest = np.zeros(count)
+        np.maximum.at(largest, number, mine[held])
+        rest = float(mine.sum() - mine[held].sum())
+        return (float(largest.sum()) + rest) / job.num_steps
 
     def free_transfers(self) -> tuple[float, float] | None:
         """Return bounds of what is saved, ns, where ranks that are not recorded may be slow.

@@ -332,3 +332,34 @@ def test_copies_that_begin_late_for_all_are_the_delay_of_one_host(tmp_path: Path
 
     assert result.details["culprit"]["ranks"] == ["1"]
     assert result.details["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.05)
+
+
+def test_waits_for_copies_save_no_more_than_the_slow_rank_computes_longer(tmp_path: Path) -> None:
+    # Devices idle for copies twice as long as the rank is slow: most of that is the copies' own.
+    truth, view = opened(random_spec(3038, condition="clean", level="full"), tmp_path)
+    least, most = verdict_on(view).details["saves_bounds_ms"]
+    first = find("findings").run(view).details["findings"][0]
+
+    assert least <= truth.cost_ms <= most < 1.15 * truth.cost_ms
+    assert first["where"]["ranks"] == ["3"]
+    assert first["cost_ms"] == pytest.approx(most)
+    assert "up to" in first["text"]
+
+
+def test_a_rank_that_is_slow_now_and_then_costs_what_mending_it_saves(tmp_path: Path) -> None:
+    # Others wait for it longer: some of that they would wait for each other.
+    truth, view = opened(random_spec(3077, condition="clean", level="full"), tmp_path)
+    first = find("findings").run(view).details["findings"][0]
+
+    assert (first["class"], first["where"]["ranks"]) == ("occasional_worker", ["11"])
+    assert first["cost_ms"] == first["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.02)
+
+
+def test_a_late_host_costs_no_less_than_mending_it_saves(tmp_path: Path) -> None:
+    truth, view = opened(random_spec(3080, condition="clean", level="full"), tmp_path)
+    first = find("findings").run(view).details["findings"][0]
+
+    assert (first["class"], first["where"]["ranks"]) == ("waiting_for_rank", ["0"])
+    assert first["cost_ms"] == pytest.approx(first["saves_ms"], rel=1e-4)
+    assert first["saves_ms"] == pytest.approx(truth.cost_ms, rel=0.02)
+    assert "is waiting at matched collectives; the rest is counted" in first["more"]
