@@ -29,6 +29,7 @@ from ccltui.parsers.cluster import (
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
+from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
@@ -212,6 +213,7 @@ FORMATS: tuple[Format, ...] = (
     WATCHDOG_LOG,
     NCCL_LOG,
     ARCHIVE,
+    NCCL_INSPECTOR,
     FLIGHT_RECORD,
     MEMORY_SNAPSHOT,
     PICKLE,

@@ -73,6 +73,20 @@ def memory_snapshots() -> list[bytes]:
     return [pickle.dumps(value, protocol) for protocol in (2, 4)]
 
 
+def inspector_lines() -> list[bytes]:
+    head = {"header": {"id": "0xab", "comm_name": "tp", "rank": 1, "n_ranks": 2, "nnodes": 1},
+            "metadata": {"inspector_output_format_version": "v4.2", "dump_timestamp_us": 10**15,
+                         "hostname": "n1", "pid": 7}}  # fmt: skip
+    collective = {"coll": "AllReduce", "coll_sn": 4, "coll_msg_size_bytes": 64,
+                  "coll_exec_time_us": 9, "coll_timing_source": "kernel_gpu"}  # fmt: skip
+    sent = {"p2p": "Send", "p2p_sn": 2, "p2p_peer": 0, "p2p_msg_size_bytes": 8,
+            "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu"}  # fmt: skip
+    lines = [head | {"dump_stats": {"coll_dropped_total": 3}}, head | {"coll_perf": collective},
+             head | {"p2p_perf": sent}]  # fmt: skip
+    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines)
+    return compressed([text.encode(), text[:-9].encode()])
+
+
 def ras_reports() -> list[bytes]:
     place = {"rank": 1, "host": "n1", "pid": 7, "cuda_dev": 1}
     rank = place | {"status": {"async_error": 6, "init_state": 0}}

@@ -44,6 +44,7 @@ from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.event_record import sought_event
 from ccltui.parsers.flight_recorder.read_dump import read_flight_dump
 from ccltui.parsers.formats import read_event_record
+from ccltui.parsers.inspector.read_records import read_inspector
 from ccltui.parsers.job import card_file
 from ccltui.parsers.kineto.execution_join import joined
 from ccltui.parsers.kineto.execution_trace import read_execution_trace
@@ -152,6 +153,17 @@ def flight_record(data: bytes, path: Path) -> None:
             with contextlib.suppress(UnicodeDecodeError, OverflowError, pickle.UnpicklingError):
                 require_same(read.value, pickle.loads(data), "pickle")
     read_flight_dump(path, shown=SHOWN)
+
+
+def inspector(data: bytes, path: Path) -> None:
+    """All columns; raw against gzip."""
+
+    def read(one: Path) -> object:
+        found = read_inspector(one, shown=SHOWN)
+        columns = dataclasses.astuple(found.records)
+        return found.series, found.dropped, [column.tolist() for column in columns]
+
+    same_packed(data, path, read)
 
 
 def _record(trace: RankTrace, group: Any, row: int) -> None:
@@ -447,6 +459,8 @@ TARGETS: Final = {
         Target("expert_load", "expert loads", seeds.expert_loads, _PACKED_JSON, expert_load),
         Target("flight_record", "dumps of the flight recorder", seeds.flight_records,
                mixed(any_bytes, _JSON), flight_record),
+        Target("inspector", "records of NCCL Inspector", seeds.inspector_lines,
+               mixed(lines, _JSON), inspector),
         Target("memory_snapshot", "memory snapshots", seeds.memory_snapshots,
                mixed(any_bytes, _JSON), _of(read_memory_snapshot, **_SHOWN)),
         Target("ras", "reports of RAS, in JSON", seeds.ras_reports, _JSON,

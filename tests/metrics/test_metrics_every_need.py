@@ -194,6 +194,8 @@ SIDE_FILES: Mapping[str, tuple[str, ...]] = {
     "log with DeepSpeed's summary of communication": ("DeepSpeed",),
     "memory snapshot of PyTorch": ("memory snapshot",),
     "output of nccl-tests": ("nccl-tests",),
+    "records of NCCL Inspector": ("NCCL Inspector",),
+    "records of NCCL Inspector of all members of a communicator": ("NCCL Inspector",),
     "result file of vLLM, SGLang, genai-perf or AIPerf": ("vLLM", "SGLang", "genai-perf"),
     "run directory with the text of nsys stats, report nvtx_sum": ("run",),
     "run directory: training_metrics.json, training_steps.jsonl or a training log": (

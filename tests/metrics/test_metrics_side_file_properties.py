@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspector_lines import write_job
 from runs_by_hand import BASELINE, CAPTURE_A, COMMIT_A, document, put_run, view_of, with_capture
 from watchdog_logs import Said, log, waiting
 
@@ -125,6 +126,11 @@ def snapshots(folder: Path, *, slow: float = 1, turned: bool = False, twice: boo
             path.write_bytes(pickle.dumps(document, protocol=4))
 
 
+def inspected(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
+    for name in ("a", "b") if twice else ("a",):
+        write_job(folder / name, slow=slow, turned=turned)
+
+
 def hung(folder: Path, *, slow: float = 1, turned: bool = False, twice: bool = False) -> None:
     """Three ranks wait for the fourth, in the log of each host."""
     said = [*waiting([0, 1, 3], int(100 * slow)), Said(2, int(100 * slow) - 1, 1)]
@@ -147,7 +153,10 @@ WRITERS: Mapping[str, Callable[..., None]] = {
     "cluster_outliers": benchmark,
     "cluster_plausibility": benchmark,
     "comms_summary": logged,
+    "duration_lag": inspected,
     "hang_verdict": hung,
+    "inspector_busbw": inspected,
+    "inspector_coverage": inspected,
     "memory_peaks": snapshots,
     "nccl_tests_busbw": nccl_tests,
     "nccl_transport": nccl_logs,

@@ -1,0 +1,85 @@
+"""How much of a job the records of NCCL Inspector hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.metric import metric
+from ccltui.metrics.result import Reason
+from ccltui.metrics.view.provenance import side_answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.inspector.inspector_job import InspectorJob
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of collectives in the records of NCCL Inspector: records over the numbers from the"
+        " first to the last of each rank, communicator and type. A missing number is not in the"
+        " file: dropped, sampled, or below the size limit of the writer; what came before the"
+        " first record or after the last dump is not counted. Also the share of instances that"
+        " all members recorded, and the number that the writer states as dropped (null before"
+        " form v4.1)."
+    ),
+    needs=("records of NCCL Inspector",),
+    keys=("coverage", "complete_share", "missing", "dropped", "series", "unread"),
+    headline="coverage",
+    label="coverage of the Inspector",
+    higher_is_better=True,
+    needs_traces=False,
+)
+def inspector_coverage(view: View) -> Result:
+    """Coverage of all series together, and each series with the lowest first."""
+    from ccltui.metrics.inspector.inspector_job import inspector_job  # noqa: PLC0415
+
+    job = inspector_job(view)
+    rows = _rows(job)
+    expected = sum(row["expected"] for row in rows)
+    records = sum(row["records"] for row in rows)
+    seen = sum(one.seen for one in job.operations)
+    complete = sum(len(one.number) for one in job.operations)
+    states_drops = [file for file in job.files if file.dropped]
+    details: dict[str, Any] = {
+        "coverage": records / expected,
+        "complete_share": complete / seen if seen else None,
+        "missing": expected - records,
+        "dropped": sum(sum(file.dropped.values()) for file in states_drops)
+        if states_drops
+        else None,
+        "series": rows,
+        "unread": list(job.unread),
+    }
+    return side_answer(
+        inspector_coverage,
+        view,
+        details,
+        files=[one.path for one in job.files],
+        basis={"value": "sequence numbers between the first and the last record of each series"},
+        reasons=[Reason("no_side_file", text) for text in job.unread],
+    )
+
+
+def _rows(job: InspectorJob) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for one in job.members:
+        number = one.records.number
+        expected = int(number[-1] - number[0]) + 1
+        rows.append(
+            {
+                "rank": one.label,
+                "communicator": one.series.communicator.name or one.series.communicator.id,
+                "operation": one.series.operation,
+                "records": len(number),
+                "expected": expected,
+                "first_number": int(number[0]),
+                "last_number": int(number[-1]),
+            }
+        )
+    rows.sort(key=lambda row: (row["records"] / row["expected"], row["rank"], row["operation"]))
+    return rows
+
+
+metric_cal = inspector_coverage.document_of

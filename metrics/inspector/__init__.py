@@ -1,0 +1,1 @@
+"""Records of NCCL Inspector over all ranks of a job: who arrives late, which group is slow."""

@@ -1,0 +1,113 @@
+"""Lines of NCCL Inspector: every field, every damage, and the lines around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inspector_lines import START_US, call, line, write_job
+
+from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.inspector import NCCL_INSPECTOR
+from ccltui.parsers.inspector.read_records import (
+    LONGEST_LINE,
+    Communicator,
+    InspectorFile,
+    Series,
+    read_inspector,
+)
+
+WORLD = Communicator("0x6f3a91c27d5e08", "default_pg", 8, 2)
+
+
+def one(number: int, exec_us: int = 900) -> str:
+    return line(3, call("AllReduce", number, 4096, exec_us), second=number)
+
+
+def read(folder: Path, text: str | bytes) -> InspectorFile:
+    path = folder / "node-a-pid1.log"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_inspector(path, shown="a.log")
+
+
+def test_every_field_of_a_record(tmp_path: Path) -> None:
+    found = read(tmp_path, one(7, 901))
+
+    assert (found.version, found.host, found.pid) == ("v4.0", "node-a", 40_003)
+    assert found.series == (Series(WORLD, 3, "AllReduce", "kernel_gpu", is_p2p=False),)
+    columns = found.records
+    assert (columns.number[0], columns.size[0], columns.exec_us[0]) == (7, 4096, 901)
+    assert columns.written_us.tolist() == [START_US + 7_000_000]
+    assert found.notes == ()
+
+
+def test_a_job_is_recognised_by_its_first_line(tmp_path: Path) -> None:
+    found = discover(write_job(tmp_path)).files
+
+    assert len(found) == 8
+    assert {file.format for file in found} == {NCCL_INSPECTOR}
+
+
+def test_sends_are_series_of_their_own(tmp_path: Path) -> None:
+    sent = {"p2p": "Send", "p2p_sn": 1, "p2p_peer": 4, "p2p_msg_size_bytes": 9,
+            "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu"}  # fmt: skip
+    found = read(tmp_path, one(1) + line(3, sent, kind="p2p_perf") + one(2))
+
+    assert [series.is_p2p for series in found.series] == [False, True]
+    assert sorted(found.records.series.tolist()) == [0, 0, 1]
+
+
+def test_dropped_records_that_the_writer_states(tmp_path: Path) -> None:
+    stats = [line(3, {"coll_dropped_total": total}, kind="dump_stats") for total in (4, 11)]
+
+    assert read(tmp_path, stats[0] + one(1) + stats[1]).dropped == {WORLD: 11}
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (b"\x00\xff\xfe binary\n", "inspector_damaged"),
+        (b'{"header":3}\n', "inspector_damaged"),
+        (one(2).replace('"coll_sn":2', '"coll_sn":"2"').encode(), "inspector_damaged"),
+        (one(2).replace('"coll_sn":2', '"coll_sn":-2').encode(), "inspector_damaged"),
+        (one(2).replace('"coll_sn":2', '"coll_sn":' + "9" * 40).encode(), "inspector_damaged"),
+        (one(2).replace('"rank":3', '"rank":9').encode(), "inspector_damaged"),
+        (b"x" * (2 * LONGEST_LINE + 5) + b"\n", "inspector_long"),
+    ],
+)
+def test_a_damaged_line_is_one_note_and_the_others_are_read(
+    tmp_path: Path, damage: bytes, kind: str
+) -> None:
+    found = read(tmp_path, one(1).encode() + damage + one(3).encode())
+
+    assert found.records.number.tolist() == [1, 3]
+    assert [note.code for note in found.notes] == [kind]
+    assert "a.log: line 2: " in found.notes[0].message
+
+
+def test_damaged_lines_are_counted_in_one_note(tmp_path: Path) -> None:
+    (note,) = read(tmp_path, one(1) + "{\n" * 5 + one(2)).notes
+
+    assert note.count == 5
+
+
+def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    found = read(tmp_path, one(1) + one(2)[:-20])
+
+    assert found.records.number.tolist() == [1]
+    assert [note.code for note in found.notes] == ["inspector_cut"]
+    assert "line 2" in found.notes[0].message
+
+
+def test_a_bandwidth_that_is_no_number_is_no_damage(tmp_path: Path) -> None:
+    text = one(1) + one(2).replace('"coll_busbw_gbs":1.5', '"coll_busbw_gbs":-nan')
+    found = read(tmp_path, text)
+
+    assert found.records.number.tolist() == [1, 2]
+    assert found.notes == ()
+
+
+def test_a_file_without_a_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no record"):
+        read(tmp_path, "nothing\n")
