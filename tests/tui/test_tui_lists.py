@@ -11,11 +11,13 @@ from fakes import scene
 from runs_by_hand import pair, put_run
 
 from ccltui.draw.planes import Planes
+from ccltui.parsers import numbers
 from ccltui.tui import panes
 from ccltui.tui.actions.action_list import active
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.files import FILES
+from ccltui.tui.panes.list_pane import Column, ListPane, name_column
 from ccltui.tui.panes.pages.text_tables import tables_of, value_of
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
@@ -187,3 +189,24 @@ def test_a_filter_is_kept_in_the_state_of_its_pane() -> None:
     state = ROWS.answer("13", found)
 
     assert STEPS.row_pattern(found.with_state(state)) == "13"  # type: ignore[arg-type]
+
+
+class Totals(ListPane[tuple[str, int]]):
+    """A list with a name and a number that is longer than its column."""
+
+    name = "totals"
+    columns = (
+        name_column("name", lambda row: row[0], takes_rest=True, least=8),
+        Column("total", lambda row: row[1], lambda ns: f"{numbers.duration(ns)}  47.2 %", width=10),
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_number_longer_than_its_column_is_not_cut(width: int) -> None:
+    """The column of the names has less room instead."""
+    rows = [("a_long_name_of_a_kernel" * 3, 316_000_000_000)]
+
+    (_, line), _ = Totals().lines(scene(), rows, width)
+
+    assert line.endswith("5 min 16 s  47.2 %")
+    assert len(line) <= width - 1

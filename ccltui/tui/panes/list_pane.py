@@ -56,7 +56,8 @@ class Column(Generic[R]):
         sort_value: what rows are sorted by where that is not ``value``.
         key: name in exported rows, with the unit; "" leaves the column out of them.
         align: side at which the cells are aligned.
-        width: cells that the column has whatever its content; 0: as many as its content needs.
+        width: cells that the column has whatever its content, more where numbers need them; 0: as
+            many as its content needs.
         widest: most cells of its content, by the width of the pane.
         takes_rest: whether the column has the room that the others leave, up to ``widest``.
         least: cells that such a column has at least.
@@ -407,7 +408,11 @@ class ListPane(Pane, Generic[R]):
             room = column.width or column.widest(width)
             texts = [] if column.takes_rest else column.cells(rows, room)
             content = max(map(len, (title, *texts)))
-            sizes.append(column.width or min(content, room))
+            # A number is never cut: its column grows, and that of the names shrinks.
+            if column.width and column.align == "right":
+                sizes.append(max(content, column.width))
+            else:
+                sizes.append(column.width or min(content, room))
             cells.append(texts)
         for at, column in enumerate(columns):
             if column.takes_rest:
