@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Start, listed, pane, pane_text
+from explorers import Start, appears, listed, pane, pane_text
 from nsys_exports import Export
 from textual.pilot import Pilot
 
@@ -146,3 +146,19 @@ def test_picture_of_a_study(
     snap_compare: Compare, opened: Open, folder: Path, size: tuple[int, int]
 ) -> None:
     assert snap_compare(opened(folder), terminal_size=size, run_before=after("9", "j", "j"))
+
+
+async def test_tables_without_times_open_on_what_they_show(opened: Open, tmp_path: Path) -> None:
+    """Reports has the tables; the finding on them is the answer, as for any recording."""
+    (tmp_path / "stats.txt").write_text(
+        " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n"
+        " Time (%)  Total Time (ns)  Instances  Name\n"
+        " --------  ---------------  ---------  ----\n"
+        "     50.0             5000          2  gemm\n"
+    )
+    app = opened(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await listed(pilot)
+
+        assert pane(app) == OVERVIEW
+        assert await appears(pilot, "50.0 % is gemm")

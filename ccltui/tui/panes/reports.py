@@ -51,6 +51,7 @@ class ReportsPane(TextPage["OverviewLine"]):
         "them."
     )
     asks = ReportsQuery
+    opens_without_traces = False  # Overview has the findings on the tables
     noun = "line"
     waiting = "files of nsys are being read"
     nothing = NO_REPORTS
