@@ -6,9 +6,13 @@ import re
 
 import pytest
 from explorers import Settle, Start, pane, pane_text, shows, typed
+from factories import Event, job, kernel, rank_trace
+from fakes import scene
 
+from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
+from ccltui.tui.actions.action_list import active
 from ccltui.tui.app import Explorer
 from ccltui.tui.panes.kernels import KERNELS as PANE
 from ccltui.tui.panes.kernels import KINDS
@@ -128,3 +132,20 @@ async def test_rows_are_exported_with_their_names(start: Start, settle: Settle, 
 
         assert [record[by] for record in records] == names(app)
         assert all(record["calls"] for record in records)
+
+
+def test_without_device_work_it_says_where_the_operators_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts = View(job(rank_trace(0, cpu_ops=[Event("aten::mm", 0, 5000, 1)])))
+    devices = View(job(rank_trace(0, gpu=[kernel("sgemm", 0, 5000)])))
+    for view, expected in (
+        (hosts, "no device work is recorded: 3, then U shows the operators of the hosts"),
+        (devices, "no kernel was recorded in the window"),
+    ):
+        table = pivot_columns(view, "name")
+        monkeypatch.setattr(PANE, "table", lambda _, table=table: table)
+
+        assert PANE.why_no_rows(scene()) == expected
+    (host_action,) = [one for one in active(TIMELINE) if "U" in one.keys]
+    assert host_action.id == "view.unfold_host"

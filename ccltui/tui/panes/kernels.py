@@ -196,6 +196,13 @@ class KernelsPane(ListPane[Work]):
             return None
         return "no device work is loaded"
 
+    def why_no_rows(self, scene: Scene) -> str:
+        """Return the reason; where hosts alone were recorded, where their operators are."""
+        table = self.table(scene)
+        if table is not None and not table.num_ranks:
+            return "no device work is recorded: 3, then U shows the operators of the hosts"
+        return super().why_no_rows(scene)
+
     def kinds(self, scene: Scene) -> Sequence[str]:
         """Return what device work is grouped by."""
         return KINDS

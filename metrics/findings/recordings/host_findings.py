@@ -217,7 +217,7 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
         cost_ms=scale.cost_ms(working),
         saves_why="their times do not show how much faster the operators could be",
         sure=Sure(what="high"),
-        do="Look at the largest operators (Operators pane): threads, shapes, fusion. "
+        do="Look at the largest operators (U in Timeline shows them): threads, shapes, fusion. "
         + _RECORD_DEVICE,
     )
 
