@@ -257,6 +257,8 @@ def _slow_steps(results: Results) -> list[Claim]:
 
 def _parts(results: Results) -> list[Claim]:
     rows = details_of(results, "step_composition").get("parts") or ()
+    if _is_filtered(results):
+        return []
     shares: dict[str, float] = {}
     for row in rows:
         kind = _PARTS.get(row["kind"], row["kind"])
@@ -269,6 +271,11 @@ def _parts(results: Results) -> list[Claim]:
     return [Claim("step", text, "step_composition", "parts", known, "ratio")]
 
 
+def _is_filtered(results: Results) -> bool:
+    """Return whether kernels were left out of the files: what is no kernel in them is not idle."""
+    return details_of(results, "findings").get("recording") == "filtered"
+
+
 _PARTS: Final = {"communication": "transfer"}
 """Kinds of parts of a step whose name on a page differs."""
 
@@ -277,7 +284,7 @@ def _ranks(results: Results) -> list[Claim]:
     """Return the ranks that compute most and least."""
     rows = details_of(results, "step_composition").get("per_rank") or {}
     shares = {label: row["compute"] for label, row in rows.items() if row["compute"] is not None}
-    if len(shares) < _LEAST_GROUPS:
+    if len(shares) < _LEAST_GROUPS or not any(shares.values()) or _is_filtered(results):
         return []
     most, least = max(shares, key=lambda one: shares[one]), min(shares, key=lambda one: shares[one])
     known = {f"{label}.compute": shares[label] for label in (most, least)}

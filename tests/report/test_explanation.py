@@ -251,3 +251,29 @@ def test_one_step_has_no_median_and_no_slowest() -> None:
     assert step_time({"iter_time": result("iter_time", numbers), "step_variability": slowest}) == (
         "A step takes 626 ms (n = 1)."
     )
+
+
+def composition(*shares: float) -> Result:
+    """Parts of the time of the devices, and the share that each rank computes."""
+    per_rank = {str(rank): {"compute": share} for rank, share in enumerate(shares)}
+    parts = [{"kind": "idle", "share": 0.9}, {"kind": "compute", "share": 0.1}]
+    return result("step_composition", {"parts": parts, "per_rank": per_rank})
+
+
+def texts_of(recording: str, *shares: float) -> list[str]:
+    found = result("findings", {"findings": [finding()], "recording": recording})
+    results = {"findings": found, "step_composition": composition(*shares)}
+    return [claim.text for claim in explain(TRACE, results).claims]
+
+
+def test_ranks_compute_alike_only_where_one_computes() -> None:
+    alike = "All ranks compute alike, 10 % of the time."
+
+    assert alike in texts_of("ranks", 0.1, 0.1)
+    assert not any("alike" in text for text in texts_of("ranks", 0.0, 0.0))
+
+
+def test_a_file_without_some_kernels_tells_nothing_of_idle_time() -> None:
+    texts = texts_of("filtered", 0.1, 0.1)
+
+    assert not any("idle" in text or "alike" in text for text in texts)

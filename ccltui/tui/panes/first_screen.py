@@ -231,7 +231,8 @@ def _costs(scene: Scene, room: int, width: int, chosen: int | None) -> Region:
     first, shown = _window(len(rows), max(room, 1), chosen or 0)
     if shown < len(rows):
         region.note = f"{first + 1}-{first + shown} of {len(rows)}"
-    is_wide = timed and width >= _COLUMNS_FROM and room > shown
+    has_figures = any(row["share"] is not None for row in rows)
+    is_wide = timed and has_figures and width >= _COLUMNS_FROM and room > shown
     if is_wide:
         sure = "".join(f"{head:<8}  " for head in _SURE.values())
         heads = f"{'':{_BAR + 4}}{'share':>6} {'time':>8}{'saves':>10}  {sure}"

@@ -29,8 +29,18 @@ def _answer_of(view: View) -> Answer:
     if not view.job.ranks:
         return _without_traces(view)
     found = _of_traces(view)
+    others = len(view.job.missing_ranks)
+    if len(view.job.ranks) == 1 and others and not view.job.unread_ranks:
+        found = replace(found, unknown=(_one_of(others + 1), *found.unknown))
     hang = hang_finding(view) if names_culprits(view) else None
     return found if hang is None else replace(found, findings=(hang, *found.findings))
+
+
+def _one_of(total: int) -> str:
+    return (
+        f"1 of {total:,} ranks is recorded: what it spends in collectives may be waiting for the "
+        "others."
+    )
 
 
 def _of_traces(view: View) -> Answer:

@@ -237,6 +237,18 @@ def test_a_host_that_waits_for_copies_is_not_said_to_be_idle() -> None:
     assert first.more == "Of the time in copies: Memcpy HtoD (Pinned -> Device) 100 %."
 
 
+def test_one_rank_of_many_says_that_its_collectives_may_be_waiting() -> None:
+    marks = [step(number, 1000.0 * number, 990) for number in range(3)]
+    gpu = [allreduce(1000.0 * number + 100, 600) for number in range(3)]
+    rank = rank_trace(0, gpu=gpu, annotations=marks, groups=[world(1024)], world_size=1024)
+
+    assert answered(rank).unknown[0] == (
+        "1 of 1,024 ranks is recorded: what it spends in collectives may be waiting for the others."
+    )
+    alone = rank_trace(0, gpu=gpu, annotations=marks, groups=[world(1)], world_size=1)
+    assert not any("ranks is recorded" in text for text in answered(alone).unknown)
+
+
 def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 

@@ -130,6 +130,23 @@ def test_without_times_findings_are_texts_and_there_is_no_bar() -> None:
     assert "Step" not in text
 
 
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_columns_have_heads_only_where_a_finding_has_a_share(share: float | None) -> None:
+    row = Finding(
+        kind="transfer_spread", text="SendRecv takes 2 ms.", do="Do.", cost_ms=5.0, share=share
+    )
+    found = scene(pane=OVERVIEW)
+    details = {"findings": [row.to_dict()], "period": "window"}
+    result = replace(found.findings.results["findings"], details=details)
+    results = {**found.findings.results, "findings": result}
+    shown = replace(found, findings=replace(found.findings, results=results))
+
+    text = "\n".join(lines(overview.paint(shown, 60, 98)))
+
+    assert "What costs time, in all" in text
+    assert ("sure of what" in text) == (share is not None)
+
+
 def test_groups_fold_and_unfold(computed: Scene) -> None:
     found = own_changed(computed, OVERVIEW_STATE, section=Section.METRICS, item="iter_time")
     whole = len(items(found))
