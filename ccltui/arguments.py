@@ -88,6 +88,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """Parse seconds from a tenth on. Raises GrammarError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 1e6:
+        raise GrammarError(f"{text[:40]!r} is not a number of seconds from 0.1 to 1,000,000")
+    return value
+
+
 def natural(text: str) -> int:
     """Parse a whole number, 0 included. Raises GrammarError."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:

@@ -48,6 +48,9 @@ def run(arguments: Sequence[str]) -> int:
             f"no trace directory given: {PROG} DIR opens one, {PROG} demo writes a synthetic one; "
             f"see {PROG} --help"
         )
+    if options.follow:
+        return _follow(options)
+    _refuse_options_of_follow(options)
     if options.metric or options.fail_if:
         if options.other is not None:
             raise GrammarError(
@@ -73,6 +76,7 @@ def parser() -> args.Parser:
     )
     args.add_runs_vary(result)
     _add_report(result)
+    _add_follow(result)
     args.add_selection(result)
     args.add_capture(result)
     args.add_loading(result)
@@ -112,6 +116,87 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "tests the metric's headline value; may be repeated",
     )
     args.add_gate_reports(group)
+
+
+def _add_follow(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("while the job runs")
+    group.add_argument(
+        "--follow",
+        action="store_true",
+        help="look at DIR at every interval, and print a JSON line whenever files come, grow or "
+        "go; --metric NAME adds its value, --output FILE gets the report of the last state; ctrl+c "
+        "or SIGTERM ends it",
+    )
+    group.add_argument(
+        "--interval",
+        type=args.grammar(args.seconds),
+        metavar="SECONDS",
+        help="seconds between two looks; a file is whole where it stood still for as long and its "
+        "reader finds its end; default: 10",
+    )
+    group.add_argument(
+        "--until-idle",
+        type=args.grammar(args.seconds),
+        metavar="SECONDS",
+        help="end when nothing changed for so long; files without an end are then read as they are",
+    )
+    group.add_argument(
+        "--alert",
+        action="append",
+        default=[],
+        type=args.grammar(args.gate),
+        metavar="EXPR",
+        help="a condition as of --fail-if: print a line when it becomes true, and exit with 5 in "
+        "the end; may be repeated",
+    )
+    group.add_argument(
+        "--alert-command",
+        metavar="CMD",
+        help="program with arguments, started without a shell at every alert; CCLTUI_ALERT, "
+        "CCLTUI_ALERT_VALUE and CCLTUI_ALERT_PATH in its environment say which",
+    )
+
+
+def _refuse_options_of_follow(options: argparse.Namespace) -> None:
+    for name in ("interval", "until_idle", "alert", "alert_command"):
+        if getattr(options, name):
+            raise GrammarError(f"--{name.replace('_', '-')} needs --follow")
+
+
+def _follow(options: argparse.Namespace) -> int:
+    if options.format not in (None, "jsonl"):
+        raise GrammarError("--follow prints JSON lines: --format jsonl")
+    refused = {
+        "a second directory": options.other is not None,
+        "--fail-if": bool(options.fail_if),
+        "--no-cache": options.no_cache,
+        "--sample-ranks": options.sample_ranks is not None,
+        "--serve": options.serve is not None,
+    }
+    for name, given in refused.items():
+        if given:
+            raise GrammarError(f"--follow does not go with {name}")
+    if options.alert_command is not None and not options.alert:
+        raise GrammarError("--alert-command needs --alert EXPR")
+    options.format = None
+    args.settle_format(options, args.FORMATS, "json")
+    from ccltui.commands import follow_command  # noqa: PLC0415
+
+    use_functions(options)
+    return follow_command.run(
+        follow_command.FollowOptions(
+            metrics=tuple(options.metric),
+            alerts=tuple(options.alert),
+            command=options.alert_command,
+            interval_s=options.interval or follow_command.INTERVAL_S,
+            until_idle_s=options.until_idle,
+            output=options.output,
+            format=options.format,
+            debug=options.debug,
+        ),
+        LoadOptions.of(options.trace, options),
+        args.selection_of(options),
+    )
 
 
 def _print_metrics(options: argparse.Namespace) -> int:

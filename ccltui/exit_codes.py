@@ -1,6 +1,6 @@
 """Exit status of ``ccltui`` and ``ccl-metrics``.
 
-When several apply, the first of INTERRUPTED, INPUT, GATE, REFUSED wins.
+When several apply, the first of ALERT, INTERRUPTED, INPUT, GATE, REFUSED wins.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ answered even if its value is null.
 GATE: Final = 4
 """A ``--fail-if`` condition holds, or ``card lint`` found an error."""
 
+ALERT: Final = 5
+"""An ``--alert`` condition became true while ``--follow`` ran, however that ended.
+
+``--follow`` is ended by ctrl+c or SIGTERM as a rule: without an alert its status is that of the
+last state.
+"""
+
 INTERRUPTED: Final = 130
 """Stopped by ctrl+c; results of what was loaded until then may have been printed."""
 
@@ -53,6 +60,7 @@ MEANINGS: Final = (
         "a metric named on the command line, or a gated value, has no value; the rest is printed",
     ),
     (GATE, "a --fail-if condition holds, or card lint found an error"),
+    (ALERT, "an --alert condition became true while --follow ran"),
     (
         INTERRUPTED,
         "stopped by ctrl+c; results of what was loaded until then may have been printed",

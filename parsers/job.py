@@ -34,6 +34,7 @@ from ccltui.parsers.text.compression import read_head
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
+    from ccltui.parsers.discovery.walk import Walk
     from ccltui.parsers.ingest.worker_pool import WorkerPool
 
 
@@ -462,14 +463,16 @@ def start_job(
     capture: str | None = None,
     profile_mode: ProfileMode = "auto",
     store: Path | None = None,
+    walked: Walk | None = None,
 ) -> Job:
     """Find the files of a directory (or one file), choose the capture and read the card.
 
     No rank is loaded. ``profile_mode`` selects whose files: torch (Kineto), nsys, or Kineto's
     where there are any. ``store`` keeps what is found out about files until they change; None:
-    nothing is kept. Raises :class:`NotFoundError` where the path or the capture does not exist.
+    nothing is kept. ``walked`` is a listing of ``path`` that was made already. Raises
+    :class:`NotFoundError` where the path or the capture does not exist.
     """
-    discovery = discover(path, rank_map=rank_map, store=store)
+    discovery = discover(path, rank_map=rank_map, store=store, walked=walked)
     chosen = _chosen(discovery, iteration, capture, _SOURCES[profile_mode])
     card, problem = None, None
     try:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +23,7 @@ from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 
 if TYPE_CHECKING:
+    from ccltui.parsers.discovery.walk import Walk
     from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.job import Job, ProfileMode
     from ccltui.report.progress import Meter
@@ -75,8 +76,11 @@ def _size_of(text: str | None) -> int | None:
     return None if text is None else parse_size(text)
 
 
-def discover_job(options: LoadOptions) -> Job:
-    """Discover the files of a job without loading them. Raises TraceError if there are none."""
+def discover_job(options: LoadOptions, walked: Walk | None = None) -> Job:
+    """Discover the files of a job without loading them. Raises TraceError if there are none.
+
+    ``walked`` is a listing of the directory that was made already.
+    """
     from ccltui import slow_path  # noqa: PLC0415  (imports the compiled modules)
     from ccltui.parsers.discovery.discover import SKIPPED_PLUG_IN  # noqa: PLC0415
     from ccltui.parsers.job import start_job  # noqa: PLC0415
@@ -90,6 +94,7 @@ def discover_job(options: LoadOptions) -> Job:
         capture=options.capture,
         profile_mode=cast("ProfileMode", options.profile_mode),
         store=None if options.no_cache else options.cache_dir or default_cache_dir(),
+        walked=walked,
     )
     slow_path.warn()
     for note in job.discovery.notes:
@@ -137,21 +142,29 @@ def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
     return parse_rank_map(options.rank_map)
 
 
-def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
+def load_job(
+    options: LoadOptions,
+    *,
+    any_recording: bool = False,
+    walked: Walk | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> LoadedJob:
     """Load every rank that can be read; unreadable files become failures of the job.
 
     Kineto traces without device work are replaced by files of nsys beside them. Raises TraceError
     if there is nothing to open, and where a folder holds unrelated recordings of which none is
-    chosen, unless ``any_recording``.
+    chosen, unless ``any_recording``. ``walked`` is a listing that was made already; with
+    ``cancelled`` that stops the loading, and signals stay as they are.
     """
     from ccltui.parsers.job import LoadSettings, require_one_recording  # noqa: PLC0415
     from ccltui.parsers.job import load_job as load  # noqa: PLC0415
 
-    job = discover_job(options)
+    job = discover_job(options, walked)
     if not any_recording and options.iteration is None and options.capture is None:
         require_one_recording(job, options.path)
     watched = sys.stderr is not None and sys.stderr.isatty()
-    signals = (signal.SIGINT,) if watched else ()  # otherwise ctrl+c ends the command at once
+    # Otherwise ctrl+c ends the command at once.
+    signals = (signal.SIGINT,) if watched and cancelled is None else ()
     with cache_directory(options) as cache_dir, stoppable(*signals) as stopped:
         if options.sample_ranks is not None:
             from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
@@ -159,7 +172,7 @@ def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
             job = sampled_job(job, options.sample_ranks, cache_dir)
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)
         with contextlib.closing(_MeterObserver(watched=watched)) as observer:
-            loaded = load(job, settings, observer=observer, cancelled=stopped)
+            loaded = load(job, settings, observer=observer, cancelled=cancelled or stopped)
     done = loaded.read_paths | {one.path for one in loaded.failures}
     complete = all(found.path in done for found in loaded.capture.files)
     return LoadedJob(loaded, complete)

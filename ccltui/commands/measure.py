@@ -202,7 +202,19 @@ def measure(
     except GrammarError:
         raise
     except (TraceError, OSError) as error:
-        return _nothing(metrics, loading.path, str(error))
+        return nothing_opened(metrics, loading.path, str(error))
+    return measure_loaded(loaded, metrics, loading, selection, debug=debug)
+
+
+def measure_loaded(
+    loaded: LoadedJob,
+    metrics: Sequence[Metric],
+    loading: LoadOptions,
+    selection: ViewOptions,
+    *,
+    debug: bool = False,
+) -> Measured:
+    """Compute ``metrics`` of a loaded job; problems are printed on standard error."""
     trace = TraceSummary.of(loaded.job, complete=loaded.complete)
     for failure in loaded.job.failures:
         print_message(failure.error)
@@ -263,7 +275,8 @@ def view_of(loaded: LoadedJob, selection: ViewOptions) -> View:
     return View(loaded.job, selection)
 
 
-def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
+def nothing_opened(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
+    """Results of a path of which nothing could be opened, for the reason ``problem``."""
     results = tuple((m, m.unavailable(Reason("no_trace", problem))) for m in metrics)
     return Measured(TraceSummary(path), results, problem)
 

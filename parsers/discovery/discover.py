@@ -181,10 +181,12 @@ def _folder(file: FoundFile) -> str:
     return file.path.rpartition("/")[0]
 
 
-__all__ = ["Capture", "Discovery", "FoundFile", "discover", "parse_rank_map"]
+__all__ = ["Capture", "Discovery", "FoundFile", "discover", "look", "parse_rank_map"]
 
 SKIPPED_PLUG_IN = "skipped_plug_in"
 """Code of a note on a format of another package that is not used."""
+MAX_DEPTH: Final = 6
+"""Levels of folders below the directory that are searched."""
 _JUST_WRITTEN_NS = 120 * 10**9
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 _NOT_OPENED = Sniffed("unknown")
@@ -215,20 +217,22 @@ def discover(
     path: str | Path,
     *,
     rank_map: Mapping[str, int] | None = None,
-    max_depth: int = 6,
+    max_depth: int = MAX_DEPTH,
     store: Path | None = None,
+    walked: Walk | None = None,
 ) -> Discovery:
     """Return all files below ``path`` (a directory, or a single file as a directory of one).
 
     The result does not depend on the order of directory listings, nor on ``store``: where that is
-    given, files that did not change since an earlier call are not opened again.
+    given, files that did not change since an earlier call are not opened again. ``walked`` is a
+    listing of ``path`` that was made already, perhaps without some of its files.
 
     Raises:
         NotFoundError: ``path`` is absent.
         TraceError: ``path`` cannot be listed.
         GrammarError: ``rank_map`` names a file that is no trace here.
     """
-    found = _look(path, max_depth)
+    found = look(path, max_depth) if walked is None else walked
     known = None
     if store is not None and len(found.entries) >= LEAST_FILES:
         known = KnownFiles(store, os.path.realpath(path))
@@ -289,7 +293,8 @@ def _base(path: str | Path) -> str:
     return real_path if Path(real_path).is_dir() else str(Path(real_path).parent)
 
 
-def _look(path: str | Path, max_depth: int) -> Walk:
+def look(path: str | Path, max_depth: int = MAX_DEPTH) -> Walk:
+    """List a directory, or one file. Raises NotFoundError, TraceError."""
     where = printable(str(path))
     try:
         if Path(path).is_dir():

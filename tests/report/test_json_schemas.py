@@ -22,7 +22,15 @@ from ccltui.demo import Spec, write_job  # noqa: E402
 
 NAMES = (
     *("alltoall", "card-lint", "ccl-metrics", "diff-jobs", "diff-profiles", "diff-runs", "doctor"),
-    *("doctor-environment", "explanation", "inspect", "metrics", "metrics-line", "metrics-report"),
+    *(
+        "doctor-environment",
+        "explanation",
+        "follow",
+        "inspect",
+        "metrics",
+        "metrics-line",
+        "metrics-report",
+    ),
     *("perfetto-manifest", "stats"),
 )
 
@@ -114,6 +122,12 @@ def test_lines_manifest_and_ccl_metrics(
     manifest = printed(tmp_path, "export", job, "--to", "perfetto-manifest")
     assert problems("perfetto-manifest", manifest) == []
     capfd.readouterr()
+    pace = ("--interval", "0.1", "--until-idle", "0.1")
+    watched = ("--metric", "mfu", "--alert", "coll_call_num > 1")
+    assert cli.run([str(job), "--follow", *pace, *watched]) == 5
+    changes = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert {one["event"] for one in changes} == {"change", "alert", "end"}
+    assert [text for one in changes for text in problems("follow", one)] == []
     for metrics in (("iter_time",), ("iter_time", "mfu")):
         ccl_metrics_command.run(
             ["--trace", str(job), *(word for name in metrics for word in ("--metric", name))]
