@@ -38,7 +38,7 @@ def _answer_of(view: View) -> Answer:
 
 def _one_of(total: int) -> str:
     return (
-        f"1 of {total:,} ranks is recorded: what it spends in collectives may be waiting for the "
+        f"1 of {total} ranks is recorded: what it spends in collectives may be waiting for the "
         "others."
     )
 

@@ -243,7 +243,7 @@ def test_one_rank_of_many_says_that_its_collectives_may_be_waiting() -> None:
     rank = rank_trace(0, gpu=gpu, annotations=marks, groups=[world(1024)], world_size=1024)
 
     assert answered(rank).unknown[0] == (
-        "1 of 1,024 ranks is recorded: what it spends in collectives may be waiting for the others."
+        "1 of 1024 ranks is recorded: what it spends in collectives may be waiting for the others."
     )
     alone = rank_trace(0, gpu=gpu, annotations=marks, groups=[world(1)], world_size=1)
     assert not any("ranks is recorded" in text for text in answered(alone).unknown)
