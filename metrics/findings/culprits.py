@@ -73,6 +73,9 @@ DOUBTED: Final = 0.5
 """Waits for another rank with this share of what slow kernels cost: these may delay nobody."""
 LEAST_UNSURE: Final = 0.02
 """Of less waiting nobody is named unless surely: by chance somebody always comes last."""
+STANDS_OUT: Final = 2.0
+"""Multiple of the waiting for any other rank by which an unsure one has to exceed it: where ranks
+vary by chance alone, that for the rank that comes last most often is up to 1.8 times the next."""
 _MOST_UNKNOWN: Final = 3
 MAIN_CAUSE: Final = 0.6
 """Share of all idle time for hosts from which on one cause of it is taken for that of what hosts
@@ -195,11 +198,23 @@ class Culprits:
     def _recorded(self) -> frozenset[str]:
         return frozenset(trace.label for trace in self._view.job.ranks)
 
-    def is_supported(self, label: str, share: float) -> bool:
-        """Return whether a rank is busy long enough for others to wait a share of time for it."""
+    def is_supported(self, label: str, share: float, other: float) -> bool:
+        """Return whether a rank is busy long enough for others to wait a share of time for it.
+
+        ``other`` is the largest share that they wait for another rank, or for none in particular.
+        """
         if self.sure_of(label) in ("medium", "high") or label not in self._recorded:
             return True
-        return share >= LEAST_UNSURE and is_supported(self._view, label, share)
+        if share < LEAST_UNSURE or not is_supported(self._view, label, share):
+            return False
+        return share > STANDS_OUT * other or self._sets_the_pace(label, share)
+
+    def _sets_the_pace(self, label: str, share: float) -> bool:
+        """Return whether a replay without the excess of a rank saves most of a share of time."""
+        details = self._details("what_if_no_straggler")
+        row = (details.get("without_rank") or {}).get(label) or {}
+        saved, step = row.get("saved_ms"), details.get("step_time_ms")
+        return bool(saved and step and saved >= share * step / STANDS_OUT)
 
     def refine(
         self, found: Sequence[Finding], period_ms: float, steps: int | None

@@ -179,13 +179,19 @@ def _waiting(
 ) -> Iterator[Finding]:
     """Yield a finding for each rank that the others wait for, and one for all other waiting.
 
-    A rank is named where it was busy while the others waited.
+    A rank is named where it was busy while the others waited, more for it than for anybody else.
     """
     waits = [loss for loss in lost if loss.kind == "straggler"]
+    shares = {loss.what: scale.share(loss.total_ns) for loss in waits}
     by_rank = [
         loss
         for loss in waits
-        if loss.what != OTHERS and culprits.is_supported(loss.what, scale.share(loss.total_ns))
+        if loss.what != OTHERS
+        and culprits.is_supported(
+            loss.what,
+            shares[loss.what],
+            max((share for what, share in shares.items() if what != loss.what), default=0.0),
+        )
     ]
     rest = [loss for loss in waits if loss not in by_rank]
     for own in (*([loss] for loss in by_rank), *([rest] if rest else [])):
