@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
+from ccltui.metrics.findings.recordings.inspector_findings import inspector_findings
 from ccltui.metrics.findings.recordings.other_recordings import RECORD
 from ccltui.metrics.findings.words import sentence
 from ccltui.metrics.hangs.find_hang import hang_of
@@ -58,6 +59,7 @@ def log_answer(view: View) -> Answer | None:
     hang = hang_finding(view)
     found = [
         *([hang] if hang else []),
+        *inspector_findings(view),
         *_benchmark(view),
         *_memory(view),
         *_comms_summary(view),

@@ -8,6 +8,7 @@ import pytest
 from inspector_lines import MIB, START_US, call, line, write_job
 from runs_by_hand import view_of
 
+from ccltui.metrics.findings.recordings.log_findings import log_answer
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 
@@ -107,3 +108,16 @@ def test_one_rank_alone_has_no_lag(tmp_path: Path) -> None:
 
     assert run("duration_lag", folder).reason == "unmatched_collectives"
     assert run("inspector_coverage", folder).value == 1
+
+
+def test_the_findings_name_the_late_rank_and_the_slow_pair(tmp_path: Path) -> None:
+    answer = log_answer(view_of(write_job(tmp_path)))
+
+    assert answer is not None
+    late, slow = answer.findings
+    assert late.text == (
+        "Rank 5 arrives 3 ms late at AllReduce of default_pg from 2026-05-28 20:27:10 UTC on "
+        "(NCCL Inspector)."
+    )
+    assert slow.text.startswith("AllGather of ranks 2, 6 (mesh_dp) reaches 5 GB/s")
+    assert (late.sure.what, late.sure.who) == ("high", "medium")
