@@ -99,6 +99,19 @@ def seconds(text: str) -> float:
     return value
 
 
+def command(text: str) -> str:
+    """Return ``text``, a program with arguments. Raises GrammarError for quotes without an end."""
+    import shlex  # noqa: PLC0415  (rare)
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise GrammarError(f"{text[:80]!r} is not a command: {error}") from None
+    if not words:
+        raise GrammarError("the command is empty")
+    return text
+
+
 def natural(text: str) -> int:
     """Parse a whole number, 0 included. Raises GrammarError."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:

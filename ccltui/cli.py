@@ -151,6 +151,7 @@ def _add_follow(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--alert-command",
+        type=args.grammar(args.command),
         metavar="CMD",
         help="program with arguments, started without a shell at every alert; CCLTUI_ALERT, "
         "CCLTUI_ALERT_VALUE and CCLTUI_ALERT_PATH in its environment say which",

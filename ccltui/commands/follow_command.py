@@ -267,7 +267,7 @@ def run_command(command: str, verdict: Verdict, path: str) -> None:
             stdout=sys.stderr,
             timeout=_COMMAND_S,
         )
-    except (OSError, subprocess.TimeoutExpired, IndexError) as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
         print_message(f"--alert-command: {error}")
         return
     if done.returncode:

@@ -158,6 +158,8 @@ def test_a_command_that_cannot_be_started_is_a_message(
         (("--follow", "--fail-if", "mfu > 1"), "does not go with --fail-if"),
         (("--follow", "--no-cache"), "does not go with --no-cache"),
         (("--follow", "--alert-command", "true"), "needs --alert EXPR"),
+        (("--follow", "--alert-command", "mail 'a"), "No closing quotation"),
+        (("--follow", "--alert-command", " "), "the command is empty"),
         (("--follow", "--interval", "0"), "not a number of seconds"),
         (("--follow", "--until-idle", "5"), "shorter than --interval"),
         (("--follow", "--alert", "mfu >"), "Illegal condition"),
