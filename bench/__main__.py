@@ -6,7 +6,6 @@ python -m bench [--small] [--peers | --peer-python PATH] [--only PART …]
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import statistics
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 import orjson
+from msgspec import Struct, structs
 
 from bench import growth, peers, rank_growth
 from bench.compare import Comparison, compare
@@ -34,8 +34,7 @@ _INTERVALS = 5_000_000
 _SCREENS = ((120, 40), (200, 50))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Sizes:
+class _Sizes(Struct, frozen=True):
     """Sizes of the inputs, and the number of rounds."""
 
     megabytes: int
@@ -59,12 +58,12 @@ def main() -> int:
     """Run the parts asked for; return 1 if a required method fails."""
     options = _parser().parse_args()
     small = _SMALL if options.small else _FULL
-    sizes = dataclasses.replace(
+    sizes = structs.replace(
         small,
         **{
-            field.name: value
-            for field in dataclasses.fields(_Sizes)
-            if (value := getattr(options, field.name, None)) is not None
+            name: value
+            for name in _Sizes.__struct_fields__
+            if (value := getattr(options, name, None)) is not None
         },
     )
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -121,37 +120,37 @@ class _Bench:
         sizes, rounds = self._sizes, self._sizes.rounds
         results = Results(machine={**run(Command.child("machine")).output, "workers": self._jobs})
         if "compare" in self._parts:
-            results = dataclasses.replace(results, comparisons=self._comparisons())
+            results = structs.replace(results, comparisons=self._comparisons())
         if "events" in self._parts:
             points = growth.over_events(self._inputs, sizes.growth_megabytes, rounds, log=_log)
-            results = dataclasses.replace(results, events=points)
+            results = structs.replace(results, events=points)
         if "ranks" in self._parts:
             found = self._inputs.ranks(64, sizes.events_a_small_rank)
             points = growth.over_ranks(found, self._jobs, rounds, log=_log)
-            results = dataclasses.replace(results, ranks=points, steps=self._steps())
+            results = structs.replace(results, ranks=points, steps=self._steps())
         if "metrics" in self._parts:
-            results = dataclasses.replace(results, metrics=self._from_store())
+            results = structs.replace(results, metrics=self._from_store())
         if "kernels" in self._parts:
             output = run(Command.child("kernels", _INTERVALS, rounds)).output
             spreads = {name: Spread(**spread) for name, spread in output.items()}
-            results = dataclasses.replace(results, kernels=spreads)
+            results = structs.replace(results, kernels=spreads)
         if "screen" in self._parts:
             small = self._explorer_openings(self._inputs.ranks(8, sizes.events_a_small_rank))
             large = self._explorer_openings(self._inputs.ranks(8, sizes.events_a_rank))
-            results = dataclasses.replace(results, screens={**small, **large})
+            results = structs.replace(results, screens={**small, **large})
         if "nsys" in self._parts:
             found_nsys = first_metric(self._folder, sizes.nsys_megabytes, rounds, log=_log)
-            results = dataclasses.replace(results, nsys=found_nsys)
+            results = structs.replace(results, nsys=found_nsys)
         if "keys" in self._parts:
             output = run(Command.child("heat", 1024, 5000, *_SCREENS[0])).output
             heat = Spread.of(output["frames_ms"])
-            results = dataclasses.replace(results, sessions=self._sessions(), heat=heat)
+            results = structs.replace(results, sessions=self._sessions(), heat=heat)
         if "reopen" in self._parts:
             found = self._inputs.ranks(8, sizes.events_a_rank)
             with self._store() as store:
                 growth.fill(found, Path(store), self._jobs)
                 openings = growth.second_openings(found, Path(store), rounds)
-            results = dataclasses.replace(results, openings=openings)
+            results = structs.replace(results, openings=openings)
         return results
 
     def _steps(self) -> dict[str, list[rank_growth.StepCost]]:

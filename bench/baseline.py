@@ -8,11 +8,11 @@ calls that launched them, and times are doubles, as ``json`` returns them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from bench.repeat import Counts
 
@@ -48,8 +48,7 @@ COLLECTIVE_KEYS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineColumns:
+class BaselineColumns(Struct, frozen=True):
     """Columns of a rank: arrays by group and column name.
 
     Ids index ``strings`` and ``tracks`` in order of appearance; ``args`` is a row of

@@ -12,15 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+from msgspec import Struct
 
 _COUNTS: Final = ("num_statements", "covered_lines", "num_branches", "covered_branches")
 
 
-@dataclass(slots=True)
-class Covered:
+class Covered(Struct):
     """Statements and branches of a package, and those that tests have run."""
 
     num_statements: int = 0

@@ -7,7 +7,6 @@ on stdout is a JSON object: counts that prove what was read, or measurements of 
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
 import sys
@@ -80,13 +79,13 @@ def _fill(path: str, cache: str) -> Output:
 
 def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Output:
     """Load the first ``ranks`` ranks of a directory into the store, in ``jobs`` processes."""
-    import msgspec
+    from msgspec import structs
 
     from ccltui.parsers.discovery.discover import discover
     from ccltui.parsers.ingest.load import Loaded, load
 
     found = discover(directory).choose()
-    capture = msgspec.structs.replace(found, files=found.files[: int(ranks)])
+    capture = structs.replace(found, files=found.files[: int(ranks)])
     loaded = [
         event
         for event in load(capture, cache_dir=Path(cache), jobs=int(jobs))
@@ -118,16 +117,24 @@ def _job(directory: str, cache: str, how: str) -> Output:
     }
 
 
+def _plain(record: Any) -> Output:
+    """Return a record as plain values."""
+    import msgspec
+
+    document: Output = msgspec.to_builtins(record)
+    return document
+
+
 def _make_trace(directory: str, family: Family, layout: Layout, megabytes: str) -> Output:
     from bench.make import trace
 
-    return dataclasses.asdict(trace(Path(directory), family, layout, int(megabytes)))
+    return _plain(trace(Path(directory), family, layout, int(megabytes)))
 
 
 def _make_ranks(directory: str, number: str, events_a_rank: str) -> Output:
     from bench.make import ranks
 
-    return dataclasses.asdict(ranks(Path(directory), int(number), int(events_a_rank)))
+    return _plain(ranks(Path(directory), int(number), int(events_a_rank)))
 
 
 def _steps(ranks: str, collectives: str, shape: Shape) -> Output:
@@ -146,7 +153,7 @@ def _steps(ranks: str, collectives: str, shape: Shape) -> Output:
 def _screen(directory: str, cache: str, ranks: str) -> Output:
     from bench.screen import time_first_opening
 
-    return dataclasses.asdict(time_first_opening(Path(directory), Path(cache), int(ranks)))
+    return _plain(time_first_opening(Path(directory), Path(cache), int(ranks)))
 
 
 def _make_nsys(path: str, megabytes: str) -> Output:
@@ -171,9 +178,7 @@ def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Out
     from bench.keys import drive
 
     width, height = map(int, size.split("x"))
-    return dataclasses.asdict(
-        drive(Path(directory), Path(cache), int(ranks), int(events), (width, height))
-    )
+    return _plain(drive(Path(directory), Path(cache), int(ranks), int(events), (width, height)))
 
 
 def _heat(ranks: str, collectives: str, width: str, height: str) -> Output:
@@ -207,7 +212,7 @@ def _collectives(ranks: str, count: str, numbered: str) -> Output:
     is_numbered = numbered == "1"
     dropped = 0.0 if is_numbered else 0.002
     found = ranked(*draw(int(ranks), int(count), numbered=is_numbered, dropped=dropped))
-    return dataclasses.asdict(found)
+    return _plain(found)
 
 
 TASKS: dict[str, Callable[..., Output]] = {

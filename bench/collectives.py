@@ -12,10 +12,10 @@ import argparse
 import resource
 import sys
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from bench.measure import Command, compile_modules, run
 from ccltui.metrics.collectives.arrivals import arrivals
@@ -35,8 +35,7 @@ KINDS = ("AllReduce", "AllGather", "ReduceScatter")
 SIZES = ((64, 20_000), (1024, 5_000))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """Cost and result of one job: CPU and wall seconds, peak MiB of the process, stragglers."""
 
     cpu_s: float

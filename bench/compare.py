@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench.inputs import TraceInput
 from bench.measure import ROOT, Command, Run, RunError, Spread, alternate, run
@@ -20,8 +21,7 @@ ORJSON_OFF = "orjson.loads, no collector"
 PEER = "traceinsight"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One method on one file. Ratios to ccltui are computed per round.
 
     If ``problem`` is not empty, the method was not measured and the other fields are None.
@@ -37,8 +37,7 @@ class Row:
     peak_ratio: Spread | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """All methods on one file."""
 
     family: str

@@ -11,17 +11,16 @@ and one rank that is late for one cause.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import random
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, structs
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
 from ccltui.demo.demo_job import build
@@ -51,8 +50,7 @@ NOTABLE: Final = 0.25
 """Lags below this share of the planted delay are attributed to chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Result of one job.
 
     Attributes:
@@ -177,7 +175,7 @@ def _waited_for(truth: Truth, late: Straggler) -> bool:
 
 
 def _without(spec: Spec) -> Spec:
-    return dataclasses.replace(spec, stragglers=(), late_starts=(), cuts=())
+    return structs.replace(spec, stragglers=(), late_starts=(), cuts=())
 
 
 def _keyed(truth: Truth) -> list[tuple[tuple[tuple[int, ...], int], CallTruth]]:

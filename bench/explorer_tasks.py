@@ -14,9 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bench.keys import Screen
 from ccltui.demo import DEMO, write_job
@@ -33,8 +35,7 @@ VERDICT: Final = r"─ Diagnosis ─.*● \S"
 PARTS: Final = r"compute \d"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One task.
 
     Attributes:
@@ -116,8 +117,7 @@ FIRST_SCREEN: Final = (VERDICT, f"{PARTS}|{NO_PARTS}")
 """Patterns found on the first screen of 80 by 24 before any key is pressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Struct, frozen=True):
     """Traces of one job: a name, their path, and the path of a second job to compare with."""
 
     name: str
@@ -125,8 +125,7 @@ class Traces:
     other: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """Result of a task on a job.
 
     ``seconds`` until the answer, None where it did not appear; ``refused`` where the screen states

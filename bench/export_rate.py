@@ -10,7 +10,6 @@ Parquet.
 
 from __future__ import annotations
 
-import dataclasses
 import resource
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from ccltui.export import perfetto_packets as packets
 from ccltui.export.perfetto_trace import perfetto_trace, places
@@ -41,7 +41,7 @@ def main() -> int:
 def export_job(directory: str, times: int) -> int:
     """Print the rate of each export of a job, and by how much it raised the peak of memory."""
     job = open_job(directory)
-    job = dataclasses.replace(job, ranks=tuple(repeated(one, times) for one in job.ranks))
+    job = structs.replace(job, ranks=tuple(repeated(one, times) for one in job.ranks))
     view = View(job)
     matched_calls(view)
     count = sum(len(events) for trace in job.ranks for events in trace.events.values())
@@ -67,7 +67,7 @@ def repeated(trace: RankTrace, times: int) -> RankTrace:
     if times == 1:
         return whole
     span = (whole.last_ns or 0) - (whole.first_ns or 0) + 1
-    return dataclasses.replace(
+    return structs.replace(
         whole, events={group: tiled(rows, times, span) for group, rows in whole.events.items()}
     )
 

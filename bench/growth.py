@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench.inputs import Inputs, RankSet
 from bench.measure import Command, Run, RunError, Spread, run
@@ -16,8 +17,7 @@ BOUND_MIB = 80.0
 BOUND_BYTES_AN_EVENT = 50.0
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One size (``size`` events or ranks). ``bound_mib`` limits the peak memory; 0: no limit."""
 
     size: int
@@ -29,8 +29,7 @@ class Point:
     bound_mib: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """Cost of opening all ranks of a directory from the store, in a process of its own."""
 
     how: str

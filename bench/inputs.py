@@ -12,9 +12,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from bench.measure import ROOT, Command, run
 from bench.repeat import Counts
@@ -30,8 +31,7 @@ PUBLIC = {
 _RECIPE = 3  # increase it when the content of files of the same names changes
 
 
-@dataclass(frozen=True, slots=True)
-class TraceInput:
+class TraceInput(Struct, frozen=True):
     """One large file, alone in its directory, and its counts of events."""
 
     family: Family
@@ -46,8 +46,7 @@ class TraceInput:
         return f"{self.family} {self.layout}"
 
 
-@dataclass(frozen=True, slots=True)
-class RankSet:
+class RankSet(Struct, frozen=True):
     """A directory with one trace per rank; ``counts`` are the sums over all ranks."""
 
     directory: Path

@@ -16,11 +16,11 @@ import tempfile
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyte
+from msgspec import Struct
 
 from bench.side_files import write_side_files
 
@@ -35,8 +35,7 @@ _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b
 _KEY = re.compile(r"\x1b\[\d+u|.")
 
 
-@dataclass(frozen=True, slots=True)
-class Pressed:
+class Pressed(Struct, frozen=True):
     """Cost of keys of one kind, up to the last byte of output; CPU is that of the process.
 
     Milliseconds are wall time minus the time in which the drawing thread was runnable but had
@@ -50,8 +49,7 @@ class Pressed:
     cpu_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRun:
+class KeyRun(Struct, frozen=True):
     """Figures of one session of the explorer with one job and terminal size."""
 
     columns: int

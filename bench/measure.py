@@ -12,9 +12,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}  # a variable, because a peer's Python may not support -P
@@ -28,8 +29,7 @@ class RunError(RuntimeError):
     """Exception raised when a process fails; the message is the last line of its stderr."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Cost of one process; ``cpu_s`` and ``peak_mib`` include children that it waited for.
 
     ``peak_mib`` is that of the largest single process, not the sum. ``output`` is the JSON object
@@ -42,8 +42,7 @@ class Run:
     output: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Median and extremes of repeated measurements."""
 
     median: float
@@ -56,8 +55,7 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command line; ``environment`` is added to that of this process."""
 
     arguments: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench.inputs import RankSet
 from bench.measure import Command, Run, RunError, Spread, alternate
@@ -13,8 +14,7 @@ ALL = "all"
 ASKED = (ALL, "straggler_lag", "what_if_no_straggler", "exposed_communication")
 
 
-@dataclass(frozen=True, slots=True)
-class FromStore:
+class FromStore(Struct, frozen=True):
     """Cost of ``ccltui DIR --metric NAME`` for every name in ``ASKED``, of ranks of one size."""
 
     ranks: int

@@ -28,12 +28,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
 import numpy  # noqa: F401  (imported before the forks)
 import pytest
+from msgspec import Struct
 
 from bench.mutant_tests import modules_of, tests_of
 
@@ -72,8 +72,7 @@ _CPU_S = 120
 _WALL_S = 240.0
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """A changed module, and what was changed in which line."""
 
     module: str
@@ -214,8 +213,7 @@ def copied(target: Path) -> Path:
     return target
 
 
-@dataclass
-class Score:
+class Score(Struct):
     """How many mutants were noticed, of how many; printed module by module."""
 
     noticed: int = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench.measure import Command, Run, RunError, Spread, run
 
@@ -13,8 +14,7 @@ METRIC = "coll_call_num"
 _EXPORT_NAME = "node.sqlite"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstMetric:
+class FirstMetric(Struct, frozen=True):
     """Cost of ``ccltui FILE --metric coll_call_num`` without a cache, as whole processes."""
 
     size_bytes: int

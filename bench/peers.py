@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench.measure import SAFE_PATH
 
@@ -14,8 +15,7 @@ DOES_NOT_APPLY = {"nsys-ai": "does not read Kineto (it reads files of nsys)"}
 _PACKAGES = ("traceinsight==0.6.1", "pandas<3")  # with pandas 3 it fails on some traces
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """The interpreter with traceinsight, or the reason that there is none."""
 
     python: Path | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from bench.compare import OURS, Comparison
 from bench.growth import Point
@@ -18,8 +19,7 @@ _CHART_HEIGHT = 220
 _OURS, _OTHER, _BOUND, _INK, _FAINT = "#1b6ca8", "#b9b9b9", "#c0392b", "#222222", "#dddddd"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A line of a chart; points are in its units."""
 
     points: tuple[tuple[float, float], ...]

@@ -11,10 +11,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal, TypeVar
+
+from msgspec import Struct
 
 Shape = Literal["world", "eights"]
 """All collectives on one group of all ranks, or nearly all on groups of eight."""
@@ -26,8 +27,7 @@ _Cost = TypeVar("_Cost")
 Measure = Callable[[Callable[[], object]], _Cost]
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(Struct, frozen=True):
     """Cost of one step at each number of ranks, in CPU-s or in loops."""
 
     name: str

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _ID_KEYS = ("correlation", "id", "External id", "external id", "Ev Idx", "Seq")
 _MOVED = re.compile(r'"(?P<key>ts|' + "|".join(_ID_KEYS) + r')": (?P<number>[0-9]+)')
@@ -24,8 +25,7 @@ _SEPARATOR = re.compile(r"[\s,]*")
 _MARGIN_US = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Number of events: all, and complete ones except the profiler's own span."""
 
     events: int
@@ -38,8 +38,7 @@ class Counts:
         return Counts(self.events * times, self.timed * times)
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Increase of times and ids from one repetition to the next."""
 
     time_us: int
@@ -50,8 +49,7 @@ class Steps:
         return Steps(max(self.time_us, other.time_us), max(self.ids, other.ids))
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A parsed trace file: text written once, and a template formatted per repetition."""
 
     before: str  # up to the first event, and the events that name rows

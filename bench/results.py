@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from bench.compare import GENERAL, JSON, ORJSON, OURS, PEER, Comparison
 from bench.growth import Opening, Point, bound_mib
@@ -15,8 +16,7 @@ from bench.nsys import FirstMetric
 from bench.rank_growth import StepCost
 
 
-@dataclass(frozen=True, slots=True)
-class OpeningTimes:
+class OpeningTimes(Struct, frozen=True):
     """Seconds from the start of the explorer to states of its screen."""
 
     screen_s: float  # anything at all
@@ -49,8 +49,7 @@ _NSYS_METRIC_S = 5.0
 _NSYS_PEAK_MIB = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """Results of one run; parts that were not run are empty."""
 
     machine: Mapping[str, str | int]
@@ -67,8 +66,7 @@ class Results:
     heat: Spread | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A goal and the measured median."""
 
     subject: str

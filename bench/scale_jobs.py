@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
+from msgspec import structs
 
 from bench.rank_growth import Shape
 from ccltui.parsers.columns import Events, ProcessGroup, RankTrace
@@ -177,9 +177,9 @@ def _of_rank(template: RankTrace, rank: int, ranks: int, shape: Shape) -> RankTr
     number = {group.description: index for index, group in enumerate(groups)}
     order = np.array([number[group.description] for group in template.process_groups], np.int32)
     args = dataclasses.replace(args, group=order[args.group], group_size=sizes[order[args.group]])
-    return dataclasses.replace(
+    return structs.replace(
         template,
-        source=msgspec.structs.replace(template.source, path="", real_path=""),
+        source=structs.replace(template.source, path="", real_path=""),
         rank=rank,
         world_size=ranks,
         events=events,
@@ -191,7 +191,7 @@ def _of_rank(template: RankTrace, rank: int, ranks: int, shape: Shape) -> RankTr
 
 
 def _shifted(rows: Events, by_ns: int) -> Events:
-    return dataclasses.replace(rows, start_ns=rows.start_ns + by_ns)
+    return rows.later(by_ns)
 
 
 def _delayed(rows: Events, rank: int) -> Events:
@@ -204,4 +204,4 @@ def _delayed(rows: Events, rank: int) -> Events:
     start, length = rows.start_ns.copy(), rows.dur_ns.copy()
     start[is_collective] += delay
     length[is_collective] -= delay
-    return dataclasses.replace(rows, start_ns=start, dur_ns=length)
+    return rows.with_columns(start_ns=start, dur_ns=length)

@@ -31,8 +31,10 @@ import termios
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.demo import DEMO, write_job
 
@@ -67,8 +69,7 @@ _SETTLE_S = 1.5
 _END_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Figures of all processes of the explorer, when nothing is loading."""
 
     keys: int
@@ -79,8 +80,7 @@ class Sample:
     temporary: int
 
 
-@dataclass
-class Counts:
+class Counts(Struct):
     """Numbers of events other than key presses."""
 
     resizes: int = 0

@@ -16,9 +16,10 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 PACKAGES: Final = ("parsers", "metrics", "ccltui")
 """Folders at the top of the repository."""
@@ -26,8 +27,7 @@ PACKAGES: Final = ("parsers", "metrics", "ccltui")
 Graph = Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(Struct, frozen=True):
     """One source file: its path, lines, comments and the modules of this project it imports."""
 
     name: str  # as in an import, without the installed prefix: "parsers.kineto.preview"
@@ -48,8 +48,7 @@ class Module:
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Figures of one package."""
 
     modules: int

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 THEMES: Final = ("auto", "dark", "light", "ansi")
 COLORS: Final = ("auto", "truecolor", "256", "16", "never")

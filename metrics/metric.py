@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ccltui.metrics.rank_coverage import covered
 from ccltui.metrics.result import Reason, Result
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 _CATALOG = "ccltui.metrics.catalog."
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A named quantity and the function that computes it from a view of a job.
 
     Attributes:

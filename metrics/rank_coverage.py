@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
 
 from ccltui.metrics.result import Code, Reason, Result
 
@@ -32,7 +33,7 @@ def covered(result: Result, view: View, *, lists_measured: bool) -> Result:
     if not reasons:
         return result
     every = (*result.reasons, *reasons)
-    return dataclasses.replace(result, status="partial", reasons=every)
+    return structs.replace(result, status="partial", reasons=every)
 
 
 def _left_out(result: Result, ranks: Sequence[RankView], *, lists_measured: bool) -> list[Reason]:

@@ -9,12 +9,12 @@ listed with the reason, and the others still work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.catalog import BUILT_IN, SEED
 from ccltui.metrics.metric import Metric

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal
 
-from msgspec import Struct
-
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct, field
 
 Status = Literal["ok", "partial", "unavailable"]
 
@@ -73,8 +70,7 @@ class Reason(Struct, frozen=True):
         return {key: value for key, value in pairs.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """One metric of one job under one view.
 
     ``value`` is the headline in ``unit`` (None when unavailable); ``details`` holds the keys

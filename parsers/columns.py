@@ -8,11 +8,11 @@ where the columns of a rank are in such a file.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -22,7 +22,6 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool, SortOrder
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -67,8 +66,7 @@ class OpenFile:
         os.close(self.descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFile:
+class ColumnFile(msgspec.Struct, frozen=True):
     """A file that holds the columns of a rank.
 
     Attributes:
@@ -130,8 +128,8 @@ def _columns(table: Any, *, are_sparse: bool = False) -> Columns:
     """Return the columns that a table declares; ``are_sparse``: those that may be empty."""
     return tuple(
         (one.name, _TYPES[one.type])
-        for one in dataclasses.fields(table)
-        if (one.default_factory is not dataclasses.MISSING) == are_sparse
+        for one in fields(table)
+        if (one.default_factory is not NO_DEFAULT) == are_sparse
     )
 
 
@@ -256,7 +254,12 @@ class Events:
 
     def later(self, by_ns: int) -> Events:
         """The same events, every start ``by_ns`` later."""
-        return dataclasses.replace(self, start_ns=self.start_ns + by_ns)
+        return self.with_columns(start_ns=self.start_ns + by_ns)
+
+    def with_columns(self, **columns: npt.NDArray[Any]) -> Events:
+        """The same events with other values in some columns."""
+        kept = {name: self._raw(name) for name, _ in (*self.COLUMNS, *self.SPARSE)}
+        return Events(**kept | columns)
 
     def sparse(self, name: str) -> npt.NDArray[Any]:
         """A column of ``SPARSE`` with a value for every event, -1 where it is not stated."""
@@ -408,8 +411,7 @@ def later(events: Mapping[Group, Events], by_ns: int) -> dict[Group, Events]:
     return {group: rows.later(by_ns) for group, rows in events.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RankTrace:
+class RankTrace(msgspec.Struct, frozen=True):
     """All columns of one trace file, and what the file says about itself."""
 
     source: SourceFile
@@ -426,14 +428,12 @@ class RankTrace:
     nccl_version: str = ""
     host: str = ""
     base_ns: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)  # "X:kernel" -> events in the file
+    counts: Mapping[str, int] = {}  # "X:kernel" -> events in the file
     notes: tuple[Note, ...] = ()
     truncated: bool = False
-    samples: Samples = field(default_factory=Samples.empty)
+    samples: Samples = msgspec.field(default_factory=Samples.empty)
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
-    place: ColumnFile | None = field(
-        default=None, compare=False
-    )  # the file that is mapped, if one is
+    place: ColumnFile | None = None  # the file that is mapped, if one is
     added_ns: int = 0  # added to every start of that file
     read_share: float = 1.0  # of the file; below 1 while only its beginning is read
 

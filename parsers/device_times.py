@@ -15,13 +15,12 @@ it moves to a group of its own, where it counts in counts, and belongs to the st
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field, structs
 
 from ccltui.parsers.array_types import I64, U32, Bool
 from ccltui.parsers.columns import MISSING, UNTIMED, Events, Group, Note, RankTrace
@@ -99,8 +98,7 @@ _MAX_TABLE_RATIO: Final = 8
 _NONE: Final = np.uint32(0xFFFF_FFFF)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTable:
+class LaunchTable(Struct, frozen=True):
     """Start of the first call with each correlation id.
 
     Ids are consecutive numbers in most files: ``ticks`` has an entry for each number from ``low``
@@ -190,8 +188,7 @@ _FAR_NS: Final = 1_000_000_000
 _ENDLESS: Final = np.iinfo(np.int64).max
 
 
-@dataclass(slots=True)
-class Impossible:
+class Impossible(Struct):
     """Rows of ``gpu`` with impossible times, by reason; all row numbers ascend.
 
     Attributes:
@@ -234,8 +231,7 @@ def find_impossible(trace: RankTrace, *, streams_are_serial: bool = True) -> Imp
     return search.result()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Times outside of which no event of the device can be.
 
     Attributes:
@@ -482,8 +478,7 @@ _MOST_TIED: Final = 1 << 12
 """Rows of one start that are compared with the next piece."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     row: I64
     start: I64
     dur: I64
@@ -554,7 +549,7 @@ def believed(trace: RankTrace, found: Impossible) -> RankTrace:
     apart = _at_their_launch(trace, gpu, np.flatnonzero(untimed & ~dropped))
     if len(apart):
         events[UNTIMED] = apart
-    return dataclasses.replace(trace, events=events, notes=(*trace.notes, *_notes(found)))
+    return structs.replace(trace, events=events, notes=(*trace.notes, *_notes(found)))
 
 
 def _rows(found: Impossible, count: int) -> tuple[Bool, Bool]:
@@ -601,8 +596,8 @@ def _at_their_launch(trace: RankTrace, gpu: Events, rows: I64) -> Events:
     launched = LaunchTable.of(trace.group("runtime")).launched_ns(some.correlation)
     known = np.flatnonzero(launched != UNKNOWN_NS)
     order = known[np.argsort(launched[known], kind="stable")]
-    return dataclasses.replace(
-        some.take(order), start_ns=launched[order], dur_ns=np.zeros(len(order), np.int64)
+    return some.take(order).with_columns(
+        start_ns=launched[order], dur_ns=np.zeros(len(order), np.int64)
     )
 
 

@@ -6,8 +6,9 @@ read from its file when it is needed, so that jobs of millions of events stay sm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import Group, RankTrace
@@ -17,8 +18,7 @@ MAX_TEXT: Final = 2_000
 """Characters of a text that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(Struct, frozen=True):
     """Fields of one event as its file states them; None and "" where it does not.
 
     Attributes:
@@ -50,8 +50,7 @@ class EventRecord:
     further: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SoughtEvent:
+class SoughtEvent(Struct, frozen=True):
     """An event by which its record is found in a file; times in ns as the file counts them.
 
     ``correlation`` is -1 where the event has none; ``device`` and ``stream`` are -1 off a device.

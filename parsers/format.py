@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
@@ -60,8 +60,7 @@ class Priority(IntEnum):
     SUFFIX = 30  # the suffix of the file name alone
 
 
-@dataclass(frozen=True, slots=True)
-class RankInfo:
+class RankInfo(Struct, frozen=True):
     """Rank, world size and times that a piece of a file states; None where it does not.
 
     Attributes:
@@ -108,8 +107,7 @@ class RankInfo:
         return ns if ns > EPOCH_TIMES_NS else None
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A rule that recognised a file.
 
     ``problem`` is one sentence that says why the file cannot be used, None where it can.
@@ -121,8 +119,7 @@ class Match:
     undecided: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A test for one format; ``test`` returns None where the file is not of it."""
 
     priority: Priority
@@ -169,8 +166,7 @@ class Converter(Protocol):
         """Write ``target`` and return the file to read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Format:
+class Format(Struct, frozen=True, kw_only=True, eq=False):
     """One kind of file.
 
     Attributes:

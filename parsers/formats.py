@@ -5,7 +5,6 @@ Formats of other packages are checked when they are loaded, and contained when t
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.cluster import (
@@ -143,7 +142,7 @@ def _contained(found: Format, entry: PlugIn, failed: dict[str, Skipped]) -> Form
     identity = f"{found.kind} {found.version} {entry.distribution}"
     changes["version"] = zlib.crc32(identity.encode()) if found.read else 0
     rules = tuple(Rule(rule.priority, _silent(rule.test, entry, failed)) for rule in found.sniff)
-    return dataclasses.replace(found, sniff=rules, **changes)
+    return structs.replace(found, sniff=rules, **changes)
 
 
 def _named_errors(function: Callable[..., Any], entry: PlugIn) -> Callable[..., Any]:
@@ -321,4 +320,4 @@ def in_memory(trace: RankTrace) -> RankTrace:
         group: Events(**{name: getattr(rows, name) for name in names})
         for group, rows in trace.events.items()
     }
-    return dataclasses.replace(trace, events=events)
+    return structs.replace(trace, events=events)

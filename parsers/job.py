@@ -5,17 +5,16 @@ Ranks are ordered and labelled here, and ranks and base times that files lack ar
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field, structs
 
 from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
@@ -29,7 +28,6 @@ from ccltui.parsers.merged_files import MergedRanks, is_merged, place_in, withou
 from ccltui.parsers.missing_ranks import MissingRanks
 from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.store.cache_place import default_cache_dir
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text.compression import read_head
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ def with_new_rank(ranks: tuple[RankTrace, ...], trace: RankTrace) -> tuple[RankT
     if at < len(ranks) and ranks[at].rank == trace.rank:
         return None
     label = str(trace.rank)
-    named = trace if trace.label == label else dataclasses.replace(trace, label=label)
+    named = trace if trace.label == label else structs.replace(trace, label=label)
     return (*ranks[:at], named, *ranks[at:])
 
 
@@ -80,7 +78,7 @@ def identified(trace: RankTrace, capture: Capture) -> RankTrace:
     for found in capture.files:
         if found.path == trace.source.path and found.rank is not None:
             source = found.rank_source
-            return dataclasses.replace(trace, rank=found.rank, rank_source=source)
+            return structs.replace(trace, rank=found.rank, rank_source=source)
     return trace
 
 
@@ -100,7 +98,7 @@ def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
         rank = trace.source.part if alone and unknown else None
         if trace.rank is None or trace.rank_source == _GUESS:
             source: RankSource = "none" if rank is None else _GUESS
-            guessed.append(dataclasses.replace(trace, rank=rank, rank_source=source))
+            guessed.append(structs.replace(trace, rank=rank, rank_source=source))
         else:
             guessed.append(trace)
     return tuple(guessed)
@@ -115,7 +113,7 @@ def _in_order_of_processes(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ..
         return traces
     order = sorted(traces, key=lambda t: (natural_key(t.source.path), t.source.part))
     return tuple(
-        dataclasses.replace(trace, rank=rank, rank_source=_PROCESSES)
+        structs.replace(trace, rank=rank, rank_source=_PROCESSES)
         for rank, trace in enumerate(order)
     )
 
@@ -151,9 +149,7 @@ def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
     message = "the base time was cut off: that of the other ranks is taken"
     notes = (*trace.notes, Note(code="assumed_base", message=message))
     added_ns = trace.added_ns + base_ns
-    return dataclasses.replace(
-        trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns
-    )
+    return structs.replace(trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns)
 
 
 def labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
@@ -173,7 +169,7 @@ def labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
             label = f"{trace.rank} ({place_of(trace.source)})"
         else:
             label = str(trace.rank)
-        labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
+        labelled.append(trace if trace.label == label else structs.replace(trace, label=label))
     return tuple(labelled)
 
 
@@ -308,8 +304,7 @@ def _is_full(card: FoundFile) -> bool:
 ProfileMode = Literal["auto", "torch", "nsys"]
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Ranks in order of (rank, path) with unique labels, the card, and files that failed.
 
     ``run_sources`` are the files near the traces that state how the job was configured.
@@ -386,7 +381,7 @@ class Job:
         """Return this job without columns of any rank, to be sent to another process."""
         side = tuple(without_columns(trace) for trace in self.side)
         merged = self.merged.without_columns()
-        return dataclasses.replace(self, ranks=(), merged=merged, side=side)
+        return structs.replace(self, ranks=(), merged=merged, side=side)
 
     def _side_notes(self) -> list[Note]:
         if not self.side:
@@ -427,10 +422,10 @@ class Job:
             return self._with_merged(named)
         inserted = with_new_rank(self.ranks, named)
         if inserted is not None and inserted[-1].rank is not None:
-            return dataclasses.replace(self, ranks=inserted)
+            return structs.replace(self, ranks=inserted)
         every = [one for one in (*self.ranks, *self.side) if place_in(one) != place_in(named)]
         ranks, side = without_side_files([*every, named])
-        return dataclasses.replace(self, ranks=ordered_ranks(ranks), side=side)
+        return structs.replace(self, ranks=ordered_ranks(ranks), side=side)
 
     def _with_merged(self, named: RankTrace) -> Job:
         """Return this job with one more trace, where a file holds several ranks."""
@@ -438,13 +433,13 @@ class Job:
         wholes = [one for one in self.ranks if not is_merged(one) and place_in(one) != new]
         wholes += [] if is_merged(named) else [named]
         merged, kept = self.merged.taken_in(wholes, named)
-        return dataclasses.replace(self, ranks=ordered_ranks((*wholes, *kept)), merged=merged)
+        return structs.replace(self, ranks=ordered_ranks((*wholes, *kept)), merged=merged)
 
     def with_failure(self, failure: Failed) -> Job:
         """Return this job with one more failed file; its preview is removed."""
         left = tuple(t for t in self.ranks if t.read_share == 1 or t.source.path != failure.path)
         ranks = self.ranks if len(left) == len(self.ranks) else labelled(left)
-        return dataclasses.replace(self, ranks=ranks, failures=(*self.failures, failure))
+        return structs.replace(self, ranks=ranks, failures=(*self.failures, failure))
 
     def with_event(self, event: LoadEvent) -> Job:
         """Return this job after one event of :func:`ccltui.parsers.ingest.load.load`."""
@@ -524,7 +519,7 @@ def fallback_of(job: Job) -> Job | None:
         return None
     chosen = job.discovery.choose(source="nsys")
     failures = damaged_traces(job.discovery, chosen)
-    return dataclasses.replace(job, capture=chosen, ranks=(), failures=failures)
+    return structs.replace(job, capture=chosen, ranks=(), failures=failures)
 
 
 class LoadObserver(Protocol):
@@ -537,8 +532,7 @@ class LoadObserver(Protocol):
         """Take one event; ``job`` is the job after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSettings:
+class LoadSettings(Struct, frozen=True):
     """Load settings; the fields are arguments of :func:`ccltui.parsers.ingest.load.load`."""
 
     cache_dir: Path | None = None
@@ -572,7 +566,7 @@ def load_job(
     fallback = None if cancelled() else fallback_of(loaded)
     if fallback is None:
         return loaded
-    second = dataclasses.replace(settings, previews=False)
+    second = structs.replace(settings, previews=False)
     other = _load(fallback, second, observer, cancelled, None)
     return other if has_device_work(other) else loaded
 
@@ -650,8 +644,7 @@ def open_job(
     return load_job(job, settings, observer=observer, cancelled=cancelled)
 
 
-@dataclass(frozen=True, slots=True)
-class _EventObserver:
+class _EventObserver(Struct, frozen=True):
     on_event: Callable[[LoadEvent], None]
 
     def started(self, job: Job) -> None:

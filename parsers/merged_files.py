@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field, structs
 
 from ccltui.parsers.columns import CollectiveArgs, Group, Note, RankTrace, Samples, Strings
 from ccltui.parsers.names import listed
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 Place = tuple[str, int]
 """Path of a file, and the number of the rank in it."""
@@ -28,7 +27,7 @@ def place_in(trace: RankTrace) -> Place:
 
 def without_columns(trace: RankTrace) -> RankTrace:
     """Return what is known of a rank without its events, for notes on files."""
-    return dataclasses.replace(
+    return structs.replace(
         trace,
         strings=Strings.of(()),
         events={},
@@ -43,8 +42,7 @@ def is_merged(trace: RankTrace) -> bool:
     return trace.source.parts > 1 and trace.source.format == "kineto"
 
 
-@dataclass(frozen=True, slots=True)
-class MergedRanks:
+class MergedRanks(Struct, frozen=True):
     """Ranks that were read from merged files, and those that other files hold as well.
 
     Attributes:
@@ -54,8 +52,8 @@ class MergedRanks:
     """
 
     traces: tuple[RankTrace, ...] = ()
-    repeats: Mapping[Place, str] = dataclasses.field(default_factory=dict)
-    prints: Mapping[Place, str] = dataclasses.field(default_factory=dict)
+    repeats: Mapping[Place, str] = field(default_factory=dict)
+    prints: Mapping[Place, str] = field(default_factory=dict)
 
     def taken_in(
         self, wholes: Sequence[RankTrace], new: RankTrace
@@ -88,7 +86,7 @@ class MergedRanks:
     def without_columns(self) -> MergedRanks:
         """Return this without events, which only the choice of ranks needs."""
         traces = tuple(without_columns(one) for one in self.traces)
-        return dataclasses.replace(self, traces=traces)
+        return structs.replace(self, traces=traces)
 
     def notes(self) -> list[Note]:
         """Return a note for each merged file of which ranks are left out."""
@@ -186,7 +184,7 @@ def _numbered(
     return [
         one
         if is_right or one.rank_source not in GUESSES
-        else dataclasses.replace(one, rank=None, rank_source="none")
+        else structs.replace(one, rank=None, rank_source="none")
         for one in rest
     ]
 

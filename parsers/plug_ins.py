@@ -15,11 +15,11 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from ccltui.parsers.safe_text import safe_text
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 METRICS: Final = "ccltui.metrics"
 FORMATS: Final = "ccltui.formats"

@@ -9,11 +9,11 @@ first and the last among them, so that nodes, replicas and stages are spread as 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.ingest.load import Loaded, load
@@ -47,13 +47,13 @@ def sampled_job(job: Job, count: int, cache_dir: Path | None = None) -> Job:
     files = tuple(found for found in job.capture.files if found.rank in chosen)
     capture = msgspec.structs.replace(job.capture, files=files)
     unread = tuple(rank for rank in known if rank not in chosen)
-    return dataclasses.replace(job, capture=capture, unread_ranks=unread)
+    return structs.replace(job, capture=capture, unread_ranks=unread)
 
 
 def with_note(job: Job, note: Note) -> Job:
     """Return the job with one more note on its capture."""
     capture = msgspec.structs.replace(job.capture, notes=(*job.capture.notes, note))
-    return dataclasses.replace(job, capture=capture)
+    return structs.replace(job, capture=capture)
 
 
 def choose_ranks(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.units import INT64_MAX, format_duration, parse_duration
 
 _RANKS = re.compile(r"([0-9]+)(?:-([0-9]+))?")

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 SECRET = "hf_planted0secret0value"
 COMMUNICATOR = 0xFEDC_BA98_7654_3210
@@ -72,8 +73,7 @@ TABLES = {
 }
 
 
-@dataclass
-class Export:
+class Export(Struct):
     """A recording; tables without rows are left out, as nsys leaves them out."""
 
     start_utc_ns: int | None = 1_700_000_000_000_000_000
@@ -123,8 +123,7 @@ class Export:
         return path
 
 
-@dataclass
-class Process:
+class Process(Struct):
     """One process of a recording, on one thread; times are ns of the session."""
 
     export: Export

@@ -6,8 +6,9 @@ import contextlib
 import importlib.metadata
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 OURS = ("ccltui", "parsers", "metrics")
 HOOKS = ("sitecustomize", "usercustomize")
@@ -22,8 +23,7 @@ def module_names() -> list[str]:
     return sorted(name for name in names if name.isidentifier())
 
 
-@dataclass(frozen=True, slots=True)
-class Planted:
+class Planted(Struct, frozen=True):
     """Where files were planted, and where each that is imported leaves its name."""
 
     directory: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.demo.planted import JobSpec, PlantedTruth, write_planted
 from ccltui.metrics.findings.replay.lines.job_lines import UNMARKED
@@ -28,8 +29,7 @@ METRICS: Final = (
 MEMORY: Final = Path("/dev/shm")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Answer of one metric.
 
     Attributes:

@@ -12,9 +12,10 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from bench.verdicts.answers import MEMORY, OF_HOSTS, Answer, read_finding
 from bench.verdicts.marks import BORDER, marked
@@ -40,8 +41,7 @@ _LISTED: Final = 8
 """Most ranks that a sentence lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class First:
+class First(Struct, frozen=True):
     """The first finding of one job against what was planted.
 
     Attributes:

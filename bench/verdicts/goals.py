@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from bench.verdicts.marks import SCORED_COST, Marked
 from bench.verdicts.quantiles import nearest
@@ -15,8 +16,7 @@ FIGURES: Final = ("findings", "verdict", "what_if_no_straggler")
 """Metrics whose saved time has a goal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """One goal: its value, None where no job tells, and its bound."""
 
     name: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bench.verdicts.answers import Answer
 from ccltui.demo.planted import JobSpec, PlantedTruth
@@ -50,8 +52,7 @@ EXPECTED_CAUSES: Final = {
 VAGUE: Final = ("host_work", "host_late", "host_stall", "host_blocked", "host", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """Marks of one metric on one job.
 
     Attributes:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.compare.compare_jobs import compare_jobs
 from ccltui.metrics.compare.job_table import JobTable, Work
@@ -26,8 +26,7 @@ _RANKS = 8
 _FACTS = {"model": "m", "batch": "8", "ranks": str(_RANKS), "world size": str(_RANKS)}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One comparison: its verdict, whether it is right, and the kernel that is listed first."""
 
     verdict: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-import orjson
+import msgspec
 
 from bench.verdicts.scored_job import Scored, score
 
@@ -29,5 +28,5 @@ def score_many(seeds: Sequence[int], workers: int, log: Callable[[str], None]) -
 
 def write_jobs(path: Path, jobs: Sequence[Scored]) -> None:
     """Write one line of JSON per job."""
-    lines = [orjson.dumps(dataclasses.asdict(job)) for job in jobs]
+    lines = [msgspec.json.encode(job) for job in jobs]
     path.write_bytes(b"\n".join([*lines, b""]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bench.verdicts.answers import answers_of
 from bench.verdicts.marks import OF_NOBODY, Marked, marked
@@ -12,8 +13,7 @@ from ccltui.demo.planted.planted_truth import FaultTruth
 from ccltui.demo.planted.random_jobs import condition_of
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """One job and the marks of all metrics.
 
     Attributes:

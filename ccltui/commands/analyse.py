@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -53,8 +53,7 @@ _OURS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One directory, and the folder for its two files."""
 
     path: str
@@ -102,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
     suites: dict[str, Sequence[Verdict]] = {}
     for task in tasks:
         measured = measure(metrics, LoadOptions.of(task.path, options), selection)
-        measured = dataclasses.replace(measured, required=required_of(named))
+        measured = structs.replace(measured, required=required_of(named))
         verdicts = [_judged(gate, measured) for gate in options.fail_if]
         one, row = _finished(task, measured, selection, verdicts)
         status = exit_codes.worst(status, one)

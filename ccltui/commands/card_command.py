@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -141,7 +142,7 @@ def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
     if not is_directory:
         card = read_card(Path(options.card))
         job = load_job(LoadOptions.of(options.traces, options), any_recording=True).job
-        return card, dataclasses.replace(job, card=card)
+        return card, structs.replace(job, card=card)
     job = load_job(LoadOptions.of(options.card, options), any_recording=True).job
     if job.card_problem is not None:
         raise CardError(job.card_problem)
@@ -180,6 +181,6 @@ def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:
 def _json(card: Card, complaints: Sequence[Complaint]) -> bytes:
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
-    found = [dataclasses.asdict(complaint) for complaint in complaints]
+    found = [structs.asdict(complaint) for complaint in complaints]
     document = {"schema_version": SCHEMA_VERSION, "path": card.path, "complaints": found}
     return json_bytes(document, indent=True)

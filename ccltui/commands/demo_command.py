@@ -6,8 +6,9 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ccltui import arguments as args
 from ccltui import exit_codes

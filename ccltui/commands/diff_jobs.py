@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui import arguments as args
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
@@ -35,8 +37,7 @@ _OF_LOADING: Final[Mapping[str, Callable[[str], object]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """One condition of ``--a`` or ``--b``: its name, its value, and the text as it was written."""
 
     name: str
@@ -128,12 +129,12 @@ def _compared_metrics() -> list[Metric]:
 
 def _loading(path: str, parts: Sequence[Selected], options: argparse.Namespace) -> LoadOptions:
     found: dict[str, Any] = {one.name: one.value for one in parts if one.name in _OF_LOADING}
-    return replace(LoadOptions.of(path, options), **found)
+    return LoadOptions.of(path, options).changed(**found)
 
 
 def _selection(selection: ViewOptions, parts: Sequence[Selected]) -> ViewOptions:
     found: dict[str, Any] = {one.name: one.value for one in parts if one.name in _OF_VIEW}
-    return replace(selection, **found)
+    return selection.changed(**found)
 
 
 def _names(*paths: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     loading = LoadOptions.of(options.trace, options)
     names = unrelated_recordings(loading)
     if names:
-        loading = dataclasses.replace(loading, capture=names[0])
+        loading = loading.changed(capture=names[0])
     measured = measure(choose_metrics(explanation.METRICS), loading, selection, debug=options.debug)
     results = {metric.name: result for metric, result in measured.results}
     stated = {"--iteration": options.iteration, "--rank-map": options.rank_map}
@@ -89,7 +88,7 @@ def _recordings(
     """Return the first finding of each of several recordings, the opened one first."""
     rows = []
     for name in names[:_MOST_RECORDINGS]:
-        one = dataclasses.replace(loading, capture=name)
+        one = loading.changed(capture=name)
         measured = measure(choose_metrics(("findings", "iter_time")), one, selection)
         results = {metric.name: result for metric, result in measured.results}
         rows_found: Sequence[Mapping[str, Any]] = results["findings"].details.get("findings") or ()

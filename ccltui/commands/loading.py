@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.store.cache_place import (
@@ -18,7 +19,6 @@ from ccltui.parsers.store.cache_place import (
     parse_size,
     store_limit,
 )
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.process import stoppable
 from ccltui.report.diagnostics.session_log import LOG
 
@@ -44,6 +44,10 @@ class LoadOptions:
     sample_ranks: int | None = None  # read only so many ranks
     nsys: str | None = None  # the program that exports reports; None: the one on PATH
     memory_bytes: int | None = None  # above it intermediates are freed between metrics
+
+    def changed(self, **changes: Any) -> Self:
+        """Return a copy with other values in some fields."""
+        return replace(self, **changes)
 
     @classmethod
     def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:

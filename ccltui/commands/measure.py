@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, structs
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
@@ -17,7 +18,6 @@ from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.system.machine_limits import LARGEST, keep_freed, resident_memory, trim_heap
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 ALL_METRICS = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Results of metrics for one trace directory.
 
     Attributes:
@@ -229,7 +228,7 @@ def measure_loaded(
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
     broken = any(failure.defect for failure in loaded.job.failures)
     measured = Measured(trace, tuple(results), broken=broken, view=view)
-    return dataclasses.replace(measured, problem=_nothing_read(measured))
+    return structs.replace(measured, problem=_nothing_read(measured))
 
 
 def _results(
@@ -309,9 +308,9 @@ def _stopped(result: Result, loaded: LoadedJob) -> Result:
     """Result marked as computed from the ranks that were loaded before ctrl+c."""
     text = _stopped_text(loaded)
     if result.status == "unavailable":
-        return dataclasses.replace(result, warnings=(*result.warnings, text))
+        return structs.replace(result, warnings=(*result.warnings, text))
     reasons = (*result.reasons, Reason("missing_ranks", text))
-    return dataclasses.replace(result, status="partial", reasons=reasons)
+    return structs.replace(result, status="partial", reasons=reasons)
 
 
 def _stopped_text(loaded: LoadedJob) -> str:

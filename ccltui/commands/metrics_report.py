@@ -8,8 +8,9 @@ import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
@@ -37,8 +38,7 @@ The exit status is 1 when no directory could be opened; a metric that is unavail
 directory is an empty cell, with its reason in csv and json."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One directory, and the metrics to compute for it."""
 
     loading: LoadOptions

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from ccltui import slow_path
 from ccltui.commands.loading import LoadOptions, discover_job, load_job, set_nsys_path
@@ -63,8 +64,7 @@ _KERNEL_NAMES = {"": "demangledName", "base": "shortName", "mangled": "mangledNa
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A requested report by its current name, with its arguments.
 
     ``form``: column of the names of kernels, one of _KERNEL_NAMES. ``by_range``: kernels are named
@@ -79,8 +79,7 @@ class Wanted:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Selection of reports, times and units."""
 
     reports: Sequence[Wanted]
@@ -100,8 +99,7 @@ def parse_reports(text: str) -> tuple[Wanted, ...]:
     return tuple(_wanted(part) for part in text.split(","))
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """Reports of one source; ``source`` is "" if there is only one."""
 
     source: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import get_args
+
+from msgspec.structs import replace
 
 from ccltui.demo.program import Communicate, Item, Stall, StepProgram, Work
 from ccltui.demo.spec import Cause, Spec

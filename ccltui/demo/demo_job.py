@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.demo.demo_card import DESCRIPTION, card
 from ccltui.demo.header import base_ns, header, trace_name
@@ -22,8 +24,7 @@ CARD_NAME = "workload_card.yaml"
 _OURS = re.compile(r"kineto_trace_\d+\.json(\.gz|\.part)?|" + re.escape(CARD_NAME))
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltJob:
+class BuiltJob(Struct, frozen=True):
     """A job in memory: the uncompressed text of each file by name, and the known values."""
 
     files: Mapping[str, str]

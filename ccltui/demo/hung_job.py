@@ -13,9 +13,11 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 FAULTS: Final = (
     *("late", "crashed", "lost_file", "operation", "size", "type", "order", "left_out"),
@@ -48,8 +50,7 @@ class Op(NamedTuple):
     peer: int = -1
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A job and its fault. ``rank`` is at fault from call ``at`` of its program on."""
 
     seed: int
@@ -237,8 +238,7 @@ _SEEDS_APART: Final = 10_000
 """Jobs that belong to one seed: of these one has the fault and can be told."""
 
 
-@dataclass
-class _Rank:
+class _Rank(Struct):
     """The state of one rank while the job runs."""
 
     rank: int

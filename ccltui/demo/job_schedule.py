@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ccltui.demo.program import Operation, Phase, Stall
 from ccltui.demo.spec import Spec
@@ -13,8 +14,7 @@ Class = Literal["comp", "mem", "comm"]
 HostKind = Literal["step", "sync", "wait"] | Stall
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """A kernel, copy or memset on a device; ``call`` is an index into ``Schedule.calls`` or -1."""
 
     rank: int
@@ -41,8 +41,7 @@ class Activity:
         return self.end_ns - self.start_ns
 
 
-@dataclass(frozen=True, slots=True)
-class HostRange:
+class HostRange(Struct, frozen=True):
     """A range on the host; ``call`` as in Activity, for waits."""
 
     rank: int
@@ -53,8 +52,7 @@ class HostRange:
     call: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One collective over ``members``, or one p2p transfer from members[0] to members[1]."""
 
     index: int
@@ -73,8 +71,7 @@ class Call:
         return self.operation == "send"
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """All events of a job; the outer index of ``activities`` and ``host`` is the rank."""
 
     spec: Spec

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.demo.rank_events import Event
 from ccltui.demo.spec import Layout
@@ -64,8 +66,7 @@ NATIVE_BETWEEN = ",\n"
 """Separator of events in the profiler's own layout."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """Text of a file (ASCII), its events, and the end position of each event."""
 
     text: str
@@ -79,8 +80,7 @@ class Written:
         return Written(self.text[:length], self.events[:count], self.ends[:count])
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """Parts of a layout: head, one event, separator, tail; and the resolution of times."""
 
     head: Callable[[Header, str], str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ccltui.demo.spec import Dimension, Spec
 from ccltui.demo.topology import DemoGroup, Topology
@@ -40,8 +41,7 @@ COPY_NS = 5_312
 MEMSET_NS = 2_112
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """A kernel, copy or memset on the main stream."""
 
     kind: Kind
@@ -55,8 +55,7 @@ class Work:
         return self.kind not in ("copy_in", "copy_out", "memset")
 
 
-@dataclass(frozen=True, slots=True)
-class Communicate:
+class Communicate(Struct, frozen=True):
     """Post a collective or p2p call; ``blocking`` makes the main stream wait for it."""
 
     group: DemoGroup
@@ -75,30 +74,26 @@ class Communicate:
         return "Float" if self.group.dimension == "world" else "BFloat16"
 
 
-@dataclass(frozen=True, slots=True)
-class Await:
+class Await(Struct, frozen=True):
     """Let the main stream wait for all posted calls of a group."""
 
     group: DemoGroup
 
 
-@dataclass(frozen=True, slots=True)
-class HostBusy:
+class HostBusy(Struct, frozen=True):
     """Keep the host busy; an empty ``kind`` records no event."""
 
     kind: Stall | Literal[""]
     dur_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepBegin:
+class StepBegin(Struct, frozen=True):
     """Begin the marker of a step."""
 
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnd:
+class StepEnd(Struct, frozen=True):
     """End the marker of a step; with ``sync``, after all device work has ended."""
 
     sync: bool

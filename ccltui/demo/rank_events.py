@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ccltui.demo import profiler_names
 from ccltui.demo.call_args import (
@@ -27,8 +28,7 @@ FIRST_CORRELATION = 9_000
 BACKWARD_THREAD = 9  # thread id of the autograd engine, relative to the main thread
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One trace event; ``source`` is the activity or host range that it records."""
 
     ph: str

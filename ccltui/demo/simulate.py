@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ccltui.demo.delays import program
 from ccltui.demo.job_schedule import Activity, Call, Class, HostKind, HostRange, Schedule
@@ -61,8 +62,7 @@ def simulate(spec: Spec) -> Schedule:
     )
 
 
-@dataclass(slots=True, eq=False)
-class _Record:
+class _Record(Struct, eq=False):
     """An activity whose times may still be unknown."""
 
     rank: int
@@ -87,8 +87,7 @@ class _Record:
         return self.end_ns >= 0
 
 
-@dataclass(slots=True, eq=False)
-class _OpenCall:
+class _OpenCall(Struct, eq=False):
     """A call that is waiting for records of its members."""
 
     index: int

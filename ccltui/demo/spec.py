@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 Layout = Literal[
     "native",  # the profiler's own pretty print, relative times with a base
@@ -39,8 +40,7 @@ Cause = Literal[
 Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
 
 
-@dataclass(frozen=True, slots=True)
-class Straggler:
+class Straggler(Struct, frozen=True):
     """Delay of a rank by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
 
     ``compute`` slows every kernel of the rank in proportion, as low clocks do, ``kernel`` only
@@ -61,8 +61,7 @@ class Straggler:
         return self.steps is None or step in self.steps
 
 
-@dataclass(frozen=True, slots=True)
-class SlowLink:
+class SlowLink(Struct, frozen=True):
     """Longer transfers of every collective of the ``dimension`` group that contains ``rank``.
 
     No rank is late because of it: all members wait equally.
@@ -73,8 +72,7 @@ class SlowLink:
     extra_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class LateStart:
+class LateStart(Struct, frozen=True):
     """Late start of the profiler of ``rank``, when ``missing`` collectives are already launched.
 
     Of those, the kernels of the last ``orphans`` are in the file without launch and metadata.
@@ -85,16 +83,14 @@ class LateStart:
     orphans: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Truncation of the file of ``rank`` after ``fraction`` of its text, as if it was killed."""
 
     rank: int
     fraction: float
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """A job: its shape, its speed, its injected faults, and the form of its traces.
 
     Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp. Degrees
@@ -193,9 +189,10 @@ class Spec:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for field in fields(self):
-            if field.name.endswith("_ns") and field.type == "int" and getattr(self, field.name) < 0:
-                raise ValueError(f"{field.name} must not be negative")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name.endswith("_ns") and isinstance(value, int) and value < 0:
+                raise ValueError(f"{name} must not be negative")
         self._check_shape()
         self._check_ranks()
 

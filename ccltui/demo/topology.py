@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from ccltui.demo.spec import Dimension, Spec
 
@@ -18,8 +19,7 @@ DESCRIPTIONS: dict[Dimension, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Coordinates of a rank in the grid."""
 
     pp: int
@@ -28,8 +28,7 @@ class Place:
     tp: int
 
 
-@dataclass(frozen=True, slots=True)
-class DemoGroup:
+class DemoGroup(Struct, frozen=True):
     """A communicator: ``name`` is the label in the traces, ``ranks`` are sorted."""
 
     index: int
@@ -49,8 +48,7 @@ class DemoGroup:
         return int.from_bytes(digest[:8], "big") | 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """Places and groups of all ranks."""
 
     places: tuple[Place, ...]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ccltui.demo import profiler_names
 from ccltui.demo.injected_faults import fault_sentences
@@ -20,8 +21,7 @@ from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.spec import Dimension, Spec
 
 
-@dataclass(frozen=True, slots=True)
-class BubbleTruth:
+class BubbleTruth(Struct, frozen=True):
     """One rank's pipeline bubble: idle + max(0, exposed p2p - transfer).
 
     ``transfer_ns`` is the time of transfers while nothing else ran; concurrent transfers count
@@ -39,8 +39,7 @@ class BubbleTruth:
         return self.idle_ns + max(0, self.exposed_p2p_ns - self.transfer_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class RankTruth:
+class RankTruth(Struct, frozen=True):
     """One rank on its own clock; intervals are merged and clipped to the windows of its steps.
 
     A window is the time of a step on the device: from the first work that was launched inside its
@@ -85,8 +84,7 @@ class RankTruth:
         return sum(self.calls_by_type.values())
 
 
-@dataclass(frozen=True, slots=True)
-class CallTruth:
+class CallTruth(Struct, frozen=True):
     """One collective (or one p2p transfer) over ``members``.
 
     ``start_ns`` and ``dur_ns`` are on each member's own clock, None where its file lacks the
@@ -136,8 +134,7 @@ class CallTruth:
         return tuple(rank for rank, late_ns in pairs if late_ns == latest_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(Struct, frozen=True):
     """All known values of a job.
 
     ``collectives`` and ``transfers`` are in the order of their first arrival.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
 
 from ccltui.metrics.card.card_check import contradictions
 from ccltui.metrics.card.card_config import check_config
@@ -24,8 +25,7 @@ _USED: Final = {
 """Metric -> fields of the card without which it is unavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct, frozen=True):
     """One problem of a card; ``line`` is the line in the card, None if not a single one."""
 
     level: Literal["error", "warning"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui import slow_path
 from ccltui.metrics.card.card_check import check_card
@@ -38,8 +38,7 @@ _NOTHING_READ: Final = "no file could be read"
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Outcome of one check: one sentence, and one on what to do, "" where that is unknown."""
 
     check: str

@@ -7,10 +7,10 @@ rank takes part, so that screens without lag stay calm and cost few bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import HEAT, LEVELS, Ink
@@ -31,8 +31,7 @@ PIN = "•"
 """Mark before the name of a pinned rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Mapping of collectives to columns: ``per_cell`` in each cell, or each ``repeat`` cells wide.
 
     ``per_cell`` is a power of two and divides ``first``, so that a cell always covers a whole pool.
@@ -51,12 +50,11 @@ class Columns:
         return -(-cells // self.repeat) * self.per_cell
 
 
-@dataclass(frozen=True)
-class Heat:
+class Heat(Struct, frozen=True):
     """Lag of ranks × collectives (int64 ns, ``ABSENT`` where a rank has none), with max pools."""
 
     late_ns: I64
-    _pools: list[I64] = field(default_factory=list, repr=False)
+    _pools: list[I64] = []
 
     def __post_init__(self) -> None:
         pool = self.late_ns
@@ -91,8 +89,7 @@ def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
     return np.digitize(late_ns, steps).astype(np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Distribution of ranks over screen rows: one each, two halves each, or groups per half."""
 
     ranks: int

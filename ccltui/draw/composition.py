@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.draw.palette import IDLE_INKS, KIND_INKS, SHADES, Ink, style_of
 from ccltui.draw.planes import Planes
@@ -17,8 +18,7 @@ _MORE: Final = {"communication": "&$", "idle": "'-_"}
 GAP: Final = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part: its kind, its name and figures in the legend, and its share of the whole.
 
     ``cause`` is the cause of idle time, whose colour the part has.
@@ -42,8 +42,7 @@ class Part:
         return f"{self.name} {self.figures}"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Character and style of a part."""
 
     glyph: str

@@ -6,16 +6,14 @@ binary searches, whatever the number of its events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I64, Bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A track on a grid of W cells with W + 1 edges."""
 
     busy: Bool  # [W + 1] busy at the edge (intervals are half-open)
@@ -24,8 +22,7 @@ class Sample:
     covered_ns: I64  # [W] busy time inside the cell
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(Struct, frozen=True):
     """Sorted, disjoint, half-open intervals in int64 ns; ``sum_ns[i]`` is the length before i."""
 
     start_ns: I64
@@ -91,8 +88,7 @@ def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
     return np.where(inside, times[np.minimum(index, len(times) - 1)], _NEVER)
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """Busy times of one rank: computation, network, both at once, and copies.
 
     ``waiting`` for late ranks and the ``bubble`` of a pipeline are disjoint parts of the network

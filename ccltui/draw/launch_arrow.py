@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink
@@ -13,8 +12,7 @@ from ccltui.draw.planes import Planes
 _DOWN, _ALONG, _ARRIVES = "│", "─", "▶"
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowEnd:
+class ArrowEnd(Struct, frozen=True):
     """One end of an arrow: a row of the picture, and a column of the chart, in view or not."""
 
     row: int

@@ -7,9 +7,10 @@ tritan. Those of 16 colours were searched with the values that xterm gives them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Depth = Literal["truecolor", "256", "16", "mono"]
 Theme = Literal["dark", "light", "ansi"]
@@ -132,8 +133,7 @@ SHADED: Final = BOX + MERGED
 STYLES: Final = SHADED + MERGED
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Indices into the terminal's palette (None: the terminal's own colour) and attributes."""
 
     foreground: int | None = None
@@ -142,8 +142,7 @@ class Look:
     reverse: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Colours:
+class _Colours(Struct, frozen=True):
     """Indices; None is the terminal's own foreground or background."""
 
     text: int | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.draw.glyphs import BLANK
 from ccltui.draw.text import clean, fit
@@ -15,8 +15,7 @@ Span = tuple[int, int, int]
 """Row, first column, column after the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planes:
+class Planes(Struct, frozen=True):
     """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns].
 
     ``listed`` maps rows of the picture to rows of a list; ``beside`` has, for a second column, its

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw import glyphs
 from ccltui.draw.alignment_chart import PIN
@@ -35,8 +36,7 @@ _MOST_TALL = 4
 COPIES_LABEL = "copy"
 
 
-@dataclass(frozen=True, slots=True)
-class RankRow:
+class RankRow(Struct, frozen=True):
     """One rank, or several that share a row with the mean of their coverage.
 
     ``only`` replaces all work by one kind of it, a track for each lane, in colour ``ink``.
@@ -65,8 +65,7 @@ class RankRow:
         return self.tall if self.only is not None else 2 * self.tall + self.copies
 
 
-@dataclass(frozen=True, slots=True)
-class StepMark:
+class StepMark(Struct, frozen=True):
     """One step on the ruler, ns since the origin."""
 
     label: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.draw.lanes import Track
 from ccltui.draw.palette import BOX, Ink
@@ -21,8 +21,7 @@ _MOST_SCANNED = 200_000
 """Most pieces of work in view among which long ones are looked for: in a millisecond or so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """Work of one stream, or ranges of one thread, on the rank's own clock, in order of start.
 
     ``parts`` are the times of each kind of work, of a stream computing, communication and copies;

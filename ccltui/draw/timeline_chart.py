@@ -7,11 +7,11 @@ largest of its classes: transfer, overlapped by computing, waiting or bubble.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.draw import glyphs
 from ccltui.draw.lanes import Lane, Sample
@@ -28,8 +28,7 @@ _WAITING = CELL_INKS.index(Ink.WAITING)
 _BUBBLE = CELL_INKS.index(Ink.BUBBLE)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeGrid:
+class TimeGrid(Struct, frozen=True):
     """Cells of ``cell_ns``; column 0 begins ``k0 * cell_ns + phase_ns`` after ``origin_ns``."""
 
     k0: int
@@ -83,8 +82,7 @@ class Covered(NamedTuple):
         return inherit(_NETWORK_INKS[largest], self.network == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """Shared cursor in the timeline: row in ``lanes`` and ns since the origin."""
 
     row: int

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from ccltui.index.index_plan import Plan
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.parsers.found_files import FoundFile
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What one run of an engine does: the files ``pending`` of ``plan``, by index."""
 
     state: IndexState
@@ -21,8 +21,7 @@ class Work:
     found: Sequence[FoundFile]  # as discovered, by index in the plan
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(Struct, frozen=True):
     """Options of all engines; each uses its own."""
 
     workers: int | None = None  # None: what memory and CPUs, or the site, allow
@@ -31,16 +30,14 @@ class EngineOptions:
     sbatch: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BytesRead:
+class BytesRead(Struct, frozen=True):
     """Progress within one file."""
 
     path: str
     done_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One line for the user."""
 
     text: str

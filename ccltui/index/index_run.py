@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
@@ -248,7 +248,7 @@ def settled(
         if before is not None and found.path in now and before.get(found.path) == now[found.path]
     )
     capture = msgspec.structs.replace(job.capture, files=files)
-    return dataclasses.replace(job, capture=capture), now
+    return structs.replace(job, capture=capture), now
 
 
 def _reason(error: str, path: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import structs
 
 from ccltui.index.index_plan import Plan
 from ccltui.index.index_state import FileRecord, IndexState, JobRecord, RankClock
@@ -94,7 +94,7 @@ def _stored_job(plan: Plan, records: Sequence[FileRecord]) -> Job:
     stored = {record.path for record in records if record.error is None}
     files = tuple(found for found in job.capture.files if found.path in stored)
     capture = msgspec.structs.replace(job.capture, files=files)
-    job = dataclasses.replace(job, capture=capture)
+    job = structs.replace(job, capture=capture)
     return load_job(job, LoadSettings(plan.store_path(), 1, inline=True))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ccltui.index.index_state import IndexState
 from ccltui.parsers.errors import TraceError
@@ -13,8 +14,7 @@ from ccltui.parsers.job import Job
 from ccltui.parsers.store.cache_place import default_cache_dir
 
 
-@dataclass(frozen=True, slots=True)
-class RunningIndex:
+class RunningIndex(Struct, frozen=True):
     """A run of ``ccltui index`` on a directory, as its state in the store shows it."""
 
     state: IndexState

@@ -8,7 +8,6 @@ same files, of the same selection and of the same program, or they are not used.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import structs
 
 from ccltui.index import STATE_FOLDER
 from ccltui.index.index_state import IndexState
@@ -101,7 +101,7 @@ class SavedResults:
             result = msgspec.json.decode(checked(text), type=Result)
         except (OSError, ValueError, RecursionError):
             return None
-        return dataclasses.replace(
+        return structs.replace(
             result, reasons=tuple(result.reasons), warnings=tuple(result.warnings)
         )
 

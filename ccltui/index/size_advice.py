@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import shlex
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from ccltui.index.index_plan import PlannedFile
 from ccltui.index.work_division import planned_files
@@ -43,7 +43,7 @@ def with_advice(job: Job, path: str, store: Path | None, jobs: int | None = None
     options = "" if store is None else f" --store {shlex.quote(str(store))}"
     note = Note(ADVICE_CODE, f"{reason}: ccltui index {shlex.quote(path)}{options}{engine}")
     capture = msgspec.structs.replace(job.capture, notes=(*job.capture.notes, note))
-    return dataclasses.replace(job, capture=capture)
+    return structs.replace(job, capture=capture)
 
 
 def _reason(job: Job, store: Path | None, jobs: int | None) -> str | None:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.index.index_engine import EngineError
 from ccltui.index.index_plan import Plan, PlannedFile
@@ -28,8 +29,7 @@ _TIMEOUT_S: Final = 120
 _REFUSED_LINES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LiveJobs:
+class LiveJobs(Struct, frozen=True):
     """Jobs of a run in the queue: ids, and the number of tasks that run."""
 
     ids: tuple[str, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import yaml
+from msgspec import Struct
 
 from ccltui.parsers.names import printable
 from ccltui.parsers.safe_text import safe_text
@@ -20,8 +20,7 @@ _INDENT: Final = "  "
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One key of a card, the field that it sets, and the meaning of its value."""
 
     key: str
@@ -29,8 +28,7 @@ class Line:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A key that contains keys."""
 
     key: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+from msgspec import Struct, field
 
 from ccltui.report.csv_text import csv_text
 from ccltui.report.markdown_text import code, escaped, table_row
@@ -43,8 +44,7 @@ CATEGORIES: Final = (
 _BETTER: Final = {True: "↑", False: "↓", None: ""}
 
 
-@dataclass(frozen=True, slots=True)
-class MetricColumn:
+class MetricColumn(Struct, frozen=True):
     """Display properties of one metric."""
 
     name: str
@@ -61,11 +61,10 @@ class MetricColumn:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Value of one metric for one directory, or the reason why there is none.
 
     ``parts`` are the shares that the value consists of by name, the largest first.
@@ -88,8 +87,7 @@ class Outcome:
         return ", ".join(f"{name} {100 * share:.3g} %" for name, share in self.parts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One directory.
 
     Attributes:
@@ -108,8 +106,7 @@ class Row:
     lost: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """All directories, in the order given, and the metrics that were computed."""
 
     metrics: Sequence[MetricColumn]

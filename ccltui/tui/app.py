@@ -5,10 +5,10 @@ The modules that handle keys and facts are imported after the first frame is pai
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.driver import Driver

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from ccltui.metrics.view.view_options import ViewOptions
 
@@ -17,8 +18,7 @@ ThemeName = Literal["auto", "dark", "light", "ansi"]
 ColorName = Literal["auto", "truecolor", "256", "16", "never"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplorerOptions:
+class ExplorerOptions(Struct, frozen=True, kw_only=True):
     """Path to open and display settings; every field has a default."""
 
     rank_map: Mapping[str, int] | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.parsers.window import format_ranks, format_steps, format_window
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPath:
+class OtherPath(Struct, frozen=True):
     """The second path (B), and the arguments that hold for the open one (A) however it is viewed.
 
     ``cache`` are arguments that change no number, which a printed command leaves out.

@@ -8,10 +8,10 @@ correlated with the next are first averaged in blocks, which nearly are independ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import F64, I64
 
@@ -35,8 +35,7 @@ normal, lognormal and rarely late steps are up to five times narrower at n = 4 a
 difference of two such samples in at least 95 of 100 cases all the same."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Differences:
+class Differences(Struct, frozen=True, eq=False):
     """Differences of means of k quantities.
 
     Attributes:

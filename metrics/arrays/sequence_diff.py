@@ -6,10 +6,10 @@ at once. Runs of equal items are skipped by comparing ids of blocks of 1, 2, 4, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.parsers.array_types import I64, Bool
@@ -26,8 +26,7 @@ _OUTSIDE: Final = np.iinfo(np.int64).min // 2
 """Value for the end of a diagonal that is outside of the sequences."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class Difference(Struct, frozen=True, eq=False):
     """Positions in two sequences: ``one[i]`` and ``other[i]`` are equal items, both ascending."""
 
     one: I64

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.card.card_check import training_names
 from ccltui.metrics.card.card_config import (
@@ -40,8 +41,7 @@ _OF_MEGATRON: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A value of a card and its source, in a few words."""
 
     value: Value

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
 
 from ccltui.metrics.model.peaks import DevicePeak, find_device
 from ccltui.metrics.result import Reason, Result
@@ -50,8 +51,7 @@ MOST_LOGS: Final = 64
 """Number of NCCL logs that are read: those of many ranks repeat each other."""
 
 
-@dataclass(frozen=True)
-class ClusterFiles:
+class ClusterFiles(Struct, frozen=True):
     """Contents of files in natural order of paths, and one line for each unreadable file."""
 
     benchmarks: tuple[ClusterBenchmark, ...] = ()

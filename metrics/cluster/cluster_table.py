@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
 from ccltui.metrics.cluster.plausibility import Implausible, implausible, peers_of
@@ -63,8 +63,7 @@ _PARTIAL: Final[dict[str, Code]] = {
 Mark = Literal["", "outlier", "suspect", "impossible", "problem"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
+class ClusterRow(Struct, frozen=True):
     """One fact, in ``value`` or, if that is None, in ``text``; ``mark`` is "" without a problem."""
 
     section: str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import median
 from ccltui.metrics.model.peaks import DevicePeak
@@ -31,8 +32,7 @@ _SCALE: Final = 1.4826
 """Ratio of the standard deviation to the MAD of a normal distribution."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(Struct, frozen=True):
     """Results of one test on several devices or hosts; ``outliers`` index ``measurements``."""
 
     test: str
@@ -97,8 +97,7 @@ _MARKS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Implausible:
+class Implausible(Struct, frozen=True):
     """An impossible or suspect value, the reason, and the limit that it exceeds."""
 
     measurement: Measurement

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from ccltui.metrics.runs.completeness import completeness
 from ccltui.metrics.runs.run_files import Run
@@ -86,8 +87,7 @@ _SENTENCES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One property of both runs; "" where a run does not state it.
 
     ``required`` properties must be equal.
@@ -122,8 +122,7 @@ def _short(text: str, name: str) -> str:
     return text[:7] if name in ("git_commit", "config_sha256") else text
 
 
-@dataclass(frozen=True, slots=True)
-class Comparability:
+class Comparability(Struct, frozen=True):
     """All checks of two runs."""
 
     checks: tuple[Check, ...]

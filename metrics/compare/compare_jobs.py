@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import LEAST, block_length, mean_differences
 from ccltui.metrics.compare import job_table
@@ -44,8 +45,7 @@ _EXPOSED: Final = ("communication", "bubble")
 """Step time, of the steps of all ranks, less the parts, of all steps of each rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobComparison:
+class JobComparison(Struct, frozen=True):
     """Result of a comparison of traces.
 
     Attributes:

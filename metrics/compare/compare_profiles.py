@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.spread import ONE_RUN, stated, t95
@@ -40,8 +40,7 @@ _MOST: Final[dict[Part, int]] = {"range": 10, "kernel": 15}
 _KERNELS: Final = "CUDA_KERNEL"
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """Calls of one name on one side, all texts together: ``share`` in percent of the total time."""
 
     total_ns: int
@@ -55,8 +54,7 @@ class Calls:
         return self.total_ns / self.count
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRow:
+class ProfileRow(Struct, frozen=True):
     """One range or kernel on both sides, None where a side does not list it.
 
     ``verdict`` is on the mean time of one call, "" where a side lacks it or the name is cut, which
@@ -77,8 +75,7 @@ class ProfileRow:
         return 100 * (self.b.mean_ns / self.a.mean_ns - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """One side: its texts, and calls by part and name.
 
     ``repeats`` are texts that print a recording of another text again, each with that text.
@@ -112,8 +109,7 @@ class Profile:
         return 100 * ours / total if total else None
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileComparison:
+class ProfileComparison(Struct, frozen=True):
     """Rows in the order of their time, calls per backward pass, and what the texts do not hold."""
 
     a: Profile

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.compare.comparable import OF_BACKWARDS, OF_UPDATES, Comparability, comparability
 from ccltui.metrics.compare.spread import (
@@ -28,8 +29,7 @@ RUNS: Final = "runs"
 """What the values of a sample are where they are of several runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A number of a run, with its values during one run where there are several.
 
     Attributes:
@@ -214,8 +214,7 @@ def _per_update(operation: str) -> Callable[[Run], float | None]:
 Verdict = Literal["better", "worse", "not distinguishable", "not comparable", ""]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One number of both sides, None where a side does not have it.
 
     ``half_width`` is half of the 95 % interval of the difference, of runs where a side has several,
@@ -243,8 +242,7 @@ class Row:
         return None if self.delta is None or not self.a else 100 * self.delta / abs(self.a)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Result of a comparison.
 
     Where rows are ``ranked``, the first that both sides have gives the verdict. Otherwise all rows

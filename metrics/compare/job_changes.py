@@ -6,8 +6,10 @@ Check whether two jobs did the same work, from what cards, traces and operators 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.compare.comparable import Check
 from ccltui.metrics.compare.job_table import CollectiveKey, JobTable, Work, WorkKey
@@ -32,8 +34,7 @@ from which model and batch are the same: another batch or width changes the shap
 products, in which most of the time is."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobChecks:
+class JobChecks(Struct, frozen=True):
     """Checks of two jobs; ``basis`` says what equality of model and batch rests on, "" on cards."""
 
     checks: tuple[Check, ...]
@@ -114,8 +115,7 @@ between two runs of which nobody knows how far runs of one command differ."""
 Status = Literal["added", "gone", "changed", "not distinguishable", ""]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeChange:
+class TimeChange(Struct, frozen=True):
     """A time of both sides in ms, None where a side does not have it.
 
     Attributes:
@@ -166,8 +166,7 @@ class TimeChange:
         return None if self.delta is None or not known else abs(self.delta) > max(known)
 
 
-@dataclass(frozen=True, slots=True)
-class PartChange:
+class PartChange(Struct, frozen=True):
     """A bar of the waterfall: time of one part of a step in ms, 0 where a side has none."""
 
     part: Named
@@ -180,8 +179,7 @@ class PartChange:
         return self.b - self.a
 
 
-@dataclass(frozen=True, slots=True)
-class WorkChange:
+class WorkChange(Struct, frozen=True):
     """Device work of one key on both sides; ``time`` is in the unit of the comparison."""
 
     key: WorkKey
@@ -200,8 +198,7 @@ class WorkChange:
         return direction
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveChange:
+class CollectiveChange(Struct, frozen=True):
     """Collectives of one key on both sides: calls and transfer time in ms, of a step or in all."""
 
     key: CollectiveKey
@@ -209,8 +206,7 @@ class CollectiveChange:
     time: TimeChange
 
 
-@dataclass(frozen=True, slots=True)
-class DimensionChange:
+class DimensionChange(Struct, frozen=True):
     """Exposed communication of one parallel dimension, and its calls and bytes."""
 
     dim: str
@@ -219,8 +215,7 @@ class DimensionChange:
     message_bytes: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class RunIntervals:
+class RunIntervals(Struct, frozen=True):
     """Rows with the intervals of runs in place of those of steps."""
 
     a: Sequence[JobTable]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.metrics.compare.metric_changes import Measure
 from ccltui.metrics.findings.rank_time.partition import Named
@@ -31,8 +31,7 @@ class CollectiveKey(Struct, frozen=True, order=True):
     message_bytes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False):
     """Device work of one key on one side.
 
     Attributes:
@@ -65,8 +64,7 @@ class Collective(Struct, frozen=True):
     total_ns: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JobTable:
+class JobTable(Struct, frozen=True, eq=False):
     """What a comparison needs of one side; times of steps in ms.
 
     Attributes:

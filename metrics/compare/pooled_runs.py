@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.metrics.compare.job_changes import job_checks
 from ccltui.metrics.compare.job_table import Collective, CollectiveKey, JobTable, Work, WorkKey

@@ -6,9 +6,11 @@ Sides of one kind are compared here, but traces, which have to be loaded first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.cluster.cluster_files import read_cluster
 from ccltui.metrics.cluster.plausibility import hosts_of, label_of, name_of
@@ -114,8 +116,7 @@ def _row(
     return replace(row, verdict=verdict, note=note)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One side of a comparison: repetitions of a run, or a benchmark where there is no run.
 
     ``texts`` are those of nsys stats, of runs or alone. ``has_traces`` is set where ranks can be

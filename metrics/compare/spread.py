@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # Two-sided 95 % quantiles of Student's t by degrees of freedom (NIST/SEMATECH handbook, 1.3.6.7.2).
 _T95: Final = (
@@ -33,8 +34,7 @@ _T95: Final = (
 _T95_OF_MANY: Final = 1.960
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Values of one side; ``what`` names one value in the plural, such as "runs"."""
 
     values: tuple[float, ...]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -92,16 +91,14 @@ ADDED: Final = 1
 ABSENT: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One rank in one step, or in all its measured time where ``step`` is None."""
 
     label: str
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepDiff:
+class StepDiff(Struct, frozen=True, eq=False):
     """Pieces of device work of two sides, matched in order on each stream; n rows.
 
     Attributes:
@@ -193,8 +190,7 @@ def _on_job_clock(view: View, side: _Side) -> int:
 _STREAMS: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     trace: RankTrace
     gpu: Events
     rows: I64

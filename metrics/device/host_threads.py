@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.nesting import depths
 from ccltui.parsers.columns import Group
@@ -21,8 +21,7 @@ MAX_DEPTHS: Final[Mapping[Group, int]] = {"annotations": 2, "cpu_ops": 4, "runti
 """Deepest level of each group of events; the runtime calls of a thread do not call one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """Events of one group on one thread at one depth: ``rows`` of the group, in order of start."""
 
     group: Group
@@ -30,8 +29,7 @@ class Level:
     rows: I64
 
 
-@dataclass(frozen=True, slots=True)
-class HostThread:
+class HostThread(Struct, frozen=True):
     """One thread of the host; ``track`` is its place among the tracks of the trace, -1 unknown.
 
     ``deepest`` is the number of levels of each group, also where fewer are in ``levels``.
@@ -42,8 +40,7 @@ class HostThread:
     deepest: Mapping[Group, int]
 
 
-@dataclass(frozen=True, slots=True)
-class HostThreads:
+class HostThreads(Struct, frozen=True):
     """Threads of a rank, those that launch most device work first; ``others`` are not listed."""
 
     threads: tuple[HostThread, ...]

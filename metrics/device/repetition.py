@@ -6,10 +6,10 @@ A block begins with a kernel and ends before its next occurrence on the stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along, unique_counts
 from ccltui.parsers.array_types import I64
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Durations of one kernel of the block, in ns over ``count`` occurrences.
 
     ``p5_ns`` and ``p95_ns`` are nearest-rank percentiles of the duration; ``gap_ns`` is the median
@@ -43,8 +42,7 @@ class Position:
         return self.p95_ns - self.p5_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """The kernels from one occurrence of ``name`` to the next on its stream.
 
     Attributes:
@@ -70,8 +68,7 @@ class NoBlockError(ValueError):
     """The selected kernel does not begin a block that could be repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """Repetitions of one rank: durations and gaps [n, length], periods [n]; other blocks."""
 
     dur_ns: I64

@@ -7,11 +7,10 @@ sum of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, rank_place, ratio
@@ -114,8 +113,7 @@ MOST_ROWS: Final = 5_000
 _UNKNOWN: Final = {"operator": "(no operator)", "module": "(outside of any range)"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PivotColumns:
+class PivotColumns(Struct, frozen=True, eq=False):
     """Device work of all ranks by key, the most time first; columns of n rows.
 
     Attributes:
@@ -384,8 +382,7 @@ class Longest(Struct, frozen=True):
     dur_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class PivotRow:
+class PivotRow(Struct, frozen=True):
     """Device work with one key.
 
     ``calls`` begin in the measured time and have the lengths ``median_ns``, ``p95_ns`` and
@@ -417,8 +414,7 @@ class PivotRow:
         return max(self.per_rank_ns.values()) * num_ranks / self.total_ns
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """Columns that grow with the number of keys, and the parts of each rank."""
 
     ids: dict[Key, int] = field(default_factory=dict)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.metrics.hangs.hang import operation_words, ranks_text
 from ccltui.parsers.array_types import I64
@@ -38,8 +39,7 @@ class Call(NamedTuple):
     row: int
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """A process group of the job.
 
     ``is_stated`` is false where the members are those that have entries of it.
@@ -61,8 +61,7 @@ class Group:
         return f"group {printable(self.name)}" if self.name.isdecimal() else printable(self.name)
 
 
-@dataclass
-class RankCalls:
+class RankCalls(Struct, dict=True):
     """What the dump of one rank says, by groups of the job.
 
     Attributes:

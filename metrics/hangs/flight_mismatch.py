@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from ccltui.metrics.hangs.flight_job import Call, FlightJob, RankCalls
 from ccltui.metrics.hangs.hang import Sure, operation_words
@@ -38,8 +39,7 @@ class Signature(NamedTuple):
     num_out: int
 
 
-@dataclass(frozen=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """One call in which members of a group differ, the first of the group.
 
     Attributes:

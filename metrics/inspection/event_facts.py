@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import GROUPS, Group
 
@@ -17,8 +18,7 @@ PERCENT: Final = "%"
 GBPS: Final = "GB/s"
 
 
-@dataclass(frozen=True, slots=True)
-class EventRef:
+class EventRef(Struct, frozen=True):
     """A row of a group of events of a rank."""
 
     rank: str
@@ -32,8 +32,7 @@ class EventRef:
         return cls(rank, known[group], row)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A property of an event; ``value`` None where it is not recorded, ``why`` says why not."""
 
     name: str
@@ -42,8 +41,7 @@ class Fact:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """Another event and its relation to this one.
 
     ``start_ns`` is on the corrected clock since the origin of the job.
@@ -57,8 +55,7 @@ class Link:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EventReport:
+class EventReport(Struct, frozen=True):
     """What is known of one event.
 
     ``start_ns`` is on the corrected clock since the origin of the job; ``is_complete`` is False

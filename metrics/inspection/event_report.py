@@ -8,10 +8,10 @@ the call returned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.device.launch_origin import MODULE, operators_of
 from ccltui.metrics.inspection.event_collective import call_of, collective_facts, peer_links
@@ -47,8 +47,7 @@ MOST_FRAMES: Final = 64
 """Frames of a stack that are listed, the innermost."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostSide:
+class HostSide(Struct, frozen=True):
     """Where an event comes from on the host.
 
     Attributes:

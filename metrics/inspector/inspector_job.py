@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces
@@ -36,8 +37,7 @@ _SHORT_WINDOW_US: Final = 10_000_000
 """Recordings below ten minutes are told apart by ten seconds: a minute would hide the onset."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """Records of one rank in one communicator with one numbering, in the order of numbers.
 
     ``label`` is the rank in the job, else host and process.
@@ -49,8 +49,7 @@ class Member:
     records: Records
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """One type of operation of one communicator: instances that every member recorded.
 
     Attributes:
@@ -84,8 +83,7 @@ class Operations:
         return np.asarray(self.exec_us.max(axis=1)[:, None] - self.exec_us, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class InspectorJob:
+class InspectorJob(Struct, frozen=True):
     """Records of all processes.
 
     Attributes:

@@ -12,11 +12,12 @@ of a dispatch in a kernel of its own before the dispatch.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, stable_order, unique_inverse
 from ccltui.metrics.model.call_types import (
@@ -48,7 +49,6 @@ from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING, UNTIMED, Group, RankTrace
 from ccltui.parsers.communication_kernels import bare_kernel_name, communication_kernel
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 _NOTIFY: Final = "notify_"
 _MEMORY: Final = "memcpy"
@@ -150,8 +150,7 @@ _OUTPUT_FIRST = np.array(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """The events of one family, one row per call; ``rows`` index ``event_group`` of the trace."""
 
     source: str
@@ -169,7 +168,7 @@ class Family:
 
     def take(self, order: npt.NDArray[np.intp]) -> Family:
         """Return the same columns with rows reordered or selected."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
         taken: dict[str, Any] = {k: v[order] for k, v in values if isinstance(v, np.ndarray)}
         return replace(self, **taken)
 

@@ -8,11 +8,12 @@ used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
@@ -24,11 +25,9 @@ from ccltui.metrics.model.rank_steps import StepWork
 from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
 from ccltui.parsers.store.column_store import release
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CallRows:
+class CallRows(Struct, frozen=True):
     """Rows of the events ``group`` of a trace; `of` gives them as numbers."""
 
     group: Group
@@ -90,8 +89,7 @@ _RECV: Final = TYPES.index("Recv")
 _BARRIER: Final = TYPES.index("Barrier")
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """The collectives of one rank, sorted by start; all arrays have one length.
 
     -1 means unknown in all columns (0 in ``comms_id``).
@@ -158,7 +156,7 @@ class Calls:
         """Return these calls and those of another table after them, for counts and sums."""
         if not len(other):
             return self
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
         both: dict[str, Any] = {
             name: np.concatenate([values, getattr(other, name)])
             for name, values in values
@@ -168,7 +166,7 @@ class Calls:
 
     def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Calls:
         """Return the same columns restricted to ``rows`` (mask or indices)."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
         taken: dict[str, Any] = {k: v[rows] for k, v in values if isinstance(v, np.ndarray)}
         return replace(self, rows=self.rows.take(rows), **taken)
 

@@ -7,18 +7,16 @@ of the same ranks with the same description.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 Ranks = tuple[int, ...]
 
@@ -28,8 +26,7 @@ WORLD_NAMES: Final = frozenset({"default_pg", "world", "world_group"})
 Identity = tuple[Ranks, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class CommGroup:
+class CommGroup(Struct, frozen=True):
     """One communicator of the job.
 
     Attributes:
@@ -101,7 +98,7 @@ def relabelled(groups: Sequence[CommGroup]) -> tuple[CommGroup, ...]:
     for group, label in zip(groups, labels, strict=True):
         seen[label] += 1
         text = f"{label} #{seen[label]}" if label in repeated else label
-        unique.append(dataclasses.replace(group, label=text))
+        unique.append(structs.replace(group, label=text))
     return tuple(unique)
 
 

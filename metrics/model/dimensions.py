@@ -6,7 +6,6 @@ of the card span; the operation (point-to-point, all-to-all); else world or unkn
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import defaultdict
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.metrics.model.classify import is_one_of
 from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
@@ -106,15 +105,15 @@ def _with_dimension(
 ) -> CommGroup:
     axis = axis_of_description(group.description)
     if axis:
-        return dataclasses.replace(group, dim=_dim(axis), axis=axis, mode="process_group")
+        return structs.replace(group, dim=_dim(axis), axis=axis, mode="process_group")
     axes = grid.get(group.ranks, frozenset())
     dims = {_dim(axis) for axis in axes}
     if len(dims) == 1:
         dim = dims.pop()
         axis = next(iter(axes)) if len(axes) == 1 else dim
-        return dataclasses.replace(group, dim=dim, axis=axis, mode="rank_grid")
+        return structs.replace(group, dim=dim, axis=axis, mode="rank_grid")
     if group.description.lower() in WORLD_NAMES and len(group.ranks) in (0, world_size):
-        return dataclasses.replace(group, dim="world", mode="process_group")
+        return structs.replace(group, dim="world", mode="process_group")
     return group
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 Shape = Sequence[int]
 
@@ -74,8 +75,7 @@ def flops_of(name: str, shapes: Sequence[Any], values: Sequence[Any] = ()) -> in
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
+class Convolution(Struct, frozen=True):
     """Shapes of a convolution.
 
     Attributes:

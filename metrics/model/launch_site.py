@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.rank_steps import launch_rows
 from ccltui.parsers.columns import MISSING
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import Events, RankTrace
 
 
-@dataclass(frozen=True, slots=True)
-class HostEvent:
+class HostEvent(Struct, frozen=True):
     """One event of the host: its name, its times on the rank's own clock, its place in the tracks.
 
     ``track`` is -1 where the thread is not recorded.
@@ -28,8 +27,7 @@ class HostEvent:
     track: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSite:
+class LaunchSite(Struct, frozen=True):
     """The runtime call that launched device work, and the operator around it, None where none is.
 
     ``work_ns`` is the start of that work, on the rank's own clock like all times, ``work_track``

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePeak:
+class DevicePeak(Struct, frozen=True):
     """Peak rates of one device: ``tflops`` by precision; ``link_gbps`` None without known links."""
 
     name: str

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import mean, median, microseconds, nearest_rank, ratio
 from ccltui.metrics.model.classify import TYPES, is_collective_kernel, type_of_kernel
@@ -32,8 +32,7 @@ from ccltui.parsers.nsys.report_tables import KERNEL, ReportTables
 from ccltui.parsers.nsys.text_reports.typed_table import UNKNOWN, Section
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Total time of a kind or an operation, and its percentage of all."""
 
     name: str
@@ -103,8 +102,7 @@ def _cut(totals: list[tuple[str, int, int]], cutoff_percent: float) -> tuple[Sha
 _TYPES: Final = frozenset({TYPES.index("SendRecv"), TYPES.index("AllToAll")})
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanges:
+class Exchanges(Struct, frozen=True):
     """Kernels of exchanges sorted by start; times int64 ns, ``device`` indexes ``devices``."""
 
     start_ns: I64
@@ -116,8 +114,7 @@ class Exchanges:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+class Study(Struct, frozen=True):
     """Exchanges of one capture. Arrays have one entry per complete exchange, in order of time.
 
     ``rows`` is int64 [exchanges, devices], the rows of the kernels, incomplete exchanges included

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports.range_work import Pairs, chosen_work, pair_launches
 from ccltui.metrics.nsys_reports.report import (
@@ -141,8 +141,7 @@ def launch_summary(tables: ReportTables, chosen: Filter) -> Columns:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """Phases of launches in ns, and the rows they belong to.
 
     ``queue_ns`` is not positive where a kernel began before its call returned.

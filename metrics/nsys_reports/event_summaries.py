@@ -6,11 +6,11 @@ A report is one `Events`: the tables, the column with the name, and the headers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports.report import (
     Columns,
@@ -33,8 +33,7 @@ def _plain(name: str, *_further: object) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """A summary of events by name.
 
     Attributes:

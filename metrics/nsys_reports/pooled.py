@@ -8,10 +8,11 @@ pooling, and reports of single times (`cuda_gpu_trace`) are not defined for pool
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.nsys_reports.report import is_chosen
@@ -31,8 +32,7 @@ from ccltui.parsers.nsys.report_tables import (
 _CAPTURE_SHIFT = 32  # above the 24 bits of process numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A capture and the filter of its rows."""
 
     tables: ReportTables

@@ -6,9 +6,9 @@ first start to the last end of that work, gaps included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.nsys_reports.report import Columns, ReportColumn
@@ -33,8 +33,7 @@ from ccltui.parsers.nsys.report_tables import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Rows of device work with the rows of the calls of their process and correlation.
 
     Work appears once per such call, and not at all without one.
@@ -81,8 +80,7 @@ def _keys(work: Work, rows: I64, api: Calls, calls: I64) -> tuple[I64, I64]:
     return keys[: len(rows)], keys[len(rows) :]
 
 
-@dataclass(frozen=True, slots=True)
-class Enclosed:
+class Enclosed(Struct, frozen=True):
     """Which pairs lie inside which ranges: the call inside the range, on the same thread.
 
     ``pairs`` is sorted by thread and start of the call. ``ranges`` and ``places`` have one entry
@@ -122,8 +120,7 @@ def chosen_work(work: Work, chosen: Filter, kind: int | None = None) -> I64:
     return np.flatnonzero(rows).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Stacks:
+class Stacks(Struct, frozen=True):
     """Place of each of some ranges in the stack of its thread.
 
     ``parent`` is the place of the range around it among the same ranges, -1 without one; ``level``
@@ -191,8 +188,7 @@ def range_numbers(ranges: Ranges, rows: I64) -> I64:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class Projections:
+class Projections(Struct, frozen=True):
     """The ranges that launched work, one row each, and the work that no range launched.
 
     ``rows`` are rows of the ranges; times are the first start and the last end of the work of each;

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.array_types import I64
@@ -21,8 +21,7 @@ float64 ns. size: float64 bytes. rate: float64 bytes/s. mean: float64, one decim
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReportColumn:
+class ReportColumn(Struct, frozen=True):
     """One column; ``known`` (bool) is None where every cell has a value."""
 
     name: str
@@ -34,8 +33,7 @@ class ReportColumn:
         return len(self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One report, or the reason why there is none (``absent``, in the wording of nsys)."""
 
     name: str
@@ -69,8 +67,7 @@ KernelNames = Literal["base", "mangled", "nvtx-name"]
 ANY_KERNEL_NAME: Final[tuple[KernelNames, ...]] = ("nvtx-name", "base", "mangled")
 
 
-@dataclass(frozen=True, slots=True)
-class NumberArgument:
+class NumberArgument(Struct, frozen=True):
     """An argument ``name=NUMBER`` of a report, and how the report is made with a value."""
 
     name: str
@@ -78,8 +75,7 @@ class NumberArgument:
     make: Callable[[int], Make]
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """Function that makes a report, and the parts of a capture that it needs.
 
     ``single_capture``: not defined for pooled captures. ``keeps_domains``: it selects ranges by

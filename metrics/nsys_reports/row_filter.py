@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -15,8 +16,7 @@ from ccltui.parsers.units import INT64_MAX, INT64_MIN
 from ccltui.parsers.window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class RangeFilter:
+class RangeFilter(Struct, frozen=True):
     """An NVTX range by exact name, domain ("" is the default one) and index in order of start."""
 
     name: str
@@ -24,8 +24,7 @@ class RangeFilter:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Bounds in ns, as in the predicate of nsys: end >= ``start_ns`` and start < ``end_ns``.
 
     ``thread`` restricts rows to those of a thread, see `of_thread`; None takes those of all.
@@ -146,12 +145,12 @@ def without_domains(tables: ReportTables, chosen: Filter) -> ReportTables:
 def _taken(rows: Rows, mask: Bool) -> Rows:
     """Return the chosen rows of a table of columns."""
     changed: dict[str, Any] = {}
-    for one in fields(rows):
-        value = getattr(rows, one.name)
+    for name in rows.__struct_fields__:
+        value = getattr(rows, name)
         if isinstance(value, np.ndarray):
-            changed[one.name] = value[mask]
+            changed[name] = value[mask]
         elif value is not None:
-            changed[one.name] = {name: column[mask] for name, column in value.items()}
+            changed[name] = {key: column[mask] for key, column in value.items()}
     return replace(rows, **changed)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports.report import Columns, Kind, ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
@@ -14,8 +14,7 @@ from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """One row per group, by falling total. ``std`` is that of a sample (n - 1), 0 for one value."""
 
     key: I64
@@ -32,7 +31,7 @@ class Groups:
 
     def take(self, places: I64) -> Groups:
         """Return the groups at these places."""
-        return Groups(*(getattr(self, name)[places] for name in Groups.__dataclass_fields__))
+        return Groups(*(getattr(self, name)[places] for name in Groups.__struct_fields__))
 
     def tied_by(self, texts: Sequence[str]) -> Groups:
         """Return the groups with those of equal totals in order of these texts, one per group."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports.report import (
     Columns,
@@ -43,8 +43,7 @@ _NEEDED: Final = (
 )
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """What happened to the page at an address; None without any."""
 
     to_device: int | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from ccltui.metrics.hangs.find_hang import hang_of_run
 from ccltui.metrics.runs.run_files import Run
@@ -55,8 +56,7 @@ _BY_SWITCH: Final[tuple[tuple[str, tuple[_Expected, ...]], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Completeness:
+class Completeness(Struct, frozen=True):
     """State of one run.
 
     ``missing`` are artifacts that are expected of a run of its kind. ``faults`` begin with a code:

@@ -7,11 +7,11 @@ several recordings. Counts of one recording that is printed twice must not be su
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.nsys.text_reports.typed_table import EXACT, NumberColumn, TextColumn
 
@@ -27,8 +27,7 @@ Other hosts of a job have the same names and counts, and one chance in a million
 times to six digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(Struct, frozen=True):
     """Tables of one report, each of a recording of its own.
 
     Attributes:

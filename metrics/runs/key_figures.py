@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import mean, median, nearest_rank
@@ -26,8 +26,7 @@ MOST_COVERAGE: Final = 1.1
 _MOST_POINTS: Final = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
+class Throughput(Struct, frozen=True):
     """Tokens of all ranks per second. ``checks`` are contradicting figures, one sentence each."""
 
     tokens_per_s: float
@@ -36,8 +35,7 @@ class Throughput:
     checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepTimes(Struct, frozen=True):
     """Times of micro-steps in seconds.
 
     They are from ``num_samples`` of ``num_steps`` micro-steps. ``coverage`` is the mean times the
@@ -73,8 +71,7 @@ class StepTimes:
         return f"step times, p95 too, {' and '.join(parts)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """Last training loss, best validation loss, and the training loss by step."""
 
     last_train: float | None

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.runs.distinct_tables import distinct_tables
 from ccltui.metrics.runs.run_files import Run
@@ -24,8 +25,7 @@ _REPORTS: Final = ("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum")
 _SETUP: Final = re.compile(r"Comm|Group|GetUniqueId|MemAlloc|RedOp")
 
 
-@dataclass(frozen=True, slots=True)
-class NcclCalls:
+class NcclCalls(Struct, frozen=True):
     """Ranges of one run, summed over all captures; ``instances`` by operation, such as AllReduce.
 
     ``exhaustive``: an operation that is not listed was not called.
@@ -44,8 +44,7 @@ class NcclCalls:
         return self.instances.get(operation, 0) / self.backward
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     path: str
     counts: dict[str, int]
     exhaustive: bool

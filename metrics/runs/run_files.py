@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.cluster import NCCL_LOG
 from ccltui.parsers.columns import Note
@@ -39,8 +41,7 @@ _MOST_LOGS: Final = 8
 _REMEMBERED: Final = 64
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers.
 
     ``traced_ranks`` is the world size of the traces where they can only be of this run.
@@ -110,8 +111,7 @@ def _read(folder: RunFolder, root: str) -> Run:
     return _RunReader(folder).run(root)
 
 
-@dataclass
-class _RunReader:
+class _RunReader(Struct):
     folder: RunFolder
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.metrics.runs.completeness import Completeness, completeness
 from ccltui.metrics.runs.key_figures import loss, rate_curve, step_times, throughput
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.found_files import Discovery
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Struct, frozen=True):
     """Key figures of a run; None where not known. Curves are over the course of the run."""
 
     name: str

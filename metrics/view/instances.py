@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
@@ -22,7 +22,6 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import GroupMatch
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 _BARRIER: Final = TYPES.index("Barrier")
 
 
-@dataclass(frozen=True, slots=True)
-class Instances:
+class Instances(Struct, frozen=True):
     """The selected collectives of the job; arrays of one length, -1 where unknown.
 
     A transfer between two ranks is one row of type Send.
@@ -79,7 +77,7 @@ class Instances:
             if rows.all():
                 return self
             rows = np.flatnonzero(rows)  # converted once for all columns
-        return Instances(*(getattr(self, field.name).take(rows) for field in fields(self)))
+        return Instances(*(getattr(self, field).take(rows) for field in self.__struct_fields__))
 
     @property
     def counts_bytes(self) -> Bool:
@@ -277,7 +275,7 @@ def _unmatched_instances(view: View, calls: Calls, rows: I64, rank: int | None) 
 
 def _joined(parts: Sequence[Instances]) -> Instances:
     columns: dict[str, Any] = {
-        field.name: np.concatenate([getattr(part, field.name) for part in parts])
-        for field in fields(Instances)
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in Instances.__struct_fields__
     }
     return Instances(**columns)

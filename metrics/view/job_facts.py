@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
 from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock

@@ -7,7 +7,6 @@ on it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,7 +64,7 @@ class View:
 
     def with_options(self, **changes: Any) -> View:
         """Return a view of the same job with some options changed."""
-        return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
+        return View(self.job, self.options.changed(**changes), previous=self)
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""

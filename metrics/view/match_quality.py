@@ -7,10 +7,10 @@ of `lag_tables.match_table`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.statistics import median
 from ccltui.metrics.collectives.matching.match import HIGH, IMPLIED, LOW, MEDIUM, disagreements
@@ -40,8 +40,7 @@ MIN_COMPARED: Final = 0.5
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Ranks and collectives compared, of those recorded in the selection.
 
     ``left_out`` gives the reason for each recorded rank that is not compared, by label.

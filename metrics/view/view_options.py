@@ -6,10 +6,8 @@ Imports no numpy: the command line is checked before anything heavy is imported.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Literal
-
-from ccltui.parsers.system.quick_dataclass import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import ProfileMode
@@ -42,6 +40,10 @@ class ViewOptions:
     raw_clocks: bool = False
     overrides: Mapping[str, object] = field(default_factory=dict)
     span: Span = "steps"
+
+    def changed(self, **changes: Any) -> Self:
+        """Return a copy with other values in some fields."""
+        return replace(self, **changes)
 
     @property
     def limits_time(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.statistics import milliseconds
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import Bool
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Struct):
     """Sums over ranks of one dimension, one of its parts, one type or one group."""
 
     calls: int = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.calls import DTYPES
@@ -30,8 +30,7 @@ _MIN_PAIRED_SHARE: Final = 0.9
 """All-to-alls alternate between dispatch and return if so many pairs have mirrored splits."""
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """Tokens sent between ranks.
 
     Attributes:

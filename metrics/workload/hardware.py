@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.model.peaks import DevicePeak, find_device, precision_of
 from ccltui.metrics.unavailable import refuse
@@ -23,8 +24,7 @@ _BANDWIDTH: Final = "workload.hardware.network_topo.bandwidth_gbps"
 _BITS_PER_BYTE: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class LinkPeak:
+class LinkPeak(Struct, frozen=True):
     """Peak rate at which one device sends in one direction, decimal GB/s, and its source."""
 
     gbps: float
@@ -133,8 +133,7 @@ def _scale_out(view: View) -> LinkPeak | None:
 PEAK_OVERRIDE: Final = "peak_tflops"
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """TFLOPS of one device in the precision of the model."""
 
     tflops: float

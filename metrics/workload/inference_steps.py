@@ -9,10 +9,10 @@ marks ``run_batch`` without numbers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.classify import any_name, distinct
 
@@ -31,8 +31,7 @@ _LENGTHS = re.compile(
 _UNNAMED = re.compile(r"run_batch\b.*|execute_(?:\d+_)?context_\d.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Contents of an iteration by its name; None where the name does not contain a number.
 
     ``tokens`` are the new tokens. ``pairs``, query length times key length summed over requests, is
@@ -44,8 +43,7 @@ class Batch:
     pairs: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """One iteration: its time on the device where recorded, else that of its marker, in ns."""
 
     start_ns: int

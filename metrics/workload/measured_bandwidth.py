@@ -6,10 +6,10 @@ The time of a collective is the shortest duration over its ranks: the last to ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import matched_bandwidth
@@ -27,8 +27,7 @@ _SEND: Final = TYPES.index("Send")
 _RECV: Final = TYPES.index("Recv")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Collectives of one group, arrays of one length; sizes in bytes, times in ns.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import Distribution, distribution
 from ccltui.metrics.result import Reason, Result
@@ -22,8 +23,7 @@ FILE_OVERRIDE: Final = "result_file"
 _STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """An experiment, named after its file."""
 
     name: str

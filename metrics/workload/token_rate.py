@@ -16,7 +16,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,8 +45,7 @@ _OBSERVED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionTimes:
+class ExecutionTimes(Struct, frozen=True):
     """Step times of the execution traces; ``slowest_ns`` is the maximum over files of each step."""
 
     slowest_ns: tuple[int, ...]
@@ -289,8 +287,7 @@ _FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRate:
+class TokenRate(Struct, frozen=True):
     """Tokens per second of a training job, and the numbers it is computed from.
 
     ``tokens_per_s`` is by the median step, ``tokens_per_s_total`` by all steps together.

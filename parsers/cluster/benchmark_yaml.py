@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
@@ -63,8 +65,7 @@ _IDS: Final[tuple[tuple[str, str, str], ...]] = (
 _COMPILED: Final = tuple((re.compile(c), re.compile(t), name) for c, t, name in _IDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """One value of a benchmark; ``value`` None where it was not measured, ``reason`` says why.
 
     ``unit_bytes``: bytes that one of the unit counts, None for units that count none.
@@ -94,8 +95,7 @@ class Measurement:
         return self.value * self.unit_bytes / 1e9
 
 
-@dataclass(frozen=True)
-class ClusterBenchmark:
+class ClusterBenchmark(Struct, frozen=True):
     """One file. ``versioned``: its values come from the versioned block, as they were measured."""
 
     path: str

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -52,8 +53,7 @@ _DISTINCT: Final = 1000
 _END_BYTES: Final = 8_000_000  # of the beginning, where all is set up, and of the end
 
 
-@dataclass(frozen=True)
-class Warn:
+class Warn(Struct, frozen=True):
     """A warning without its numbers, how often it occurred and where first."""
 
     text: str
@@ -62,8 +62,7 @@ class Warn:
     host: str = ""
 
 
-@dataclass(frozen=True)
-class NcclLog:
+class NcclLog(Struct, frozen=True):
     """One file. ``transports`` counts links between ranks by family (P2P, SHM, NET/IB, …)."""
 
     lines: int  # of NCCL
@@ -261,8 +260,7 @@ _SIZE: Final = "Ranks per comm"
 _MOST: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class RasPart:
+class RasPart(Struct, frozen=True):
     """Ranks of a communicator that are alike: their count, and those that RAS lists.
 
     ``launched`` operations of the type, None where the ranks differ in ``status`` instead.
@@ -275,16 +273,14 @@ class RasPart:
     places: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RasDifference:
+class RasDifference(Struct, frozen=True):
     """One thing in which the ranks of a communicator differ; ``operation`` "" is any collective."""
 
     operation: str
     parts: tuple[RasPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RasCommunicator:
+class RasCommunicator(Struct, frozen=True):
     """A communicator of which RAS states more than a line; ``errors`` are ranks by error."""
 
     number: str
@@ -297,8 +293,7 @@ class RasCommunicator:
     errors: tuple[tuple[str, tuple[int, ...], int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RasReport:
+class RasReport(Struct, frozen=True):
     """One report. ``groups`` are the rows of its table of communicators.
 
     ``timestamp`` is as printed, "" in text. ``is_of_monitor``: events of lost processes alone.
@@ -321,8 +316,7 @@ class RasReport:
         return tuple(" ".join(row[-2:]) for row in self.groups)
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     ranks: int
     launched: int | None = None
     status: str = ""
@@ -330,8 +324,7 @@ class _Part:
     places: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Comm:
+class _Comm(Struct):
     number: str
     hash: str
     differences: list[tuple[str, list[_Part]]] = field(default_factory=list)

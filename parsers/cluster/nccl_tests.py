@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
@@ -58,8 +58,7 @@ MIXED: Final = (
 )
 
 
-@dataclass(frozen=True)
-class NcclTest:
+class NcclTest(Struct, frozen=True):
     """One run of one test: columns of one length, a row a size.
 
     ``size_bytes`` int64; times in µs, bandwidths in decimal GB/s, float64, NaN where not
@@ -92,8 +91,7 @@ class NcclTest:
         return len(self.size_bytes)
 
 
-@dataclass(slots=True)
-class OpenTest:
+class OpenTest(Struct):
     """A test whose last row has not been read."""
 
     collective: str = ""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 from xml.parsers import expat
+
+from msgspec import Struct, field
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
@@ -27,8 +28,7 @@ _LINK: Final = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PCIe|SOC|NV\d{1,3}|N/A|\?")
 _ALIAS: Final = re.compile(r"^\s*(NIC\d+):\s*(\S+)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class GpuTopology:
+class GpuTopology(Struct, frozen=True):
     """The matrix: ``links[row][column]`` is the connection as printed (X, NV2, PIX, SYS, …).
 
     ``aliases`` name what NIC0 and so on are.
@@ -98,8 +98,7 @@ _PORT: Final = re.compile(r"^\s*Port (\d{1,3}):\s*$", re.MULTILINE)
 _FIELD: Final = re.compile(r"^\s*([A-Z][\w ]{0,40}):[ \t]*([^\n]{0,120})$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class IbPort:
+class IbPort(Struct, frozen=True):
     """One port; ``rate_gbps`` is its rate in Gbit/s, as negotiated."""
 
     card: str
@@ -161,8 +160,7 @@ MAX_ELEMENTS: Final = 200_000
 MAX_DEPTH: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """A device: ``nvlinks`` counts links by the PCI address of the other end."""
 
     device: int | None
@@ -174,8 +172,7 @@ class Gpu:
     nvlinks: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Nic:
+class Nic(Struct, frozen=True):
     """A port of a network card; ``speed_gbps`` in Gbit/s."""
 
     name: str
@@ -185,8 +182,7 @@ class Nic:
     gpu_direct: bool | None
 
 
-@dataclass(frozen=True)
-class NcclTopology:
+class NcclTopology(Struct, frozen=True):
     """The host as NCCL detected it."""
 
     version: str

@@ -19,13 +19,13 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec import field as struct_field
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.discovery.captures import (

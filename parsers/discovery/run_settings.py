@@ -7,13 +7,14 @@ the failure.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.cluster import (
     CLUSTER_BENCHMARK,
@@ -37,7 +38,6 @@ from ccltui.parsers.runs import (
     WATCHDOG_LOG,
 )
 from ccltui.parsers.side.unread_files import LOG
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text.compression import read_head
 
 ANCHORS: Final = frozenset({TRAINING_METRICS, STEP_LOG, LAUNCHER_METADATA, RUN_COMPLETE})
@@ -69,8 +69,7 @@ _NAMES: Final[dict[str, Format]] = {
 """Format by file name, for files that are empty, cut off or not recognised."""
 
 
-@dataclasses.dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """A run: ``name`` is its folder below what was opened ("" for that itself), or its log."""
 
     name: str
@@ -208,8 +207,7 @@ _MESH: Final = re.compile(r"Building device mesh with parallelism: ([^\n]{0,200}
 _MESH_DEGREE: Final = re.compile(r"\b(dp_replicate|dp_shard|tp|pp|cp|ep)=(\d{1,9})")
 
 
-@dataclass(frozen=True, slots=True)
-class RunSource:
+class RunSource(Struct, frozen=True):
     """One file: ``values`` by field, those in ``implied`` by leaving the key out.
 
     ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: it holds

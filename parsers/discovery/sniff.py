@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import blake2b
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers import formats
 from ccltui.parsers.errors import TraceError, internal_error
@@ -16,7 +18,6 @@ from ccltui.parsers.names import listed, printable
 from ccltui.parsers.nsys.sqlite.database import unfinished
 from ccltui.parsers.nsys.text_reports import PARQUET
 from ccltui.parsers.side.unread_files import LOG, TEXT
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text import compression
 from ccltui.parsers.text.compression import Compression, Head, ends_of, head_of, read_tail
 from ccltui.parsers.text.file_sample import SQLITE_MAGIC, FileSample, JsonHead, useless_text
@@ -28,8 +29,7 @@ _TAIL_BYTES = 256
 _NAME_LIKE = re.compile(r"[^\s{}\[\]<>:\"|][^{}\[\]<>:\"|\t]*\.[A-Za-z0-9_.]{1,20}")
 
 
-@dataclass(frozen=True, slots=True)
-class Sniffed:
+class Sniffed(Struct, frozen=True):
     """The format of a file by its bytes, and what they state.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Note
@@ -45,8 +45,7 @@ class FlightGroup(NamedTuple):
     last_completed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FlightColumns:
+class FlightColumns(Struct, frozen=True):
     """Entries of the ring, the oldest first; all arrays have one length.
 
     Attributes:
@@ -109,8 +108,7 @@ class FlightColumns:
         return len(self.group)
 
 
-@dataclass(frozen=True)
-class FlightDump:
+class FlightDump(Struct, frozen=True, dict=True):
     """One dump: the last collectives that one process enqueued.
 
     Attributes:

@@ -238,7 +238,7 @@ def _ranks(value: Any) -> tuple[int, ...] | None:
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> FlightColumns:
-    fields = FlightColumns.__slots__
+    fields = FlightColumns.__struct_fields__
     taken: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(fields)
     arrays: dict[str, Any] = {
         name: np.array(values, _dtype(name)) for name, values in zip(fields, taken, strict=True)

@@ -8,7 +8,6 @@ stored columns turn out to be damaged when they are used is read again.
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sys
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import (
@@ -36,7 +35,6 @@ from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store, pin
 from ccltui.parsers.system.machine_limits import workers_for
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.system.slow_calls import each_in_turn
 
 if TYPE_CHECKING:
@@ -61,8 +59,7 @@ class Loaded(Struct, frozen=True):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Previewed:
+class Previewed(Struct, frozen=True):
     """The beginning of a rank (``trace.read_share`` of its file), until all of it is loaded.
 
     It is in no cache, and only a screen should show it.
@@ -104,7 +101,7 @@ def loaded(
 def shown(trace: RankTrace, found: FoundFile) -> RankTrace:
     """Return the trace with the path by which its file was found this time; none is stored."""
     source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
-    return dataclasses.replace(trace, source=source)
+    return structs.replace(trace, source=source)
 
 
 def part_reader(found: FoundFile, directory: Path, key: str) -> PartReader:

@@ -10,12 +10,12 @@ folder of files would stay behind when the process is killed.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from ccltui.parsers.columns import (
     CollectiveArgs,
@@ -29,8 +29,7 @@ from ccltui.parsers.columns import (
 from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
 
 
-@dataclass(frozen=True, slots=True)
-class TransferredRank:
+class TransferredRank(Struct, frozen=True):
     """``facts`` is the rank without its columns; ``place`` is the file that holds them."""
 
     facts: RankTrace
@@ -43,7 +42,7 @@ def keep_open(trace: RankTrace) -> RankTrace:
         return trace
     with contextlib.suppress(OSError):
         kept = OpenFile.opened(trace.place.path)
-        return dataclasses.replace(trace, place=dataclasses.replace(trace.place, kept=kept))
+        return structs.replace(trace, place=structs.replace(trace.place, kept=kept))
     return trace
 
 
@@ -55,8 +54,8 @@ def detach_columns(trace: RankTrace) -> TransferredRank | None:
     if trace.place is None:
         return None
     none = StoredColumns(Strings.of(()), {}, CollectiveArgs.empty(), Samples.empty())
-    facts = dataclasses.replace(trace, **columns_of(none), place=None)
-    return TransferredRank(facts, dataclasses.replace(trace.place, kept=None))
+    facts = structs.replace(trace, **columns_of(none), place=None)
+    return TransferredRank(facts, structs.replace(trace.place, kept=None))
 
 
 def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace:
@@ -64,7 +63,7 @@ def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace
     found = columns_of(columns)
     if handed.facts.added_ns:
         found["events"] = later(columns.events, handed.facts.added_ns)
-    return dataclasses.replace(handed.facts, **found, place=handed.place)
+    return structs.replace(handed.facts, **found, place=handed.place)
 
 
 _PIECE = 4 << 20
@@ -91,7 +90,7 @@ class SharedColumnFile:
         except OSError:
             return keep_open(trace)
         shutil.rmtree(trace.place.path.parent, ignore_errors=True)
-        return dataclasses.replace(trace, **columns_of(columns), place=place)
+        return structs.replace(trace, **columns_of(columns), place=place)
 
     def _append(self, place: ColumnFile) -> ColumnFile:
         """Write the columns at the end. Raises OSError and then restores the old length."""
@@ -110,7 +109,7 @@ class SharedColumnFile:
             with contextlib.suppress(OSError):
                 os.ftruncate(kept.descriptor, end)
             raise
-        return dataclasses.replace(place, kept=kept, begin=begin)
+        return structs.replace(place, kept=kept, begin=begin)
 
     def _file(self) -> OpenFile:
         if self._kept is None:

@@ -18,8 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from ccltui.parsers.system.lost_signals import raise_lost_signals
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.format import Companion
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 _REPORT_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Result of a worker: small, because the columns are in the store.
 
     ``is_lost`` as of :class:`ccltui.parsers.ingest.load.Failed`.

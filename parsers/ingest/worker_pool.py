@@ -18,16 +18,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import field
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import Struct, field
+
 from ccltui.parsers.errors import InternalError, defect_of, internal_error
 from ccltui.parsers.ingest.rank_worker import Outcome, read_one, read_preview, ready, start_worker
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.found_files import FoundFile
@@ -42,24 +42,21 @@ _NO_MORE_STARTS = threading.Event()
 _START_ENDS_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A file is finished; ``outcome`` is None where its worker died."""
 
     found: FoundFile
     outcome: Outcome | None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The preview of a file is stored; the rest is still to be read."""
 
     found: FoundFile
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """Bytes read so far of the files that reported since the last poll, by path."""
 
     done_bytes: dict[str, int] = field(default_factory=dict)
@@ -165,8 +162,7 @@ class WorkerPool:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """A file, the function that a process runs on it, and whether that makes a preview."""
 
     found: FoundFile

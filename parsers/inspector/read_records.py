@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Note
@@ -54,8 +54,7 @@ class Series(NamedTuple):
     is_p2p: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Records in the order of the file; all arrays have one length.
 
     Attributes:
@@ -76,8 +75,7 @@ class Records:
         return len(self.series)
 
 
-@dataclass(frozen=True, slots=True)
-class InspectorFile:
+class InspectorFile(Struct, frozen=True):
     """The records of one process.
 
     Attributes:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.kineto.scanner.typed_event import (
@@ -65,8 +66,7 @@ _MAX_BORDERLESS_BYTES = 4 << 20  # how much text without a border between events
 _MARGIN_BYTES = 4096  # kept while searching, to find the start of an event cut by a chunk
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """Complete events in file order.
 
     Attributes:
@@ -307,8 +307,7 @@ WANTED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One of the top-level members in ``WANTED``, as JSON text."""
 
     key: str

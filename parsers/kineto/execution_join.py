@@ -6,13 +6,13 @@ numbers that differ by one constant; names must agree. Only what is missing is f
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import (
@@ -70,7 +70,7 @@ def joined(trace: RankTrace, execution: ExecutionTrace) -> RankTrace:
 
 
 def _noted(trace: RankTrace, *notes: Note) -> RankTrace:
-    return dataclasses.replace(trace, notes=(*trace.notes, *notes))
+    return structs.replace(trace, notes=(*trace.notes, *notes))
 
 
 def _calls_of_rows(trace: RankTrace, execution: ExecutionTrace) -> dict[int, Call] | None:
@@ -165,7 +165,7 @@ def _described(trace: RankTrace, found: Mapping[int, Call]) -> tuple[RankTrace, 
             if columns[name][row] < 0 and text:
                 columns[name][row] = texts.id_of(text)
     more = [columns[name] != getattr(args, name) for name, _ in CollectiveArgs.COLUMNS]
-    described = dataclasses.replace(
+    described = structs.replace(
         trace,
         strings=texts.finish(),
         collective_args=CollectiveArgs(**columns),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import MISSING, Note, ProcessGroup
 from ccltui.parsers.errors import TraceError
@@ -82,8 +83,7 @@ class _Document(msgspec.Struct):
     nodes: list[_Node] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node; -1 for a number that is absent. Arguments stay JSON text until they are asked for.
 
     ``record_id`` is the number that Kineto calls "Record function id". Operators get it when they
@@ -107,8 +107,7 @@ class Node:
         return listed(self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Struct, frozen=True):
     """The nodes of a file, and what its head says."""
 
     schema: str
@@ -279,8 +278,7 @@ _TENSOR = 6
 """Numbers that stand for a tensor: id, storage, offset, elements, bytes of an element, device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Metadata of a collective in one node; -1, "" and None where absent."""
 
     record_id: int
@@ -441,8 +439,7 @@ _PRODUCTS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """A step that the trace marks. Times are µs, -1 where the file has none (as most have)."""
 
     number: int
@@ -451,8 +448,7 @@ class Marked:
     dur_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """An operator made of matrix products, with the shapes of its inputs (() is no tensor)."""
 
     record_id: int
@@ -461,8 +457,7 @@ class Product:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class ExecutionTrace:
+class ExecutionTrace(Struct, frozen=True):
     """Data that an execution trace adds to a Kineto trace of the same rank.
 
     ``names`` has the node of each record id. ``start_ms`` and ``finish_ms`` are of the observer,

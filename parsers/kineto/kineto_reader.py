@@ -5,15 +5,14 @@ Damage inside the file becomes notes, not exceptions.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct, structs
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import (
@@ -69,13 +68,13 @@ def with_checked_ranks(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
     only = [next(iter(allowed)) for allowed in members if allowed is not None and len(allowed) == 1]
     if len(set(only)) == len(traces):
         return tuple(
-            dataclasses.replace(trace, rank=rank, rank_source="process groups")
+            structs.replace(trace, rank=rank, rank_source="process groups")
             for trace, rank in zip(traces, only, strict=True)
         )
     return tuple(
-        dataclasses.replace(trace, rank=every[number])
+        structs.replace(trace, rank=every[number])
         if fits
-        else dataclasses.replace(trace, rank=None, rank_source="none")
+        else structs.replace(trace, rank=None, rank_source="none")
         for number, trace in enumerate(traces)
     )
 
@@ -104,7 +103,7 @@ def split_ranks(columns: Columns, parts: Sequence[RankPart]) -> list[Columns]:
             own = np.flatnonzero(renumbered[rows.track] != MISSING)
             if len(own):
                 taken = rows.take(own)
-                mine[group] = dataclasses.replace(taken, track=renumbered[taken.track])
+                mine[group] = taken.with_columns(track=renumbered[taken.track])
     return [
         columns._replace(events=mine, tracks=tracks)
         for (tracks, _), mine in zip(owned, events, strict=True)
@@ -123,7 +122,7 @@ def _tracks_of(columns: Columns, part: RankPart) -> tuple[tuple[Track, ...], I32
 
 def _renumbered(columns: Columns, tracks: tuple[Track, ...], renumbered: I32) -> Columns:
     events = {
-        group: dataclasses.replace(rows, track=renumbered[rows.track])
+        group: rows.with_columns(track=renumbered[rows.track])
         for group, rows in columns.events.items()
     }
     return columns._replace(events=events, tracks=tracks)
@@ -201,7 +200,7 @@ def read_ranks(
         raise TraceError(str(error), path=shown or path) from None
     if not parts:
         return (_whole(read),)
-    read = dataclasses.replace(read, notes=(*read.notes, *_unowned(read.columns, parts)))
+    read = structs.replace(read, notes=(*read.notes, *_unowned(read.columns, parts)))
     divided = split_ranks(read.columns, parts)
     return with_checked_ranks(
         [_rank_of_part(read, parts, number, columns) for number, columns in enumerate(divided)]
@@ -235,9 +234,9 @@ def _further_documents(
         )
         last = number == len(reads) - 1
         notes = tuple(n for n in one.notes if last or n.code != "trailing_data")
-        trace = _whole(dataclasses.replace(one, source=source, notes=notes))
+        trace = _whole(structs.replace(one, source=source, notes=notes))
         if unknown:
-            trace = dataclasses.replace(trace, rank=number, rank_source="order of processes")
+            trace = structs.replace(trace, rank=number, rank_source="order of processes")
         found.append(trace)
     return with_checked_ranks(found)
 
@@ -263,8 +262,7 @@ def _opened(
     return chunks, _until_cancelled(chunks, cancelled, path)
 
 
-@dataclass(slots=True)
-class _Read:
+class _Read(Struct):
     """What a file holds: columns of all of its rows, what it states, what was damaged."""
 
     source: SourceFile
@@ -368,7 +366,7 @@ def _whole(read: _Read) -> RankTrace:
         notes = (*notes, Note(SEVERAL_DEVICES, _several_devices(numbers)))
     source: RankSource = "none" if rank is None else "distributedInfo"
     trace = _trace(read, columns, read.source)
-    return dataclasses.replace(trace, rank=rank, rank_source=source, notes=notes)
+    return structs.replace(trace, rank=rank, rank_source=source, notes=notes)
 
 
 def _several_devices(numbers: Sequence[int]) -> str:
@@ -408,7 +406,7 @@ def _rank_of_part(
     )
     used = {device for _, device in part.devices}
     devices = tuple(device for device in read.devices if device.index in used)
-    return dataclasses.replace(
+    return structs.replace(
         _trace(read, columns, source),
         rank=part.rank,
         rank_source=part.rank_source,

@@ -6,11 +6,12 @@ uncompressed file two pieces are read: its head, and the text around the first k
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import structs
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError
@@ -58,7 +59,7 @@ def read_preview(path: Path, *, shown: str, piece_bytes: int = PIECE_BYTES) -> R
         return None
     # Notes are dropped: the text ends here because reading stopped. Reading the whole file
     # reports any real damage.
-    return dataclasses.replace(trace, read_share=used / size, truncated=False, notes=())
+    return structs.replace(trace, read_share=used / size, truncated=False, notes=())
 
 
 def _plain_pieces(path: Path, head: bytes, size: int) -> tuple[bytes, ...]:

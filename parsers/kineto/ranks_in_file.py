@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankSource
@@ -46,8 +46,7 @@ class NotSeparableError(Exception):
     """The file holds events of several ranks that cannot be told apart; the text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankPart:
+class RankPart(Struct, frozen=True):
     """The rows of one rank: pids of the host, devices, and what the merged file calls them."""
 
     name: str
@@ -57,8 +56,7 @@ class RankPart:
     rank_source: RankSource = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """What tells processes apart; tracks are in the order in which the file shows them.
 
     Attributes:

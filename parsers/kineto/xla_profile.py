@@ -6,7 +6,6 @@ Operations occupy the device. Launches, sizes, groups and ranks are not recorded
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from ccltui.parsers.array_types import Bool
 from ccltui.parsers.columns import Events, Group, RankTrace, Strings, Track
@@ -88,14 +88,13 @@ def _device(
     }
     category: dict[Group, str] = dict(zip(_GROUPS, _CATEGORIES, strict=True))
     events: dict[Group, Events] = {
-        group: dataclasses.replace(
-            every.take(mask),
+        group: every.take(mask).with_columns(
             category=np.full(int(mask.sum()), strings.find(category[group]), np.int32),
         )
         for group, mask in chosen.items()
         if mask.any()
     }
-    return dataclasses.replace(
+    return structs.replace(
         trace,
         source=msgspec.structs.replace(
             trace.source,

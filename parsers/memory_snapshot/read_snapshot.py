@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
@@ -30,8 +31,7 @@ _OF_LIBRARY: Final = ("/torch/", "/site-packages/", "/dist-packages/", "<")
 """In the names of files of frames that are not the user's."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfMemory:
+class OutOfMemory(Struct, frozen=True):
     """An allocation that failed: what was asked for, and what was free on the device, in bytes.
 
     ``time_us`` since 1970 tells events apart, None where it is not recorded.
@@ -42,8 +42,7 @@ class OutOfMemory:
     time_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LiveStack:
+class LiveStack(Struct, frozen=True):
     """Memory in use that was allocated at one place."""
 
     place: str
@@ -51,8 +50,7 @@ class LiveStack:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
+class DeviceMemory(Struct, frozen=True):
     """What a process holds on one device, in bytes.
 
     ``reserved`` is taken from the device, ``allocated`` of it is in use, ``inactive`` is free for

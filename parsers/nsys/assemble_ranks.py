@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, overload
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import (
@@ -51,8 +51,7 @@ _CATEGORIES = (
 )
 
 
-@dataclass(slots=True)
-class Tables:
+class Tables(Struct):
     """All tables of a file, before they are divided into ranks."""
 
     kernels: TableRows
@@ -273,8 +272,7 @@ _GPU: Final = 0xFF  # mask of ``typeId``: the machine's number of the device
 _MAX_TIME_NS: Final = 1 << 61
 
 
-@dataclass(slots=True)
-class CounterRows:
+class CounterRows(Struct):
     """Samples of a file: ``gpus`` and ``names`` by number; ``num_left_out`` samples are skipped."""
 
     spill: Spill

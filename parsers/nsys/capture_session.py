@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import MISSING, Device, RankSource
 from ccltui.parsers.nsys.nccl_ranges import Member
@@ -32,16 +33,14 @@ _HOST: Final = re.compile(r"[\w.-]{1,255}")
 _RANK_KEYS: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Part of a file that is one rank: one process on one device (-1: no device work)."""
 
     process: int
     device: int
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Rank of a part, its source, and the world size; None where unknown."""
 
     rank: int | None = None
@@ -49,8 +48,7 @@ class Identity:
     world_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """Start of a recording (UTC in ns, None if not stated), host, and version of nsys."""
 
     start_ns: int | None

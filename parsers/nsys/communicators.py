@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, CollectiveArgs, ProcessGroup
@@ -29,8 +29,7 @@ from ccltui.parsers.nsys.nvtx import FileNames, Ranges
 from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
 
 
-@dataclass(slots=True)
-class Communicators:
+class Communicators(Struct):
     """Communicators of a file, and the calls of its ranges by numbers of name and payload."""
 
     parts: Sequence[Part]
@@ -112,8 +111,7 @@ _RANGE_COLUMNS: Final = ("start_ns", "dur_ns", "name", "payload", "track")
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class RankTables:
+class RankTables(Struct, frozen=True):
     """Tables of a file, and the owners whose rows belong to a rank (None: all of them)."""
 
     ranges: TableRows
@@ -123,8 +121,7 @@ class RankTables:
     streams: set[Owner] | None
 
 
-@dataclass(slots=True)
-class RankArgs:
+class RankArgs(Struct):
     """Arguments of a rank's calls: rows of ``table`` for its ranges and its kernels.
 
     ``ranges`` and ``kernels`` are int32 in the order of the tables, -1 for rows without

@@ -8,10 +8,10 @@ group.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING, CollectiveArgs
@@ -42,8 +42,7 @@ _MAX_RANKS: Final = 1 << 20
 _MAX_BYTES: Final = 1 << 60
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """Membership of a process in a communicator, from the payload of its creation."""
 
     process: int
@@ -53,8 +52,7 @@ class Member:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Arguments of a call: size of its count in bytes; -1, and communicator 0, if not stated."""
 
     op: str
@@ -114,8 +112,7 @@ def sizes(op: str, size_bytes: int, num_ranks: int) -> tuple[int, int]:
     return (MISSING, size_bytes) if op == "ncclRecv" else (size_bytes, size_bytes)
 
 
-@dataclass(slots=True)
-class ArgsTable:
+class ArgsTable(Struct):
     """Distinct arguments of collectives, one row each; texts get ids in `finish`."""
 
     num_ranks: Mapping[int, int]
@@ -201,8 +198,7 @@ def _sum(parts: Sequence[int]) -> int:
 GROUPS: Final = ("ncclGroupStart", "ncclGroupEnd")
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
+class Issued(Struct, frozen=True):
     """Calls issued by one thread, by start: launches in [start, end] belong to ``calls[which]``.
 
     int64 columns of one length; ``calls`` has each combination of grouped calls once.

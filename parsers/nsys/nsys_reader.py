@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import Note, SourceFile
 from ccltui.parsers.errors import TraceError
@@ -32,8 +33,7 @@ _EVENTS = (
 )
 
 
-@dataclass(slots=True)
-class _Meter:
+class _Meter(Struct):
     """Progress: rows read so far, reported as bytes of the file."""
 
     total_rows: int
@@ -120,8 +120,7 @@ def _require_export(database: Database, shown: str) -> None:
         raise TraceError("an SQLite file without the tables of an nsys export", path=shown)
 
 
-@dataclass(frozen=True, slots=True)
-class _DamageCheck:
+class _DamageCheck(Struct, frozen=True):
     """The check of the pages of a file; it runs beside the threads that read the tables."""
 
     path: Path

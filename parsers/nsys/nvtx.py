@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Strings
@@ -98,8 +98,7 @@ _SPILLED: Final = {
 NCCL: Final = "NCCL"
 
 
-@dataclass(slots=True)
-class Ranges:
+class Ranges(Struct):
     """Every closed range of a file.
 
     Attributes:
@@ -232,8 +231,7 @@ def cut(text: str) -> tuple[str, bool]:
     return (text[: min(ends)], True) if ends else (text, False)
 
 
-@dataclass(frozen=True, slots=True)
-class RangeName:
+class RangeName(Struct, frozen=True):
     """Full name of a range; the default domain is ""."""
 
     domain: str

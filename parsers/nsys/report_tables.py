@@ -7,10 +7,10 @@ separate from the columns of a rank. Values that a source does not have are -1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I8, I32, I64
 from ccltui.parsers.columns import MISSING
@@ -44,8 +44,7 @@ Summaries of long captures need none of these."""
 ALL_PARTS: Final[frozenset[Part]] = frozenset(get_args(Part))
 
 
-@dataclass(frozen=True, slots=True)
-class RawColumns:
+class RawColumns(Struct, frozen=True):
     """Columns of one table to read as they are written.
 
     ``texts`` hold ids of strings and are read as those strings.
@@ -57,8 +56,7 @@ class RawColumns:
     only: str = ""  # SQL condition on the rows
 
 
-@dataclass(frozen=True, slots=True)
-class RawTable:
+class RawTable(Struct, frozen=True):
     """Rows of one table as they are written: None for NULL and for a column that it lacks."""
 
     columns: Mapping[str, Sequence[Any]]
@@ -67,8 +65,7 @@ class RawTable:
         return len(next(iter(self.columns.values()), ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Kernels, copies and fills of all devices, sorted by start. ``name`` indexes the names.
 
     Times are int64 ns since the start of the session. ``details`` has the further columns of
@@ -92,8 +89,7 @@ class Work:
         return self.details.get(name, np.full(len(self), MISSING, np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """Calls of threads: CUDA API or OS runtime. ``thread`` is unique in the whole capture.
 
     ``result`` is the value that a call returned; None where the source records none.
@@ -111,8 +107,7 @@ class Calls:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(Struct, frozen=True):
     """NVTX ranges or their equivalents. ``text`` and ``domain`` index the names.
 
     ``number`` is the place of a range in its table, from 1; None where it has none. ``end_thread``
@@ -134,8 +129,7 @@ class Ranges:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTables:
+class ReportTables(Struct, frozen=True):
     """Input of the reports; a table is None where the capture has none of that kind.
 
     ``raw`` has the tables that only one family of reports reads, by what was asked for.

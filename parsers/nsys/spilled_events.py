@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F32, I32, I64, Bool, SortOrder
 from ccltui.parsers.columns import MISSING, Events, by_start
@@ -38,8 +38,7 @@ class Rows(Protocol):
         """Yield a column in pieces, each valid until the next."""
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """A piece of the main table, its late rows, and the rows inserted into the others.
 
     Attributes:
@@ -231,8 +230,7 @@ _PIECE_ROWS: Final = 1 << 18
 _DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(Struct):
     """Rows that one table contributes to one group of events.
 
     Attributes:

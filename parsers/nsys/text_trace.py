@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import Note, RankTrace
@@ -77,8 +78,7 @@ def read_text_trace(
     return [replace(rank, notes=(*rank.notes, *rows.notes)) for rank in ranks]
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRows:
+class TraceRows(Struct, frozen=True):
     """Usable rows of a ``cuda_gpu_trace``; arrays and texts of one length.
 
     Times in ns; ``further`` has whole numbers by the header of their column, -1 where missing.

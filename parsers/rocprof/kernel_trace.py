@@ -11,11 +11,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note, RankTrace
 from ccltui.parsers.errors import TraceError
@@ -127,8 +127,7 @@ def _whole_lines(chunks: TextChunks) -> Iterator[str]:
         yield held.decode("utf-8-sig", "replace")
 
 
-@dataclass
-class _Tables:
+class _Tables(Struct):
     """Rows of the tables of an export."""
 
     process: int

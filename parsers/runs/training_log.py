@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
@@ -27,8 +27,7 @@ _TAIL_CHARACTERS: Final = 400_000
 _LONGEST: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """``kind`` is "completed", "killed", "failed", or "" where the log does not say."""
 
     kind: str = ""
@@ -134,8 +133,7 @@ _FIELDS: Final = {
 _Values = dict[str, float]
 
 
-@dataclass(frozen=True)
-class TrainingLog:
+class TrainingLog(Struct, frozen=True):
     """Steps of a log (or epochs, in the plain dialect), ascending.
 
     ``step`` int64; float64 with NaN where absent: ``loss``, ``time_s`` of one step,
@@ -188,8 +186,7 @@ def _first_fitting(parts: list[str], prefixes: Prefixes) -> tuple[Dialect, _Read
     return "none", _Reading(prefixes)
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """A step line, its numbers as text until it is known to be wanted."""
 
     step: int

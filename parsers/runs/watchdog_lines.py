@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
@@ -86,8 +88,7 @@ _MOST_STATES: Final = 200_000
 DEFAULT_NAMES: Final = ("default_pg", "default")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
+class GroupState(Struct, frozen=True):
     """What one rank said of one group in one attempt of the job.
 
     Sequence numbers count the collectives of the group; -1: never, None: not said.
@@ -117,8 +118,7 @@ class GroupState:
         return self.name in DEFAULT_NAMES or (not self.name and self.group in ("0", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Desync:
+class Desync(Struct, frozen=True):
     """Ranks that a report of PyTorch itself names: ``seq`` is the last they finished or joined."""
 
     attempt: int
@@ -130,8 +130,7 @@ class Desync:
     text: str = ""  # what a rank raised
 
 
-@dataclass(frozen=True, slots=True)
-class WatchdogLines:
+class WatchdogLines(Struct, frozen=True):
     """All that the watchdogs said in some logs. ``attempts`` with such words, the last one last."""
 
     states: tuple[GroupState, ...] = ()
@@ -148,8 +147,7 @@ class WatchdogLines:
         )
 
 
-@dataclass(slots=True)
-class _Said:
+class _Said(Struct):
     """One line as it is read, before it is known which group a timeout is of."""
 
     at_s: float | None

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.columns import Note
@@ -33,8 +33,7 @@ SHAPES: Final[tuple[Shape, ...]] = ("statistics", "gate_log", "assignments")
 """In order of detail, the most detailed first."""
 
 
-@dataclass(frozen=True)
-class ExpertLoad:
+class ExpertLoad(Struct, frozen=True):
     """Loads of one file. They are float64 by expert; whole numbers are tokens.
 
     ``steps`` is [steps, experts] of a gate log, ``layers`` the loads by layer name of
@@ -133,8 +132,7 @@ _SAME: Final = {"avg": "mean", "median": "p50"}
 _UNITS_TO_MS: Final = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """One run of a benchmark. Samples are ms, float64, None where the file has none.
 
     ``ttft_ms`` and ``tpot_ms`` have one value a request that succeeded (and, for TPOT, has more
@@ -208,8 +206,7 @@ def _bench(document: Mapping[str, Any], line: int) -> Experiment:
     )
 
 
-@dataclass(frozen=True)
-class _Samples:
+class _Samples(Struct, frozen=True):
     """Arrays of a result file; the fields are those of `Experiment`."""
 
     ttft_ms: F64 | None = None

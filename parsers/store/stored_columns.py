@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import errno
 import importlib
 import mmap
@@ -49,7 +48,6 @@ from ccltui.parsers.columns import (
     Strings,
 )
 from ccltui.parsers.errors import DamagedColumnsError
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 PAGE = mmap.ALLOCATIONGRANULARITY
 
@@ -329,10 +327,6 @@ class StoredEvents(Events):
     _group: Group
     _added_ns: int
 
-    def __new__(cls, *of_file: Any, **columns: Any) -> Any:
-        """Make events of a file; for `dataclasses.replace`, which gives columns, plain ones."""
-        return Events(**columns) if columns else object.__new__(cls)
-
     def __init__(self, mapped: MappedColumns, group: Group, added_ns: int = 0) -> None:
         """Columns of a group; ``added_ns`` is added to each start."""
         _set(self, "_mapped", mapped)
@@ -407,10 +401,6 @@ class _StoredTable:
     _name: ClassVar[str]  # of the table in the file
     _mapped: MappedColumns
 
-    def __new__(cls, *of_file: Any, **columns: Any) -> Any:
-        """As of `StoredEvents`."""
-        return cls._plain(**columns) if columns else object.__new__(cls)
-
     def __init__(self, mapped: MappedColumns) -> None:
         _set(self, "_mapped", mapped)
 
@@ -484,8 +474,7 @@ def _column_of(trace: RankTrace, name: str) -> npt.NDArray[Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class StoredColumns:
+class StoredColumns(Struct, frozen=True):
     """The parts of a trace that are stored as columns."""
 
     strings: Strings
@@ -496,7 +485,7 @@ class StoredColumns:
 
 def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
     """Return the parts of a trace that are columns, by the names of its fields."""
-    return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
+    return {name: getattr(source, name) for name in StoredColumns.__struct_fields__}
 
 
 def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColumns:

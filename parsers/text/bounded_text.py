@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -21,8 +22,7 @@ MAX_UNPACKED_BYTES: Final = 1 << 30
 """A compressed text is unpacked up to here: its end cannot be reached otherwise."""
 
 
-@dataclass(frozen=True)
-class BoundedText:
+class BoundedText(Struct, frozen=True, dict=True):
     """``head`` is whole lines from the start, ``tail`` whole lines up to the end.
 
     ``tail`` is empty where the head is everything. ``left_out`` are bytes between them.

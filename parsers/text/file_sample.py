@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from functools import cached_property
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.parsers.text.compression import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.line_prefixes import plain_text
 
@@ -30,8 +28,7 @@ _OPENING, _CLOSING = b"{[", b"}]"
 State = Literal["complete", "cut", "broken"]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A key and the bytes of its value; ``end`` is None when the text stops inside it."""
 
     key: str
@@ -160,8 +157,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # escapes and form fee
 _LONG_VALUES = frozenset({"traceEvents", "nodes"})
 
 
-@dataclass(frozen=True, slots=True)
-class JsonHead:
+class JsonHead(Struct, frozen=True):
     """The beginning of a JSON text.
 
     Attributes:
@@ -195,8 +191,7 @@ class JsonHead:
         return with_keys and not self.whole and self.shape.state == "cut"
 
 
-@dataclasses.dataclass(frozen=True)
-class FileSample:
+class FileSample(Struct, frozen=True, dict=True):
     """The beginning of one file. ``json_head`` is longer where ``head`` ends before it decides."""
 
     path: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
+
+from msgspec import Struct, field
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^ \t\r\n"{}\[\],:]++|"', re.DOTALL)
 """A string, a structural character or a literal; a lone quote opens a string that the text cuts."""
@@ -27,8 +28,7 @@ _SIGNS = frozenset(b'",:')
 _OPEN = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Result of :func:`object_extent`.
 
     Attributes:
@@ -86,8 +86,7 @@ def drop_trailing_commas(text: bytes) -> bytes:
     return b"".join(kept) + text[position:]
 
 
-@dataclass(slots=True)
-class ValueSkipper:
+class ValueSkipper(Struct):
     """State machine that finds the end of a JSON value in pieces of text and stores no text."""
 
     depth: int = 0

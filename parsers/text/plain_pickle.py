@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -61,8 +62,7 @@ _NOTHING: Final = object()
 _NOT_PUT: Final = "a value is taken from the memo that was not put there"
 
 
-@dataclass(frozen=True, slots=True)
-class PlainPickle:
+class PlainPickle(Struct, frozen=True):
     """The value of a pickle, and what is to be said about it.
 
     ``cut``: the bytes end before the pickle does; the value is what was complete.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bench.verdicts.first_finding import TOLERANCE, first_finding, main, scored
 from ccltui.demo import DEMO, build, write_job

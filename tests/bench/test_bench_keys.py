@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
+
+import msgspec
+from msgspec import structs
 
 from bench.keys import KINDS, SIDE_KINDS, KeyRun, Pressed, Screen, heat_frame_ms, key_run
 from bench.measure import Spread
@@ -29,7 +31,7 @@ RUN = KeyRun(
 
 
 def test_a_session_comes_back_from_what_a_child_prints() -> None:
-    assert key_run(dataclasses.asdict(RUN)) == RUN
+    assert key_run(msgspec.to_builtins(RUN)) == RUN
 
 
 def test_what_meets_every_budget() -> None:
@@ -45,9 +47,9 @@ def test_what_meets_every_budget() -> None:
 
 
 def test_what_misses_and_what_a_wide_screen_may_cost() -> None:
-    dear = dataclasses.replace(CHEAP, bytes_most=9_000)
-    run = dataclasses.replace(RUN, keys={**RUN.keys, "lanes: pan": dear}, idle_bytes=1)
-    wide = dataclasses.replace(run, columns=200)
+    dear = structs.replace(CHEAP, bytes_most=9_000)
+    run = structs.replace(RUN, keys={**RUN.keys, "lanes: pan": dear}, idle_bytes=1)
+    wide = structs.replace(run, columns=200)
     results = Results(machine={}, sessions={"8": run, "wide": wide})
 
     missed = {verdict.subject for verdict in verdicts(results) if not verdict.met}
@@ -56,8 +58,8 @@ def test_what_misses_and_what_a_wide_screen_may_cost() -> None:
 
 
 def test_every_key_has_a_bar_and_what_opens_has_a_stricter_one() -> None:
-    slow = dataclasses.replace(CHEAP, p50_ms=51.0, p95_ms=81.0)
-    run = dataclasses.replace(RUN, keys={**RUN.keys, "inspector": slow, "steps: row": slow})
+    slow = structs.replace(CHEAP, p50_ms=51.0, p95_ms=81.0)
+    run = structs.replace(RUN, keys={**RUN.keys, "inspector": slow, "steps: row": slow})
 
     missed = {v.subject for v in verdicts(Results(machine={}, sessions={"8": run})) if not v.met}
 
@@ -65,7 +67,7 @@ def test_every_key_has_a_bar_and_what_opens_has_a_stricter_one() -> None:
 
 
 def test_few_events_do_not_tell_what_an_event_takes() -> None:
-    few = dataclasses.replace(RUN, events=999_999)
+    few = structs.replace(RUN, events=999_999)
 
     found = [verdict.subject for verdict in verdicts(Results(machine={}, sessions={"8": few}))]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from bench.soak import Sample, verdict
 
@@ -26,7 +25,7 @@ def test_flat_samples_are_no_problem() -> None:
     ],
 )
 def test_what_grew_is_named(name: str, value: int, problem: str) -> None:
-    later = [dataclasses.replace(one, **{name: value}) for one in FLAT[8:]]
+    later = [structs.replace(one, **{name: value}) for one in FLAT[8:]]
 
     assert verdict([*FLAT[:8], *later]) == [problem]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ccltui.demo import Cut, LateStart, SlowLink, Spec, Straggler, Truth, write_job
 from ccltui.metrics.registry import find
@@ -88,8 +89,7 @@ LOSSY = frozenset({"late profiler", "late profiler with orphans", "killed while 
 """Jobs in which a rank's file lacks a part."""
 
 
-@dataclass(frozen=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """A job that was written and opened again."""
 
     truth: Truth

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ccltui.demo.planted import random_spec
 from ccltui.demo.planted.job_spec import Damage, Fault, JobSpec

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ccltui.commands import demo_command
 from ccltui.demo import Cut, SlowLink, Spec, Straggler, build

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from ccltui.demo.planted import Damage, Fault, JobSpec, build_job, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Times

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from ccltui.demo.planted import Fault, JobSpec, random_spec
 from ccltui.demo.planted.event_graph import LATENCY_NS, Call, DeadlockError, Op, Segment, evaluate

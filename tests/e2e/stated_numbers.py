@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from founded_claims import at
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.findings.rank_time.step_parts import PARTS
@@ -62,8 +63,7 @@ COUNTED_ELSEWHERE: Final = "counted as other kinds of time"
 """Words of a finding whose time is that of other findings too."""
 
 
-@dataclass
-class Recording:
+class Recording(Struct, dict=True):
     """One recording with all that is stated of it, everything computed once.
 
     ``found`` are contradictions, ``compared`` is the number of comparisons.

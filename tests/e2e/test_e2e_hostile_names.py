@@ -8,7 +8,6 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ from hostile_names import (
     write_hostile_nsys,
     write_hostile_runs,
 )
+from msgspec import Struct, structs
 
 from ccltui import cli, process
 from ccltui.commands import ccl_metrics_command
 
 
-@dataclass(frozen=True)
-class Hostile:
+class Hostile(Struct, frozen=True):
     """Where the files with the names are."""
 
     job: str
@@ -38,8 +37,7 @@ class Hostile:
     b: str
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """What one command wrote."""
 
     status: int
@@ -104,7 +102,7 @@ def cases(*forms: str) -> list[Any]:
 
 
 def filled(arguments: Sequence[str], hostile: Hostile) -> list[str]:
-    return [word.format(**vars(hostile)) if "{" in word else word for word in arguments]
+    return [word.format(**structs.asdict(hostile)) if "{" in word else word for word in arguments]
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct, field
 
 pytest.importorskip("perfetto")
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 
-@dataclass
-class Slice:
+class Slice(Struct):
     """One slice; ``end_ns`` is set when its end is read."""
 
     name: str
@@ -26,8 +25,7 @@ class Slice:
     end_ns: int = -1
 
 
-@dataclass
-class Read:
+class Read(Struct):
     """Contents of a trace by track."""
 
     names: dict[int, str] = field(default_factory=dict)

@@ -17,8 +17,9 @@ import termios
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 CCLTUI = (sys.executable, "-P", "-m", "ccltui")
 NUMBERS = ("--metric", "straggler_lag", "--metric", "iter_time", "--format", "json")
@@ -28,8 +29,7 @@ PATIENCE_S = 90.0
 _MESSAGE = re.compile(r"(?:ccltui|ccl-metrics): ")
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What is done in a trial.
 
     Attributes:
@@ -47,8 +47,7 @@ class Plan:
     after_s: float
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """What was left of a trial; ``problems`` is empty where all was well."""
 
     plan: Plan

@@ -13,12 +13,12 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from fuzz_mutators import Mutator
+from msgspec import Struct
 
 from ccltui.parsers.errors import GrammarError, InternalError, TraceError
 
@@ -33,8 +33,7 @@ class HangError(BaseException):
     """An input took longer than `CPU_S`; no reader catches it."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A reader under test.
 
     Attributes:
@@ -56,8 +55,7 @@ class Target:
     as_file: str = "input"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What went wrong with an input; findings with one ``key`` are one defect."""
 
     target: str
@@ -65,8 +63,7 @@ class Finding:
     report: str
 
 
-@dataclass
-class Guard:
+class Guard(Struct):
     """Limits around the runs of one target, and what was measured."""
 
     target: Target
@@ -75,7 +72,7 @@ class Guard:
     largest_growth: int = 0
     refused: int = 0
     inputs: int = 0
-    _previous: object = field(default=None, repr=False)
+    _previous: object = None
 
     def __post_init__(self) -> None:
         signal.signal(signal.SIGPROF, _stop)

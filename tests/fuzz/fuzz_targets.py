@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gzip
 import os
 import pickle
@@ -19,10 +18,12 @@ from typing import Any, Final
 
 import fuzz_seeds as seeds
 import kineto_fuzz
+import msgspec
 import numpy as np
 from fuzz_guard import Target
 from fuzz_mutators import any_bytes, database, json_tree, lines, mixed, packed, pages
 from kineto_fuzz import SIZES, contents, difference
+from msgspec import structs
 
 from ccltui.config import read_config
 from ccltui.parsers.array_types import I64
@@ -160,7 +161,7 @@ def inspector(data: bytes, path: Path) -> None:
 
     def read(one: Path) -> object:
         found = read_inspector(one, shown=SHOWN)
-        columns = dataclasses.astuple(found.records)
+        columns = structs.astuple(found.records)
         return found.series, found.dropped, [column.tolist() for column in columns]
 
     same_packed(data, path, read)
@@ -245,8 +246,8 @@ def _require_same_rows(path: Path, found: Sequence[object]) -> None:
 def _plain(value: Any) -> object:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if dataclasses.is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     if isinstance(value, dict):

@@ -27,9 +27,10 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from fuzz_guard import Target
@@ -45,8 +46,7 @@ EXPENSIVE = {"nsys_sqlite": 6.0, "kineto": 4.0, "xla": 2.0}
 """Targets whose inputs take longer: they get as many times the time, or a part of the inputs."""
 
 
-@dataclass
-class Total:
+class Total(Struct):
     """Sums over the processes of one target."""
 
     name: str

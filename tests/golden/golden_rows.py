@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.metrics.view.rank_view import RankView
@@ -14,8 +15,7 @@ from ccltui.parsers.job import open_job
 Value = float | list[float] | dict[str, float]
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """One number that another tool measured; ``paths`` are the files it measured."""
 
     trace: str

@@ -11,10 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from golden_rows import Number, Value, rank_of, view_of
+from msgspec import Struct
 from other_tools import (
     by_name,
     by_position,
@@ -29,8 +29,7 @@ from ccltui.parsers.array_types import F64, I64
 Read = Callable[[Number], Value | None]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Which rows, and their number from our columns."""
 
     tool: str  # how the tool's name begins

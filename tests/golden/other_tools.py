@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from golden_rows import rank_of, view_of
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.bandwidth import wire_factor
@@ -32,8 +32,7 @@ _WITH_A_STREAM = re.compile(r"^triton_poi_fused_add_bitwise_and")
 """The one operator on the CPU row whose arguments name a stream (b200_eager)."""
 
 
-@dataclass(frozen=True)
-class HtaWork:
+class HtaWork(Struct, frozen=True):
     """What HTA keeps of a trace: whole µs; ``kind`` indexes KINDS, -1 is synchronisation."""
 
     start: I64
@@ -62,8 +61,7 @@ class HtaWork:
         return Busy(time, union(at, at + 1))
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """Time of one kind, and the single µs before work that begins after it ends."""
 
     time: Intervals
@@ -163,8 +161,7 @@ def hta_straggler(paths: Sequence[Path], *, every_step: bool) -> int:
     return max(varying, key=lambda number: varying[number][0])
 
 
-@dataclass(frozen=True)
-class TraceLensWork:
+class TraceLensWork(Struct, frozen=True):
     """Communication told by the names of NCCL and RCCL; fills are computation; ns."""
 
     comm: Intervals
@@ -209,8 +206,7 @@ def input_bytes(calls: Calls) -> I64:
     return np.where(known, calls.in_elems * np.append(DTYPE_BYTES, 0)[calls.dtype], 0)
 
 
-@dataclass(frozen=True)
-class TraceLensGroup:
+class TraceLensGroup(Struct, frozen=True):
     """The k-th collective of every rank as one: [n, m] in ns, as recorded."""
 
     start: I64

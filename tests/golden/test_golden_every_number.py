@@ -6,7 +6,6 @@ and so does a rule without a row.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from golden_rows import Number, Value, numbers_of
 from golden_rules import REFERENCE, Rule
 from golden_rules_of_tools import HTA, TRACELENS
+from msgspec import structs
 
 pytestmark = pytest.mark.shared
 
@@ -83,7 +83,7 @@ def test_every_row_is_ours_or_follows_from_ours(numbers: list[Number], tool: str
 
 def test_a_number_that_is_off_is_found(numbers: list[Number]) -> None:
     for number in numbers:
-        off = dataclasses.replace(number, value=_moved(number.value))
+        off = structs.replace(number, value=_moved(number.value))
         assert not is_equal(number.value, off), number.name
 
 

@@ -10,11 +10,11 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from empty_environment import make_environment, pip
+from msgspec import Struct
 
 from ccltui.slow_path import MODULES
 
@@ -90,8 +90,7 @@ def pure_wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return wheel_of(unpacked, folder / "wheel", without_compiler(folder / "empty"))
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+class Demo(Struct, frozen=True):
     """The demo job, and what this checkout prints of it."""
 
     path: Path

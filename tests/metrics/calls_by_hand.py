@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.model.calls import DTYPES, CallRows, Calls
@@ -17,8 +17,7 @@ EPOCH_NS = 1_707_000_000_000_000_123
 """Real times are this large: float64 would lose up to 253 ns of them."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One collective of one rank."""
 
     start_us: float

@@ -6,11 +6,11 @@ Times are microseconds on the rank's own clock; fractions are rounded to the nan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import F32
 from ccltui.parsers.card.card_values import FIELDS, Card
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 
-@dataclass(frozen=True)
-class Coll:
+class Coll(Struct, frozen=True):
     """What the profiler writes beside a collective; ``group`` counts into process_groups."""
 
     op: str = "allreduce"
@@ -53,8 +52,7 @@ class Coll:
     record_id: int = MISSING
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """One complete event. ``track`` is the stream of device work, the thread of anything else."""
 
     name: str
@@ -160,8 +158,7 @@ def _args_columns(rows: Sequence[Coll], pool: _Pool) -> CollectiveArgs:
     )
 
 
-@dataclass
-class _Builder:
+class _Builder(Struct):
     base_ns: int
     pool: _Pool = field(default_factory=_Pool)
     tracks: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -266,8 +263,7 @@ def card(**fields: object) -> Card:
     return Card("workload_card.yaml", {FIELDS[name][0]: value for name, value in fields.items()})
 
 
-@dataclass(frozen=True)
-class FakeJob:
+class FakeJob(Struct, frozen=True):
     """A job without files: what metrics ask of ``ccltui.parsers.job.Job``, and nothing else."""
 
     ranks: tuple[RankTrace, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from factories import Coll, Event, allreduce, card, copy, job, launch, rank_trace, step, world
+from msgspec.structs import replace
 
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace

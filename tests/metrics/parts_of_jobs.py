@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from factories import Event, card, job, rank_trace
 from full_jobs import JOBS, RANKS
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.metrics.model.classify import is_collective_kernel
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a view is made of."""
 
     ranks: tuple[RankTrace, ...]
@@ -117,7 +117,7 @@ def overriding(**values: object) -> Change:
 
 def _unlaunched(trace: RankTrace) -> RankTrace:
     gpu = trace.group("gpu")
-    alone = replace(gpu, correlation=np.full_like(gpu.correlation, MISSING))
+    alone = gpu.with_columns(correlation=np.full_like(gpu.correlation, MISSING))
     events: dict[Group, Events] = {
         name: rows for name, rows in trace.events.items() if name != "runtime"
     }

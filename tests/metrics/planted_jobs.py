@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from factories import Coll, Event, job, kernel, rank_trace, step
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 
@@ -24,8 +25,7 @@ SEND_F, RECV_F, SEND_B, RECV_B, DP, WORLD, TP = 40, 44, 48, 52, 24, 32, 20
 COMPUTE = 7
 
 
-@dataclass(frozen=True)
-class Planted:
+class Planted(Struct, frozen=True):
     """A job and its fault; times in microseconds."""
 
     dp: int = 4
@@ -92,16 +92,14 @@ class Planted:
         return (stage * self.dp + replica) * self.tp + shard
 
 
-@dataclass
-class _Call:
+class _Call(Struct):
     key: tuple[object, ...]
     members: int
     transfer_us: float
     parts: list[_Part] = field(default_factory=list)
 
 
-@dataclass
-class _Part:
+class _Part(Struct):
     rank: int
     ready_us: float
     before: _Part | None

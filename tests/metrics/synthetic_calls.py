@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import numpy.typing as npt
 from calls_by_hand import EPOCH_NS
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.collectives.matching.match import Matches, MatchInput
 from ccltui.metrics.model.calls import CallRows, Calls
@@ -17,8 +17,7 @@ KINDS = ("AllReduce", "ReduceScatter", "AllGather")
 Call = tuple[float, float, str, int, int, int, int, int]
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Struct, frozen=True):
     """How a job is drawn: its shape, what its traces tell, and what they lack."""
 
     ranks: int = 8
@@ -36,8 +35,7 @@ class Family:
     scatter_ns: float = 30e3
 
 
-@dataclass(frozen=True)
-class DrawnJob:
+class DrawnJob(Struct, frozen=True):
     """The calls, and the truth: which collective each of them is, and on whom all are."""
 
     inputs: list[MatchInput]

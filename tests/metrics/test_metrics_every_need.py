@@ -8,13 +8,14 @@ name them, and answered with one alone. A metric whose wording is not here fails
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import Coll, allreduce, job, rank_trace
 from full_jobs import JOBS, RANKS, trained
+from msgspec import Struct, field
+from msgspec.structs import replace
 from parts_of_jobs import (
     Change,
     Parts,
@@ -49,8 +50,7 @@ from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job, open_job
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(Struct, frozen=True):
     """Ways to lack something, and to have but one form of it.
 
     ``without`` maps a reason code to a change that ends in it; ``words`` are in each message;

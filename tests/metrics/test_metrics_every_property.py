@@ -7,10 +7,10 @@ down, cut in two, looked at through a window that holds all of it, and beside a 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import itertools
 import math
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 from factories import card, job
 from full_jobs import JOBS, RANKS, trained, view_of
 from msgspec import structs
+from msgspec.structs import replace
 from what_holds import (
     ADDS,
     BETWEEN,
@@ -186,7 +187,7 @@ def _moved(trace: RankTrace) -> RankTrace:
         label=str(number),
         process_groups=groups,
         source=source,
-        collective_args=replace(calls, **peers),
+        collective_args=dataclasses.replace(calls, **peers),
     )
 
 

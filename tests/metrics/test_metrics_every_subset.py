@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 from factories import FakeJob, card, job
 from full_jobs import JOBS, RANKS, trained
+from msgspec import structs
 
 from ccltui.metrics.catalog.throughput import run_compare
 from ccltui.metrics.metric import Metric
@@ -61,7 +61,7 @@ def _trace(name: str, rank: int, world: int | None) -> RankTrace:
     alike = build(rank if rank < RANKS else 0, 1.0)
     path = f"rank{rank}_trace.json"
     source = msgspec.structs.replace(alike.source, path=path, real_path=f"/data/{path}")
-    return dataclasses.replace(alike, rank=rank, label=str(rank), source=source, world_size=world)
+    return structs.replace(alike, rank=rank, label=str(rank), source=source, world_size=world)
 
 
 @functools.cache  # all metrics ask one view: what they share is computed once
@@ -69,7 +69,7 @@ def _view(name: str, lack: str) -> View:
     world, unread = LACKS[lack]
     stated = card(**JOBS[name][1])
     whole: Any = job(*(_trace(name, rank, world) for rank in HERE), card=stated)
-    part = dataclasses.replace(whole, unread_ranks=unread)
+    part = structs.replace(whole, unread_ranks=unread)
     return View(part, ViewOptions(overrides={"against": f"/{lack}"}))
 
 
@@ -112,7 +112,7 @@ def test_refusals_of_that_kind_occur() -> None:
 
 @EACH
 def test_a_job_without_a_stated_world_lacks_no_rank(metric: Metric) -> None:
-    view = View(job(*(dataclasses.replace(trained(r), world_size=None) for r in range(RANKS))))
+    view = View(job(*(structs.replace(trained(r), world_size=None) for r in range(RANKS))))
 
     codes = {reason.code for reason in metric.run(view).reasons if " ranks found" in reason.message}
 
@@ -127,7 +127,7 @@ def test_ranks_asked_for_are_counted_and_not_the_others() -> None:
     assert any("2 of 4 ranks are read, not 4-5" in text for text in texts), texts
 
 
-class _LargeJob(FakeJob):
+class _LargeJob(FakeJob, frozen=True):
     """A job of a world that is too large to list."""
 
     @property
@@ -138,7 +138,7 @@ class _LargeJob(FakeJob):
 
 def test_a_sample_of_a_huge_stated_world_is_named_at_once() -> None:
     huge = 10**15
-    traces = [dataclasses.replace(trained(rank), world_size=huge) for rank in range(RANKS)]
+    traces = [structs.replace(trained(rank), world_size=huge) for rank in range(RANKS)]
     some: Any = _LargeJob(tuple(traces), unread_ranks=(4, 5))
 
     texts = [reason.message for reason in metrics()["coll_call_num"].run(View(some)).reasons]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 
 from factories import Coll, Event, copy, job, kernel, launch, rank_trace, step, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ccltui.metrics.catalog.communication.comm_comp_overlap import measure
 from ccltui.metrics.model.bandwidth import wire_factor
@@ -35,7 +35,7 @@ def device_events(draw: st.DrawFn) -> list[Event]:
         start, dur = draw(TIMES) / 1000, draw(DURATIONS) / 1000
         correlation = number if draw(st.booleans()) else -1
         if name == "copy":
-            events.append(dataclasses.replace(copy(start, dur, stream), correlation=correlation))
+            events.append(structs.replace(copy(start, dur, stream), correlation=correlation))
         elif name.startswith("nccl"):
             coll = Coll("allreduce", 8, 8, seq=number) if draw(st.booleans()) else None
             events.append(Event(name, start, dur, stream, coll, correlation))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.8", "2.9")
 NUMBERED = VERSIONS[2:]
 """Those that print the last collectives of a group."""
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """What one rank prints of one group; without ``timed_out`` its answer to another's signal."""
 
     rank: int

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from plugged import EXAMPLE, distribution
 
@@ -21,7 +23,7 @@ LIST = "kernels of rank {rank}\ngemm 0 {late}\nncclDevKernel_AllReduce_Sum_f32_R
 OF_EXAMPLE = {"ccltui.formats": {"kernel_list": "ccltui_example.kernel_list:KERNEL_LIST"}}
 
 DECLARED = """
-import dataclasses
+from msgspec import structs
 from ccltui.parsers.format import Format, Match, Priority, Rule
 
 def never(sample):
@@ -123,7 +125,7 @@ def test_what_cannot_be_used_is_a_line_with_its_distribution(
             "a = 7",
             "b = make('kineto')",
             "c = make('Bad kind')",
-            "d = dataclasses.replace(make('d'), sniff=())",
+            "d = structs.replace(make('d'), sniff=())",
             "e = make('e', read=lost)",
             "f = make('f', read=lost, source='torch', version=1, family='kineto')",
             "g = make('unknown')",
@@ -226,14 +228,20 @@ def test_a_reader_that_fails_loses_its_own_file_with_its_name(
     ]
 
 
-def test_where_no_package_offers_any_nothing_is_imported() -> None:
+def _with_msgspec(folder: Path) -> Path:
+    """Return a folder from which msgspec is imported, and nothing else."""
+    (folder / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    return folder
+
+
+def test_where_no_package_offers_any_nothing_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from ccltui.parsers.plug_ins import GROUPS, installed; "
         "print(sum(len(installed(group)) for group in GROUPS), 'importlib.metadata' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        env={"PYTHONPATH": str(EXAMPLE.parents[1])},
+        [sys.executable, "-S", "-c", code],  # without the distributions of this environment
+        env={"PYTHONPATH": f"{EXAMPLE.parents[1]}{os.pathsep}{_with_msgspec(tmp_path)}"},
         capture_output=True,
         text=True,
         check=True,

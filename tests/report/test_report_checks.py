@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from nsys_exports import Export
 
 from ccltui.demo import Cut, Spec, write_job
@@ -228,7 +228,7 @@ def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:
 def with_rank_moved(job: Job, rank: int, *, shift_ns: int) -> Job:
     trace = job.ranks[rank]
     events = {
-        group: replace(columns, start_ns=columns.start_ns + shift_ns)
+        group: columns.with_columns(start_ns=columns.start_ns + shift_ns)
         for group, columns in trace.events.items()
     }
     return job.with_rank(replace(trace, events=events))

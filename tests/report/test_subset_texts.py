@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ccltui import cli
 from ccltui.demo.scale import large_spec, write_large
@@ -93,8 +93,8 @@ def test_the_line_of_trust_in_overview_names_missing_ranks(
 
     assert trusted(of_part).startswith(f"5 of 16 ranks, missing {MISSING}")
     assert trusted(of_sample).startswith("8 of 16 ranks, a sample without 8-15")
-    unstated = tuple(dataclasses.replace(one, world_size=None) for one in of_sample.ranks)
-    assert trusted(dataclasses.replace(of_sample, ranks=unstated)).startswith("8 of 16 ranks")
+    unstated = tuple(structs.replace(one, world_size=None) for one in of_sample.ranks)
+    assert trusted(structs.replace(of_sample, ranks=unstated)).startswith("8 of 16 ranks")
 
 
 def trusted(job: Job) -> str:

@@ -7,16 +7,16 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 SBATCH = Path(__file__).resolve().parents[2] / "sbatch"
 TIMEOUT_S = 60
 _KEPT = ("PATH", "HOME", "LANG", "CCLTUI_CACHE_DIR")
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """How a script ended."""
 
     status: int

@@ -6,10 +6,10 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
 from ccltui.parsers.card.workload_card import read_card
@@ -27,8 +27,7 @@ LAUNCH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Two nodes of two ranks, and what they leave in ``traces``."""
 
     folder: Path

@@ -12,12 +12,12 @@ import shlex
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from sbatch_scripts import SBATCH, environment_with
 from train_config import read_train_config
 
@@ -69,8 +69,7 @@ def test_its_own_parser_accepts_all_seven(titan: Path) -> None:
     assert {fact["folder"] for fact in found.values()} == {"profile_trace"}
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
+class Trained(Struct, frozen=True):
     """A run, and what its scripts said."""
 
     traces: Path

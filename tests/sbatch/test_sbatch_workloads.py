@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from check_workload import check_memory_of, model_of
 from memory import Model, peak_bytes, state_bytes
+from msgspec import Struct
 from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
@@ -18,8 +18,7 @@ from ccltui import cli
 from ccltui.parsers.card.workload_card import read_card
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """One row of the table: degrees, batches, and GiB a GPU of the state and at the peak."""
 
     model: str

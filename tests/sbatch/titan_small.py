@@ -7,11 +7,11 @@ grouped multiplications, so those are replaced by their plain forms.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from msgspec import structs
 from torch.distributed.tensor import DTensor
 
 VOCABULARY = 1024
@@ -29,7 +29,7 @@ def shrink_flavors() -> None:
         *(qwen3_args, "32B"),
         {"dim": 80, "head_dim": 16, "n_heads": 16, "n_kv_heads": 2, "hidden_dim": 400},
     )
-    experts = dataclasses.replace(
+    experts = structs.replace(
         deepseekv3_args["16B"].moe_args, num_experts=8, top_k=2, use_grouped_mm=False
     )
     _replace(
@@ -44,7 +44,7 @@ def shrink_flavors() -> None:
 
 def _replace(flavors: Any, name: str, sizes: Mapping[str, Any]) -> None:
     common = {"vocab_size": VOCABULARY, "n_layers": LAYERS}
-    flavors[name] = dataclasses.replace(flavors[name], **common, **sizes)
+    flavors[name] = structs.replace(flavors[name], **common, **sizes)
 
 
 def count_without_integers() -> None:

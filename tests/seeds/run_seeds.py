@@ -19,9 +19,10 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
@@ -36,8 +37,7 @@ _TIMEOUT_S: Final = 300
 _MOST_SHOWN: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One statement.
 
     Attributes:
@@ -74,8 +74,7 @@ class Row:
         return self.id.partition("-")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How the command of a row ended; ``problem`` is "" where the output was as expected."""
 
     row: Row

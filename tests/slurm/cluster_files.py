@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 CLUSTER: Final = "ccltest"
 PARTITION: Final = "gpu"
@@ -15,8 +16,7 @@ QOS: Final = ("debug", "regular")
 DATABASE: Final = "slurm_acct"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A virtual node: a daemon with a host name, an address and a port of its own."""
 
     name: str
@@ -24,8 +24,7 @@ class Node:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Where a cluster lives and what it pretends to have."""
 
     directory: Path

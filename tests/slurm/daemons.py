@@ -9,8 +9,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class ClusterError(RuntimeError):
@@ -38,8 +39,7 @@ def await_true(condition: Callable[[], bool], *, seconds: float, what: str) -> N
         time.sleep(0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Daemon:
+class _Daemon(Struct, frozen=True):
     name: str
     process: subprocess.Popen[bytes]
     polite: bool

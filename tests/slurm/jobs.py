@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cluster import Cluster
+from msgspec import Struct
 
 ENDED: Final = frozenset(
     {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+class JobState(Struct, frozen=True):
     """What the controller knows of a job; ``exit_code`` is that of its script."""
 
     state: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cluster import Cluster
 from daemons import free_ports
+from msgspec import Struct
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 ANALYSE: Final = (ROOT / "sbatch" / "analysis" / "submit.sh",)
@@ -43,8 +43,7 @@ def stand_in_nsys(folder: Path) -> None:
     path.chmod(0o755)
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """A workload folder with the ``run.sbatch`` of the project, and where its traces go."""
 
     folder: Path

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Finding, Where
@@ -67,8 +68,7 @@ STRINGS = (
 )
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """``late`` maps (rank, collective) to how much later than planned that rank arrives."""
 
     ranks: int = 8
@@ -195,8 +195,7 @@ def empty_job(plan: Plan) -> Job:
     return Job("/nowhere/run-0421", Discovery("/nowhere/run-0421", files, (capture,)), capture)
 
 
-@dataclass(frozen=True)
-class FakeLoad:
+class FakeLoad(Struct, frozen=True):
     """Stands in for the loader: posts the ranks of a plan from memory."""
 
     plan: Plan = Plan()

@@ -434,7 +434,7 @@ async def test_hidden_panes_keep_no_findings_of_before(start: Start, settle: Set
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "2")
-        old = weakref.ref(app.scene.findings.communicators[0])  # type: ignore[index]
+        old = weakref.ref(app.scene.findings.communicators[0].heat.late_ns)  # type: ignore[index]
         await press(pilot, "1")
         app.control.clear_window()
         await settle(pilot)

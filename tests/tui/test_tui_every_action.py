@@ -6,12 +6,13 @@ lead to where it does. One that changes nothing fails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from explorers import Settle, Start
 from fakes import FakeLoad, Plan
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from ccltui.tui.actions.action import Action, Effect
@@ -49,8 +50,7 @@ ELSEWHERE: dict[str, str] = {
 """Actions that a job in memory cannot show, and the test that does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Everything an action may change."""
 
     scene: Scene

@@ -6,11 +6,11 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explorers import typed
+from msgspec.structs import replace
 from runs_by_hand import pair
 
 from ccltui.demo import Spec, write_job

@@ -22,7 +22,7 @@ def said_by(code: str) -> str:
             ["numpy", "tomllib", "tempfile", "ccltui.report.gates", "ccltui.metrics.result"],
         ),
         ("ccltui.tui", ["textual", "rich", "numpy", "asyncio"]),
-        ("ccltui.tui.app", ["numpy", "orjson", "yaml", "msgspec"]),
+        ("ccltui.tui.app", ["numpy", "orjson", "yaml"]),
         (
             "ccltui.tui.app",
             [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from explorers import Start, listed, pane_text
 from fakes import scene
+from msgspec import Struct
 from runs_by_hand import pair, put_run
 
 from ccltui.draw.planes import Planes
@@ -131,8 +131,7 @@ Total (us)  Range
 """
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(Struct, frozen=True):
     text: str
 
 

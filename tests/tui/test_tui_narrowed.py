@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from explorers import Settle, Start, press
 from fakes import scene
+from msgspec.structs import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window

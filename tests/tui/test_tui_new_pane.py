@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from explorers import Settle, Start, pane, pane_text, press, shows
 from fakes import scene
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
@@ -23,8 +23,7 @@ from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 
-@dataclass(frozen=True, slots=True)
-class LabelsQuery(ViewQuery[tuple[str, ...]]):
+class LabelsQuery(ViewQuery[tuple[str, ...]], frozen=True):
     """The labels of the ranks, as the metrics know them."""
 
     generation: int

@@ -11,8 +11,9 @@ it waits for is done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 LATENCY_NS = 4_000
 """Time from the launch on the host to the earliest start on the device."""
@@ -82,8 +83,7 @@ class Op:
         return self.segment.start_ns + self.launch_ns
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One collective or transfer; ``members`` fill up while programs are recorded."""
 
     index: int

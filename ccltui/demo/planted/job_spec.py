@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Family = Literal["dp", "tp", "pp", "fsdp", "moe"]
 Level = Literal[
@@ -77,8 +79,7 @@ VERDICT_OF: Final[dict[FaultKind, Verdict]] = {
 """Verdict class that a fault should lead to, if it costs enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One cause of slowness.
 
     Attributes:
@@ -111,8 +112,7 @@ class Fault:
         return (not self.ranks or rank in self.ranks) and (self.steps is None or step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """What a recording lacks: ``calls`` at its beginning or end, or a ``share`` of its records."""
 
     kind: DamageKind
@@ -121,8 +121,7 @@ class Damage:
     share: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True):
     """Shape, speed, faults and recording of a job; times are ns.
 
     Ranks are laid out with the tensor-parallel coordinate innermost, then data parallel, then

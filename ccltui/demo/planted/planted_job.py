@@ -11,12 +11,13 @@ import gc
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.demo.planted import row_names
 from ccltui.demo.planted.event_graph import Op
@@ -28,8 +29,7 @@ from ccltui.demo.planted.run_simulation import run_job
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
 
-@dataclass(frozen=True, slots=True)
-class PlantedJob:
+class PlantedJob(Struct, frozen=True):
     """A job in memory: the bytes of each file by name, and the known answer."""
 
     spec: JobSpec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ccltui.demo.planted.job_spec import VERDICT_OF, Fault, JobSpec, Verdict
 from ccltui.demo.planted.run_simulation import (
@@ -19,8 +21,7 @@ MATERIAL = 0.01
 """Share of the step below which a fault is not worth a verdict."""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultTruth:
+class FaultTruth(Struct, frozen=True):
     """One fault and its cost.
 
     Attributes:
@@ -57,8 +58,7 @@ class FaultTruth:
     step_costs_ms: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlantedTruth:
+class PlantedTruth(Struct, frozen=True):
     """Known answer of a job.
 
     Attributes:
@@ -102,7 +102,8 @@ class PlantedTruth:
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self) | {"cost_ms": self.cost_ms, "cost_share": self.cost_share}
+        document: dict[str, Any] = to_builtins(self)
+        return document | {"cost_ms": self.cost_ms, "cost_share": self.cost_share}
 
 
 def known_truth(spec: JobSpec, job: Simulation) -> PlantedTruth:

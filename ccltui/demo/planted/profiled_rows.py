@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.demo.planted import row_names
 from ccltui.demo.planted.event_graph import Call, Op
@@ -16,8 +17,7 @@ BACKWARD_THREAD: Final = 9
 LONGEST_LIST: Final = 30
 
 
-@dataclass(slots=True)
-class Row:
+class Row(Struct):
     """A row of the file; ``launched_ns`` is when its host work began, for device rows too."""
 
     start_ns: int

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.demo.planted.job_spec import (
     Damage,
@@ -281,8 +283,7 @@ def _usual_step_ns(spec: JobSpec) -> float:
     return 3 * 4.85 * max(spec.kernel_ns, spec.host_op_ns) * layers
 
 
-@dataclass(frozen=True, slots=True)
-class _Draw:
+class _Draw(Struct, frozen=True):
     """What a fault is drawn from."""
 
     rng: random.Random

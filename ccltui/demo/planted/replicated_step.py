@@ -5,8 +5,9 @@ Order of the passes of a pipeline stage: 1F1B, GPipe, and 1F1B over several mode
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.demo.planted.event_graph import Op
 from ccltui.demo.planted.host_pauses import HostPauses
@@ -201,8 +202,7 @@ def finish(tape: Tape, pauses: HostPauses) -> None:
         tape.sync()
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """A forward or backward pass of a micro-batch through a model chunk."""
 
     backward: bool

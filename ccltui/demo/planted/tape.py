@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from ccltui.demo.planted.event_graph import Call, Meeting, Op, Segment
 from ccltui.demo.planted.job_spec import JobSpec
@@ -20,8 +21,7 @@ BETWEEN_HOSTS: Final = 1.6  # time of a transfer between hosts, in times of one 
 SKEW_NS: Final = 6_000  # each member ends 0 to this much after the call
 
 
-@dataclass(slots=True)
-class HostEvent:
+class HostEvent(Struct):
     """A range on the host rows, relative to the beginning of its segment."""
 
     category: str
@@ -43,8 +43,7 @@ class HostEvent:
         return self.end_segment.start_ns + self.end_offset_ns
 
 
-@dataclass(slots=True)
-class Simulation:
+class Simulation(Struct):
     """Everything that all ranks record, before and after evaluation."""
 
     spec: JobSpec

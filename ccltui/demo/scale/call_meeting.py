@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ccltui.demo.program import Communicate
@@ -21,8 +21,7 @@ _AXES = {"tp": 3, "dp_shard": 2, "ep": 2, "dp_replicate": 1}
 """Axis of the grid (stage, replica, shard, tensor-parallel index) along which a group lies."""
 
 
-@dataclass(slots=True, eq=False)
-class Record:
+class Record(Struct, eq=False):
     """A call on the ranks of a lane; ``start`` and ``end`` are known once it is resolved.
 
     Attributes:
@@ -45,8 +44,7 @@ class Record:
     resolved: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
+class _Call(Struct, eq=False):
     """The same call of all groups of a kind."""
 
     item: Communicate

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any, Final, Literal
+
+from msgspec.structs import replace
 
 from ccltui.demo.scale.lockstep import simulate_lanes
 from ccltui.demo.scale.rank_text import LaneText

@@ -6,10 +6,11 @@ The rules are those of ``ccltui.demo.simulate``, which computes one number at a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ccltui.demo.delays import delayed_items, jitter_source
@@ -43,8 +44,7 @@ WORK_TIMES: Final = 4  # host, launch, start and end on the device
 RANGE_TIMES: Final = 2  # start and end on the host
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One operation or range of the log of a step; the same for all ranks of a lane.
 
     Attributes:
@@ -67,8 +67,7 @@ class Entry:
         return RANGE_TIMES if self.item is None else WORK_TIMES
 
 
-@dataclass(slots=True)
-class StepLog:
+class StepLog(Struct):
     """What a lane did in one step.
 
     Attributes:
@@ -82,8 +81,7 @@ class StepLog:
     first_seqs: dict[Line, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """Ranks that run the same program, with the log of each step."""
 
     ranks: NDArray[np.int64]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ccltui.demo.header import base_ns, header, trace_name
@@ -26,8 +26,7 @@ from ccltui.demo.spec import Spec
 from ccltui.demo.topology import Topology
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """A step of a lane: its template, and its times, one row a rank."""
 
     template: StepTemplate
@@ -35,8 +34,7 @@ class _Step:
     times: NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class LaneText:
+class LaneText(Struct):
     """Texts of the ranks of a lane.
 
     Attributes:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ccltui.demo.call_args import list_text
@@ -45,8 +46,7 @@ Names = Mapping[str, str]
 """JSON text of each token of a rank: its ids, and the names and members of its groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fill:
+class _Fill(Struct, frozen=True):
     """Where the numbers of one kind go: places in the values, what is taken, what is added."""
 
     into: NDArray[np.int64]
@@ -54,8 +54,7 @@ class _Fill:
     add: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class StepNumbers:
+class StepNumbers(Struct, frozen=True):
     """Numbers of one rank and step.
 
     Attributes:
@@ -145,8 +144,7 @@ class Part:
         return tuple(values)
 
 
-@dataclass(frozen=True, slots=True)
-class StepTemplate:
+class StepTemplate(Struct, frozen=True):
     """Both parts of a step.
 
     Attributes:

@@ -10,9 +10,10 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from ccltui.demo.demo_card import card
 from ccltui.demo.demo_job import CARD_NAME, remove_earlier_job

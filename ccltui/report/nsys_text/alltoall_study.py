@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports import Report, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import (
@@ -29,8 +30,7 @@ from ccltui.parsers.window import format_window
 _ROLE = re.compile(r"[_.-](?:cuda_gpu_)?(?:trace|(?:filtered_)?sum)$")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStudy:
+class NodeStudy(Struct, frozen=True):
     """Exchanges of one node, and its summary of device time.
 
     Attributes:
@@ -51,16 +51,14 @@ class NodeStudy:
     agrees: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Studies:
+class Studies(Struct, frozen=True):
     """Studies in the order of their files, and problems of files that could not be used."""
 
     nodes: tuple[NodeStudy, ...]
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(Struct, frozen=True):
     """One table of a text file."""
 
     path: str

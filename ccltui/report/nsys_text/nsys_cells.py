@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports import Report, ReportColumn
 
@@ -42,8 +42,7 @@ SIZE_UNITS: Final[Mapping[str, tuple[int, int]]] = {
 """Units of sizes: bytes, and decimals in the cells."""
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(Struct, frozen=True):
     """Units of points in time, durations, sizes and throughputs, and whether headers name them."""
 
     point: str = "ns"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.nsys_text.nsys_cells import SIZE_UNITS, TIME_UNITS, Units
@@ -35,8 +37,7 @@ _IGNORED: Final = ("nofmt", "gid", "addr", "ratio")
 """Arguments without effect here: numbers are not grouped, and no column is of these categories."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A format and its arguments.
 
     Attributes:

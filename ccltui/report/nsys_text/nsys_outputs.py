@@ -10,9 +10,10 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports import Report
 from ccltui.parsers.errors import GrammarError, TraceError
@@ -31,8 +32,7 @@ _OF_SUFFIX: Final = {f".{EXTENSIONS[name]}": name for name in reversed(tuple(EXT
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
+class Paired(Struct, frozen=True):
     """One report with its format and its output; ``label`` is its name with its arguments."""
 
     label: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from ccltui.metrics.nsys_reports import Report
 from ccltui.metrics.nsys_reports.from_text import report_of_section
@@ -38,8 +39,7 @@ _LEFT_OUT: Final = frozenset(
 """Columns that are omitted because a screen is too narrow."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewLine:
+class OverviewLine(Struct, frozen=True):
     """One line of the overview; ``source`` is its file."""
 
     source: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from ccltui.metrics.nsys_reports import Report
 from ccltui.parsers.safe_text import safe_text

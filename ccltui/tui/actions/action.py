@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.pane import Pane, pane_named
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def possible(_: Scene) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """Action of the user. ``why_not`` returns the reason where the action is unavailable.
 
     ``hint`` puts the action on the key line, together with the key of its ``pair``, the action

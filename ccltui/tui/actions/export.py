@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 ENDINGS = (".csv", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Struct, frozen=True):
     """Request to write the rows in view to a file."""
 
     path: str

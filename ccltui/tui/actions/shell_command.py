@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window

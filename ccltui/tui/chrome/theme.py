@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.color import Color
 from rich.style import Style
 
 from ccltui.draw.palette import Depth, Ink, Look, Theme, looks, rgb
 from ccltui.draw.text import ASCII, HALVES
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.options import ExplorerOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Appearance:
+class Appearance(Struct, frozen=True):
     """Colours and characters that this terminal can show; ``table`` replaces those it cannot."""
 
     depth: Depth

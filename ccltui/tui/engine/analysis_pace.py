@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.session import Session
 
 GROWTH: Final = 1.5
@@ -20,8 +21,7 @@ PATIENCE: Final = 20.0
 arrive slowly, each is shown, for at most a twentieth of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Analysed:
+class Analysed(Struct, frozen=True):
     """The analysis before: its session, its duration, and the time since it ended (0: it runs)."""
 
     session: Session

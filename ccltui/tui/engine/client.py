@@ -6,8 +6,9 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.messages import FindingsReady, Problem

@@ -6,9 +6,9 @@ All numbers come from the metrics' view of the job; here they only change their 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.metrics.arrays.intervals import Intervals, union

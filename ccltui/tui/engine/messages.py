@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from ccltui.tui.state.session import Session
 
@@ -17,31 +18,27 @@ STOPPING: Final = "stopping: what is loaded remains"
 """Notice from the request to stop loading until loading has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobOpened:
+class JobOpened(Struct, frozen=True):
     """Discovery is done; no rank is loaded yet."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
+class LoadProgress(Struct, frozen=True):
     """Bytes read so far, by path; what else reads the files, "" for the explorer."""
 
     done_bytes: Mapping[str, int]
     elsewhere: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RankLoaded:
+class RankLoaded(Struct, frozen=True):
     """One more rank, or its beginning, is loaded."""
 
     job: Job
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class RankFailed:
+class RankFailed(Struct, frozen=True):
     """A file could not be loaded, and why."""
 
     job: Job
@@ -49,37 +46,32 @@ class RankFailed:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoadEnded:
+class LoadEnded(Struct, frozen=True):
     """Loading has ended: everything is loaded, or the user stopped it."""
 
     stopped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFailed:
+class OpenFailed(Struct, frozen=True):
     """The path could not be opened, and why."""
 
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsReady:
+class FindingsReady(Struct, frozen=True):
     """Findings of a generation, complete or not."""
 
     findings: Findings
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """A file was written (``message``), or why not (``problem``)."""
 
     message: str = ""
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A problem outside the screen, in a line; what is shown stays."""
 
     problem: str

@@ -15,9 +15,11 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.ingest.rank_worker import ignore_sigint
@@ -59,8 +61,7 @@ def _detach_from_terminal() -> None:
     os.close(devnull)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """A session to compute findings for; with ``run`` None only to prepare for queries about it."""
 
     run: int | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 
-@dataclass(frozen=True, slots=True)
-class AddRank:
+class AddRank(Struct, frozen=True):
     """A rank, and the number that refers to it in later requests.
 
     The file of its columns may be sent beside the message.
@@ -29,38 +30,33 @@ class AddRank:
     handed: TransferredRank
 
 
-@dataclass(frozen=True, slots=True)
-class SetJob:
+class SetJob(Struct, frozen=True):
     """The job without its ranks, and the numbers of the ranks that belong to it."""
 
     job: Job
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(Struct, frozen=True):
     """Compute the findings for a session of the newest job, and cancel the run before."""
 
     run: int
     session: Session
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareQueries:
+class PrepareQueries(Struct, frozen=True):
     """Prepare to answer queries about a session of the newest job."""
 
     session: Session
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRun:
+class CancelRun(Struct, frozen=True):
     """Cancel a run if it is the current one."""
 
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskQuery:
+class AskQuery(Struct, frozen=True):
     """A query about the findings of a generation."""
 
     number: int
@@ -71,32 +67,28 @@ class AskQuery:
 Request = AddRank | SetJob | StartRun | PrepareQueries | CancelRun | AskQuery
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsChanged:
+class FindingsChanged(Struct, frozen=True):
     """Changes in the findings of a run."""
 
     run: int
     changes: Changes
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Struct, frozen=True):
     """A run has ended; ``complete`` as :meth:`ccltui.tui.engine.analysis.Analyst.run` returns."""
 
     run: int
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class QueryAnswered:
+class QueryAnswered(Struct, frozen=True):
     """The answer to a query, None where its generation is no longer available."""
 
     number: int
     answered: Answered[Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunFailed:
+class RunFailed(Struct, frozen=True):
     """A run has failed, and why; ``process_ends`` where the server process ends too."""
 
     run: int
@@ -104,8 +96,7 @@ class RunFailed:
     process_ends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RankUnavailable:
+class RankUnavailable(Struct, frozen=True):
     """The file of a rank's columns cannot be mapped any more."""
 
     number: int
@@ -114,8 +105,7 @@ class RankUnavailable:
 Reply = FindingsChanged | RunFinished | QueryAnswered | RunFailed | RankUnavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """Difference of two findings: changed fields, and results that are new or changed."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -145,7 +135,7 @@ class Changes:
         return replace(before, **self.values, results=results)
 
 
-_FIELDS = tuple(one.name for one in fields(Findings) if one.name != "results")
+_FIELDS = tuple(name for name in Findings.__struct_fields__ if name != "results")
 
 
 def without_compute(metric: Metric) -> Metric:

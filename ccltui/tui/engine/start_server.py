@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import socket
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.tui.engine.server import serve
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.registry import Functions
 
 
-@dataclass(frozen=True, slots=True)
-class StartedServer:
+class StartedServer(Struct, frozen=True):
     """A server process and this end of the connection to it; it ends when that is closed."""
 
     process: BaseProcess

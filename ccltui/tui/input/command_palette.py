@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers.errors import GrammarError
@@ -29,8 +31,7 @@ _SCATTERED: Final = 10
 """Added where only help, id and group together have all words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A line to choose: what it does, its keys, and why it cannot act now (empty if it can)."""
 
     name: str
@@ -40,8 +41,7 @@ class Entry:
     chosen: Chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Commands(PromptedList):
+class Commands(PromptedList, frozen=True):
     """Actions that the typed text names, and places."""
 
     prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))

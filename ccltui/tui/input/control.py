@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual import events
 
 from ccltui.metrics.view.view_options import ViewOptions
@@ -134,7 +134,7 @@ class Control:
 
     def clear_window(self) -> None:
         """Clear the window in every pane."""
-        cleared = replace(self._scene.session.filter, window=None, steps=None)
+        cleared = self._scene.session.filter.changed(window=None, steps=None)
         self._app.replace_session(self._scene.session.filtered(cleared))
 
     def _press(self, key: str, before: str = "") -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
@@ -31,17 +30,17 @@ def parse_filter(text: str, scene: Scene) -> ViewOptions:
     Raises:
         GrammarError: The text describes no filter.
     """
-    everything = replace(scene.session.filter, window=None, steps=None)
+    everything = scene.session.filter.changed(window=None, steps=None)
     text = text.strip()
     if not text:
         return everything
     steps = _STEPS.fullmatch(text)
     if steps is not None:
-        return replace(everything, steps=parse_steps(steps[1].strip()))
+        return everything.changed(steps=parse_steps(steps[1].strip()))
     if text.startswith("+") and "/" not in text:
         start = scene.state.selection.time_ns or 0
-        return replace(everything, window=Window(start, start + parse_duration(text[1:])))
-    return replace(everything, window=parse_window(text))
+        return everything.changed(window=Window(start, start + parse_duration(text[1:])))
+    return everything.changed(window=parse_window(text))
 
 
 def problem_with(text: str, scene: Scene) -> str | None:
@@ -64,4 +63,4 @@ def windowed(scene: Scene) -> Session:
     """Return the session whose window is the measured area, else the visible time."""
     here = window(scene)
     chosen = None if here is None else Window(here.start_ns, here.end_ns)
-    return scene.session.filtered(replace(scene.session.filter, window=chosen, steps=None))
+    return scene.session.filtered(scene.session.filter.changed(window=chosen, steps=None))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ccltui.config import nearest
 from ccltui.parsers.errors import GrammarError
@@ -25,8 +26,7 @@ PREFIXES: Final = ("g",)
 """Keys that may begin a key of two strokes. Their prompt passes the second stroke to the keymap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pressed:
+class Pressed(Struct, frozen=True):
     """The action of a key press, or why there is none."""
 
     action: Action | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from msgspec import Struct
+from msgspec.structs import replace
 from textual import events
 
 from ccltui.tui.input.host_protocols import Screen
@@ -14,8 +14,7 @@ from ccltui.tui.state.scene import Scene
 _LEFT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Drag:
+class Drag(Struct, frozen=True):
     """A drag on the timeline: the time at which the button was pressed."""
 
     start_ns: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import GAP, Column, table
@@ -30,8 +31,7 @@ def kind_for(pane: str) -> Picked:
     return _OF_PANE.get(pane, Picked.RANKS)
 
 
-@dataclass(frozen=True, slots=True)
-class Picker(PromptedList):
+class Picker(PromptedList, frozen=True):
     """Places of a kind that match the typed text."""
 
     kind: Picked = Picked.RANKS

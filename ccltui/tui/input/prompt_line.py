@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.chrome.chrome_lines import cut
@@ -19,8 +21,7 @@ class PromptEnd(Enum):
     CANCELLED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A title, the text, the position of the cursor, and the problem of the last answer."""
 
     title: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.input.prompt_line import Prompt, PromptEnd
@@ -14,8 +16,7 @@ if TYPE_CHECKING:
     from ccltui.tui.input.prompts import Outcome, Question
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOutcome:
+class KeyOutcome(Struct, frozen=True):
     """State after a key: the question if it is still open, a view to preview, or the outcome."""
 
     asking: PromptSession | None = None
@@ -23,8 +24,7 @@ class KeyOutcome:
     outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSession:
+class PromptSession(Struct, frozen=True):
     """A question, the text so far, and the view to restore when it is cancelled."""
 
     question: Question

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, Self
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 
@@ -18,8 +20,7 @@ STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "
 """Rows that a key moves the selection by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The user's choice: an action and its number of repetitions, or a view to show."""
 
     action: Action | None = None
@@ -27,8 +28,7 @@ class Chosen:
     state: ViewState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptedList(ABC):
+class PromptedList(Struct, frozen=True):
     """The typed text, and the selected row of the entries that match it."""
 
     prompt: Prompt = field(default_factory=lambda: Prompt(""))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
@@ -26,8 +28,7 @@ from ccltui.tui.state.view_state import ViewState
 Outcome = ViewState | ViewOptions | Mark | Return | Export
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """Text and behaviour of a prompt.
 
     Attributes:
@@ -89,7 +90,7 @@ def _ranks(text: str, scene: Scene) -> Outcome:
     there = {trace.rank for trace in job.ranks if trace.rank is not None} if job else set()
     if chosen is not None and not chosen & there:
         raise GrammarError(f"none of these is loaded; there are {format_ranks(frozenset(there))}")
-    return replace(scene.session.filter, ranks=chosen)
+    return scene.session.filter.changed(ranks=chosen)
 
 
 def _ranks_now(scene: Scene) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TextIO, TypeVar
 
 import msgspec
+from msgspec import Struct
 from textual import events
 from textual.app import App
 from textual.timer import Timer
@@ -152,8 +152,7 @@ class Recorder:
             raise self._error
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """Contents of a recording."""
 
     path: str

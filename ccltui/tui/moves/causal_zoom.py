@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves import loss_list, overview_rows
 from ccltui.tui.moves.chart_moves import showing

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE

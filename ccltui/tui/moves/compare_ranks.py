@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import to_time

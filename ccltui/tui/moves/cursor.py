@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.moves.cursor import in_view, show_communicator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.answers import Answered

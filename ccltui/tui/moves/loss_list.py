@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time

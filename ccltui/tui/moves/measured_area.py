@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.parsers import numbers
 from ccltui.tui.state.job_findings import Span

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves import loss_list
 from ccltui.tui.state.figures import metric_columns, metric_list

@@ -6,8 +6,9 @@ of each line. A click therefore selects what is drawn under the pointer, in ever
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.moves import row_moves, view_moves

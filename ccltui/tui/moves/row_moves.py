@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves import compare_ranks, drawer
 from ccltui.tui.state.pane import drawer_has_keys, drawer_shows, pane_in_view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_time
 from ccltui.tui.moves.view_moves import Move, step_collective

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import History, ViewState
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Request to store this view under a letter."""
 
     letter: str
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(Struct, frozen=True):
     """Request to show a view again: that of a letter, or "" for the previous one."""
 
     letter: str

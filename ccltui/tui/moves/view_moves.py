@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time

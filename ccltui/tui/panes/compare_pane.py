@@ -6,8 +6,9 @@ It is registered only where the explorer was started with two paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.draw import text
 from ccltui.draw.palette import Ink
@@ -26,16 +27,14 @@ _NARROWEST: Final = 78  # columns of a line at 80 by 24
 _MOST: Final = 8  # lines of a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedLine:
+class ComparedLine(Struct, frozen=True):
     """A line of the comparison; ``is_heading`` where it is a verdict or the head of a table."""
 
     text: str
     is_heading: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CompareQuery(FileQuery["Sequence[ComparedLine]"]):
+class CompareQuery(FileQuery["Sequence[ComparedLine]"], frozen=True):
     """Comparison by ``ccltui diff`` with these arguments."""
 
     words: tuple[str, ...]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, name_column
 from ccltui.tui.state.against.second_path import compared
@@ -39,8 +40,7 @@ _CELLS: Final = 4
 """Least width of the longest instance on the timeline."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """A row of the table by its place there, and the times of both paths."""
 
     table: PivotColumns

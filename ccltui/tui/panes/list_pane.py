@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Align, fit, fit_middle, wrap
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.missing_data import no_time
 from ccltui.tui.state.answers import FileQuery, Query
 from ccltui.tui.state.own.own_state import ListState, OwnState
@@ -43,8 +44,7 @@ def anything(width: int) -> int:
     return width
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[R]):
+class Column(Struct, Generic[R], frozen=True):
     """A column of a list.
 
     Attributes:
@@ -118,8 +118,7 @@ def name_column(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[R]):
+class Page(Struct, Generic[R], frozen=True):
     """What is drawn of a list: the rows from ``first`` on, from the line ``y``.
 
     ``x`` is the first column to their right that is free.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, wrap
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import CLUSTER as NAME
@@ -38,8 +37,7 @@ _INKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterQuery(FileQuery["Sequence[ClusterRow]"]):
+class ClusterQuery(FileQuery["Sequence[ClusterRow]"], frozen=True):
     """All values about the machines below the open path; ``device`` as named in the card."""
 
     path: str

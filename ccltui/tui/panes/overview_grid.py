@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
@@ -13,8 +14,7 @@ Draw = Callable[[Planes, int, int, int], object]
 """Draws a line at a row and a column, in so many cells."""
 
 
-@dataclass(slots=True)
-class Region:
+class Region(Struct):
     """A title, a note at the right end of its rule, and lines, some of which are rows of a list."""
 
     title: str = ""
@@ -44,8 +44,7 @@ def _nothing(planes: Planes, y: int, x: int, width: int) -> None:
     del planes, y, x, width
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     """Part of a picture from its left to its right line."""
 
     planes: Planes

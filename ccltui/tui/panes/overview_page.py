@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
@@ -16,8 +17,7 @@ Drawn = Callable[[Planes, int], object]
 MARK = "▶"
 
 
-@dataclass(slots=True)
-class Page:
+class Page(Struct):
     """Lines from top to bottom.
 
     ``rows`` has the row of the list that each line is part of, ``begins`` whether a line begins a

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.against.second_path import compared
@@ -62,8 +63,7 @@ def _rate(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.2g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A number of the metric: its key there, how it or a difference is printed, and where.
 
     ``is_of_step`` marks what is compared with a second path step by step.
@@ -88,8 +88,7 @@ FIGURES: Final = {
 """Numbers by the title of their column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A dimension or, where ``values`` name one, a group of it; with its numbers on both paths.
 
     Attributes:

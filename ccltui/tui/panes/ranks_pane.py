@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query, ViewQuery
@@ -34,8 +35,7 @@ _BOARD_FROM: Final = 16
 _LEAST_BAR, _WIDEST_BAR = 5, 40
 
 
-@dataclass(frozen=True, slots=True)
-class RanksQuery(ViewQuery["RankTable"]):
+class RanksQuery(ViewQuery["RankTable"], frozen=True):
     """Query for the waits of all ranks; ``is_measured`` is whether they are computed."""
 
     keeps_last = True
@@ -50,8 +50,7 @@ class RanksQuery(ViewQuery["RankTable"]):
         return rank_table(view, findings.results.get("straggler_lag"))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A fold with the rows of its ranks, or a rank and the fold it is below, None for none."""
 
     fold: Fold | None

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import REPORTS as NAME
@@ -23,8 +22,7 @@ NO_REPORTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
+class ReportsQuery(FileQuery["Sequence[OverviewLine]"], frozen=True):
     """Overview of the nsys files below the open path."""
 
     path: str

@@ -10,7 +10,6 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.spark import spark
 from ccltui.draw.text import clean, wrap
 from ccltui.parsers.numbers import quantity
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.own.pane_names import RUNS as NAME
@@ -26,8 +25,7 @@ _STATES: Final = {"complete": "complete", "unmarked": "! unmarked", "incomplete"
 _INKS: Final = {"complete": Ink.TEXT, "unmarked": Ink.WARNING, "incomplete": Ink.ERROR}
 
 
-@dataclass(frozen=True, slots=True)
-class RunsQuery(FileQuery["Sequence[RunRow]"]):
+class RunsQuery(FileQuery["Sequence[RunRow]"], frozen=True):
     """All runs below the open path; after a reload the query is sent again."""
 
     path: str

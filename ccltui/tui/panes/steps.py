@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.parsers import numbers
-from ccltui.parsers.system.quick_dataclass import dataclass
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
@@ -46,8 +47,7 @@ _MOST_STEPS = 0.55
 """Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A row of the table of steps, with who keeps the others waiting in each.
 
     ``is_inside`` is whether the step is in the window of steps.
@@ -411,4 +411,4 @@ def windowed(scene: Scene) -> Session:
     if step is None:
         return scene.session
     steps = None if old.steps == (step, step) else (step, step)
-    return scene.session.filtered(replace(old, steps=steps, window=None))
+    return scene.session.filtered(old.changed(steps=steps, window=None))

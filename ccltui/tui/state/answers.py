@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -17,13 +16,11 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Query(ABC, Generic[A]):
+class Query(Struct, Generic[A], frozen=True):
     """Query with an answer of type ``A``; equal queries have equal answers.
 
-    Queries are frozen dataclasses, and are pickled where another process computes the answer.
+    Queries are pickled where another process computes the answer.
     """
-
-    __slots__ = ()
 
     of_collectives: ClassVar[bool] = False
     """Whether the answer depends on matched collectives, not only on single ranks."""
@@ -31,10 +28,8 @@ class Query(ABC, Generic[A]):
     """Whether a query without an answer leaves the previous answer in place, with a notice."""
 
 
-class ViewQuery(Query[A]):
+class ViewQuery(Query[A], frozen=True):
     """Query that is answered from the metrics' view of the job."""
-
-    __slots__ = ()
 
     @abstractmethod
     def answer(self, view: View, findings: Findings) -> A:
@@ -49,18 +44,15 @@ class ViewQuery(Query[A]):
         """
 
 
-class FileQuery(Query[A]):
+class FileQuery(Query[A], frozen=True):
     """Query that is answered from files beside the traces, in a thread of the explorer."""
-
-    __slots__ = ()
 
     @abstractmethod
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> A:
         """Read the files; the result is discarded once ``cancelled``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[A]):
+class Answered(Struct, Generic[A], frozen=True):
     """Result of a query; ``problem`` is the reason where there is no answer."""
 
     query: Query[A]
@@ -68,8 +60,7 @@ class Answered(Generic[A]):
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """The newest result of each kind of query."""
 
     _newest: Mapping[type[Query[Any]], Answered[Any]] = field(default_factory=dict)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.findings.causes.instance_report import (
     Instance,
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Position of a link of the chain: rank and time, and a collective where one is in view."""
 
     label: str
@@ -30,8 +29,7 @@ class Stop:
     k: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """Details of a collective; ``stops`` are the links of its chain, in order.
 
     ``history`` is the usual lag of ranks at such a collective.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.alignment_chart import Heat
 from ccltui.parsers.array_types import I8, I32, I64, Bool
@@ -19,8 +20,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Communicator:
+class Communicator(Struct, frozen=True, dict=True):
     """n collectives of m ranks in order of time; times in ns since the job's origin.
 
     ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
@@ -145,8 +145,7 @@ class Communicator:
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
-@dataclass(frozen=True)
-class WorstFirst:
+class WorstFirst(Struct, frozen=True):
     """Collectives of all communicators that caused waits, the longest first; n rows.
 
     ``communicator`` and ``k`` [n] name each; those that begin the trace are last. ``places`` has
@@ -185,8 +184,7 @@ def worst_first(communicators: Sequence[Communicator]) -> WorstFirst:
     return WorstFirst(owner, k, places)
 
 
-@dataclass(frozen=True)
-class RankCalls:
+class RankCalls(Struct, frozen=True):
     """Matched collectives of one rank in order of start, over all communicators."""
 
     start_ns: I64

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I32, I64, Bool
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class CallColumns:
+class CallColumns(Struct, frozen=True):
     """Columns that only collectives have, int64 [rows], -1 where unknown.
 
     ``communicator`` and ``k`` identify the matched collective of a row.
@@ -43,8 +42,7 @@ class CallColumns:
         return cls(*(np.full(rows, NONE, np.int64) for _ in range(6)))
 
 
-@dataclass(frozen=True)
-class EventTable:
+class EventTable(Struct, frozen=True, dict=True):
     """Events of a rank: ``order`` [n] are the rows in view, of ``total`` in the window.
 
     ``start_ns`` counts from the job's origin, on its clock; ``text`` maps ids in ``name`` to names.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(Struct, frozen=True):
     """Cells of a row (name, kind, rank, size, state), and the capture that enter opens.
 
     ``rank`` is the number of the rank, or of the ranks of a capture.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene
@@ -34,8 +35,7 @@ def details(scene: Scene, name: str) -> Row:
     return {} if result is None or result.status == "unavailable" else result.details
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsQuery(FileQuery["Sequence[Result]"]):
+class FindingsQuery(FileQuery["Sequence[Result]"], frozen=True):
     """Findings on a directory without traces: totals, logs, execution traces."""
 
     path: str
@@ -110,8 +110,7 @@ def first_time_ns(scene: Scene) -> int:
     return at if at is not None else steps[0].start_ns if steps else 0
 
 
-@dataclass(frozen=True, slots=True)
-class RankBar:
+class RankBar(Struct, frozen=True):
     """One rank, or several that are alike, the first of which is drawn.
 
     Attributes:

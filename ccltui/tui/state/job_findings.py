@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.communicator import Communicator, RankCalls, WorstFirst
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One iteration on the job's clock, ns since its origin."""
 
     id: int
@@ -25,16 +23,14 @@ class Step:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Time span in ns since the job's origin."""
 
     start_ns: int
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """Results computed so far; a part that is not computed yet has its default."""
 
     generation: int = -1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.tui.state.scene import Scene
 
@@ -14,8 +15,7 @@ _LOOK_BACK = 256
 """Most kernels that may have started since one that still runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """Device work: its recorded name, its stream (-1: unknown), its length."""
 
     name: str

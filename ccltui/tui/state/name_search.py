@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.own.event_listing import Listing
 
 
@@ -16,8 +17,7 @@ class Among(Enum):
     ROWS = "rows of a list of events: their places"
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """Regular expression, and the names that it is matched with."""
 
     among: Among

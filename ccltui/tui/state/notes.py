@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui import slow_path
 from ccltui.draw.palette import Ink
@@ -59,8 +60,7 @@ _NORMAL: Final[Mapping[str, str]] = {
 """Notes of the readers that are no problem, with what they mean."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoteRow:
+class NoteRow(Struct, frozen=True):
     """One remark: its text with a sign, its ink, and advice, "" where there is none."""
 
     text: str

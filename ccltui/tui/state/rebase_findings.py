@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answers
 from ccltui.tui.state.job_findings import Findings
@@ -27,8 +29,7 @@ class Picked(Enum):
     KERNELS = "kernels"
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True, dict=True):
     """Session, findings in it, and view of them."""
 
     session: Session

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.tui.state.event_table import event_table
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 _SEEN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
+class Hits(Struct, frozen=True):
     """Ascending ``places`` of hits, in the unit of :func:`ccltui.tui.moves.search_steps.place`.
 
     Times on the timeline, collectives in Alignment, rows in Events. ``seen`` lists existing names

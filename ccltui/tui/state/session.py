@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
@@ -18,8 +19,7 @@ Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """One trace file and its loading state."""
 
     label: str
@@ -29,8 +29,7 @@ class FileState:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """The job as far as it is loaded. ``generation`` grows whenever results become stale.
 
     Results from generation ``since`` on lack only ranks that were loaded later: they may be shown
@@ -93,7 +92,7 @@ class Session:
     def anew(self) -> Session:
         """Return a session of the same path with nothing loaded, to open another capture."""
         generation = self.generation + 1
-        everything = replace(self.filter, window=None, steps=None, ranks=None)
+        everything = self.filter.changed(window=None, steps=None, ranks=None)
         return Session(self.path, filter=everything, generation=generation, since=generation)
 
     def opened(self, job: Job) -> Session:

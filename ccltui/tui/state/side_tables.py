@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import structs
 
 from ccltui.tui.state.pane import Record
 
@@ -41,9 +42,9 @@ def made_in_process(make: Callable[[], Sequence[R]], cancelled: Callable[[], boo
 
 
 def records_of(rows: Sequence[Any]) -> Iterator[Record]:
-    """Convert rows, which are dataclasses, for export; curves are left out."""
+    """Convert rows, which are structs, for export; curves are left out."""
     for one in rows:
-        values = {field.name: getattr(one, field.name) for field in fields(one)}
+        values = structs.asdict(one)
         values.pop("loss_curve", None)
         values.pop("rate_curve", None)
         done = values.pop("completeness", None)

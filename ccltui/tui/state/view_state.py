@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
@@ -52,8 +53,7 @@ class Shown(Enum):
 _MOST_VIEWS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The shared cursor: a rank by label, a collective of a communicator, a time."""
 
     rank: str | None = None
@@ -62,16 +62,14 @@ class Selection:
     time_ns: int | None = None  # since the job's origin, on its clock
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(Struct, frozen=True):
     """Measured time from its beginning; ``end_ns`` None: up to the cursor."""
 
     start_ns: int
     end_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Drawer:
+class Drawer(Struct, frozen=True):
     """The detail beside the panes: its content, whether it has the keys, and its row."""
 
     focused: bool = False
@@ -80,8 +78,7 @@ class Drawer:
     by_size: bool = False  # rows of a comparison: largest change first, else in order
 
 
-@dataclass(frozen=True, slots=True)
-class EventTarget:
+class EventTarget(Struct, frozen=True):
     """An event by what the pane under the cursor has of it.
 
     ``row`` is that of an event group, "call" for a row of the rank's collectives, "member" for a
@@ -94,16 +91,14 @@ class EventTarget:
     number: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Versus:
+class Versus(Struct, frozen=True):
     """Two sides of a comparison: each a rank and a step (None: all that is measured)."""
 
     one: tuple[str, int | None]
     other: tuple[str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ViewState:
+class ViewState(Struct, frozen=True):
     """All state that keys change. A new state is a new object; nothing else is mutable."""
 
     pane: str = OVERVIEW  # by its name
@@ -165,8 +160,7 @@ def place(state: ViewState) -> object:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """Views before and after this one, the nearest last; ``by`` is the action that led here.
 
     An action that is repeated, as in panning, is one step.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
-from ccltui.parsers.system.quick_dataclass import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class TimeView:
+class TimeView(Struct, frozen=True):
     """View of ``cell_ns`` cells from cell ``k0`` on, limited to [start_ns, end_ns).
 
     Times are ns since the job's origin, and cell 0 begins at ``phase_ns``. ``cells`` is the width
@@ -118,8 +116,7 @@ class TimeView:
 _WIDEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnView:
+class ColumnView(Struct, frozen=True):
     """View of some of ``count`` collectives: ``per_cell`` in a cell, or ``repeat`` cells each.
 
     ``per_cell`` is a power of two that divides ``first``.

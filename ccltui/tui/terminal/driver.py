@@ -16,10 +16,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
+from msgspec import Struct
 from textual import events
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -37,8 +37,7 @@ _FAREWELL: Final = (
 """Undoes all that is requested of the terminal, where the process cannot end in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
+class Abilities(Struct, frozen=True):
     """What a terminal can do besides text, colours and moves of the cursor.
 
     Attributes:

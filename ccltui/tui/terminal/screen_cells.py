@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from ccltui.tui.terminal.sgr import Look
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Struct, frozen=True):
     """A hint that in rows [top, bottom) all cells from ``left`` on have moved by ``columns``."""
 
     top: int
@@ -20,8 +20,7 @@ class Shift:
     columns: int
 
 
-@dataclass(slots=True)
-class Row:
+class Row(Struct):
     """Characters and looks of one row; None for a cell that is unknown."""
 
     text: list[str | None]

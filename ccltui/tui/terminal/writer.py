@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.tui.terminal.screen_cells import Row
 from ccltui.tui.terminal.sgr import Look, blank_look, change
@@ -15,8 +17,7 @@ _LONG_BLANK = re.compile(r"( {12,})")
 """Blanks that are longer than the sequences that erase them and move behind them."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """Adjacent cells of one row that are written in one look."""
 
     y: int
@@ -60,8 +61,7 @@ def runs_of(y: int, wanted: Row, changed: Iterable[int]) -> list[Run]:
     return runs
 
 
-@dataclass(slots=True)
-class CellWriter:
+class CellWriter(Struct):
     """Collects output; knows the terminal's cursor and look, or None where they are unknown."""
 
     width: int

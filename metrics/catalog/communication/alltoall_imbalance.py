@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import nearest_rank, ratio
 from ccltui.metrics.collectives.matching.match import gather
@@ -31,8 +31,7 @@ _ALL_TO_ALL = TYPES.index("AllToAll")
 Pairs = dict[tuple[int, int], int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchanges:
+class _Exchanges(Struct, frozen=True):
     """All-to-alls of one group that all of its ranks recorded: bytes, int64 [n, m]."""
 
     group: int

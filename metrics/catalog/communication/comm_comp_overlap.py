@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
@@ -34,8 +35,7 @@ _Sums = dict[str, tuple[int, int, int]]
 """By part: ns of communication, ns of it under computation, calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """Lengths in ns over the windows of one rank, exact."""
 
     window: int
@@ -115,7 +115,7 @@ def comm_comp_overlap(view: View) -> Result:
         raise refuse("no_collectives", "no collective kernel in the measured time")
     total = {
         name: sum(getattr(part, name) for part in parts.values())
-        for name in (*Overlap.__slots__, "exposed")
+        for name in (*Overlap.__struct_fields__, "exposed")
     }
     means = {name: milliseconds(value) / len(parts) for name, value in total.items()}
     details = {

@@ -5,10 +5,10 @@ Fit latency and inverse bandwidth to sizes and times of calls, robustly (Theil-S
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along, unique_counts
 from ccltui.metrics.arrays.statistics import microseconds
@@ -32,8 +32,7 @@ _MAX_POINTS: Final = 512  # 130 thousand pairs; more do not improve the slope
 _Z_95: Final = 1.959964
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """T = alpha + beta * S over ``n`` calls of ``sizes`` different sizes.
 
     ``alpha_ns`` is the latency, ``beta_ns_per_byte`` the inverse bandwidth with its 95 %
@@ -105,8 +104,7 @@ def _explained(size: F64, time: F64, alpha: float, beta: float) -> float | None:
     return 1 - rest / total if total else None
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Struct, frozen=True):
     """The fitted line of one operation on one group, or the reason why there is none."""
 
     group: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values, rows_by_value
@@ -32,8 +32,7 @@ PLACES: Final = ("intra_node", "inter_node", "unknown")
 _TRANSFERS: Final = (TYPES.index("Send"), TYPES.index("Recv"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Place of a call: from its group, or from its pair of ranks for a transfer."""
 
     groups: I64

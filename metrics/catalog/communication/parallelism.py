@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
@@ -56,8 +56,7 @@ Key = tuple[str, int]
 """Dimension, and index of a group, -1 for none named, `WHOLE` for all."""
 
 
-@dataclass(slots=True)
-class Bandwidth:
+class Bandwidth(Struct):
     """Bytes on the wire of a rank and shortest durations in ns, over collectives.
 
     ``alone_*`` are those of calls that no other rank matches: their durations include waiting.
@@ -91,8 +90,7 @@ class Bandwidth:
         return not self.time_ns and bool(self.alone_ns)
 
 
-@dataclass(slots=True)
-class Waits:
+class Waits(Struct):
     """Waiting at the matched collectives of a key.
 
     Attributes:
@@ -289,8 +287,7 @@ def parallelism(view: View) -> Result:
     )
 
 
-@dataclass(slots=True)
-class _Collected:
+class _Collected(Struct):
     """Sums by key, and why some of them could not be computed."""
 
     traffic: dict[Key, Traffic]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-@dataclass(slots=True)
-class Sums:
+class Sums(Struct):
     """Traffic of the job by dimension, by part of a dimension, and by type."""
 
     dims: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))

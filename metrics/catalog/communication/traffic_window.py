@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
@@ -33,8 +33,7 @@ UNKNOWN: Final = "unknown"
 _UNKNOWN: Final = DIMS.index(UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Bursts:
+class Bursts(Struct, frozen=True):
     """Traffic without gaps above the threshold, in order of step and start; ns, one length.
 
     ``dim`` indexes DIMS, ``step`` the measured steps.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 20
 
 
-@dataclass(slots=True)
-class Cost:
+class Cost(Struct):
     """Sums over ranks of the kernels that share a bare name and a class."""
 
     calls: int = 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 ALL: Final = (*CATEGORIES[:-1], "comm", "mem", OTHER)
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """Sums of one category, and its name with the most time."""
 
     calls: int = 0

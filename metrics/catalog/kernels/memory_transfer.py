@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
@@ -33,8 +33,7 @@ _PATTERNS: Final = (
 )
 
 
-@dataclass(slots=True)
-class Copies:
+class Copies(Struct):
     """Sums of one kind over ranks; ``timed_ns`` is the time of those whose size is known."""
 
     count: int = 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _SM_ACTIVE: Final = re.compile(r"SMs? Active\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(Struct, frozen=True):
     """A mean weighted by kernel time: sum of value times ns, and of ns, where a value is known."""
 
     total: float = 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import to_builtins
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
@@ -112,9 +113,8 @@ def _read(files: tuple[FoundFile, ...]) -> tuple[Sequence[dict[str, Any]], tuple
             continue
         rank = file.path if file.rank is None else str(file.rank)
         for one in found:
-            row = dataclasses.asdict(one)
-            row["oom"] = [dict(event) for event in row.pop("ooms")]
-            row["stacks"] = [dict(stack) for stack in row["stacks"]]
+            row = to_builtins(one)
+            row["oom"] = row.pop("ooms")
             share = one.inactive / one.reserved if one.reserved else None
             rows.append({"rank": rank, "file": file.path, **row, "inactive_share": share})
     rows.sort(key=lambda row: (-_reserved(row), row["file"], row["device"]))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec.structs import asdict
 
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, LOW, METHODS, GroupMatch, gather
 from ccltui.metrics.collectives.matching.mismatches import Mismatch, mismatches_of, tally

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.card.effective_config import origin_of
 from ccltui.metrics.metric import metric
@@ -38,8 +39,7 @@ _TRAINING: Final = "6 (N_active - N_embedding) + 12 L H Q S a token"
 _INFERENCE: Final = "2 (N_active - N_embedding) a token + 4 L H Q a pair of query and key"
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """Parameters used in the matrix products of a token, and the size of attention."""
 
     params: int

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.reductions import distinct_values, unique_counts
 from ccltui.metrics.arrays.statistics import ratio
@@ -36,8 +36,7 @@ Made = Counter[tuple[str, str]]
 """Calls by operator and JSON text of the shapes of its inputs."""
 
 
-@dataclass(slots=True)
-class Products:
+class Products(Struct):
     """Matrix products in the measured time of one rank."""
 
     flops: int = 0

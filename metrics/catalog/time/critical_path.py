@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
@@ -155,8 +155,7 @@ Windows = Mapping[str, tuple[int, int]]
 """Start and end by rank label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """The pieces of one rank on the critical paths; arrays of one length, times in ns.
 
     A piece without name and work is the host time before the first work of a path.

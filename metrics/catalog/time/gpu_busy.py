@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-@dataclass(slots=True)
-class Busy:
+class Busy(Struct):
     """Sums in ns: any work, work other than collectives, and the measured time."""
 
     busy: int = 0

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
@@ -42,8 +42,7 @@ _PP: Final = DIMS.index("pp")
 _UNKNOWN: Final = (DIMS.index("unknown"), DIMS.index("world"))
 
 
-@dataclass(frozen=True, slots=True)
-class StageTime:
+class StageTime(Struct, frozen=True):
     """Division of the measured time of one rank, in ns.
 
     Attributes:

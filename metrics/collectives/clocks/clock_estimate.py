@@ -45,11 +45,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
@@ -89,7 +89,6 @@ from ccltui.metrics.collectives.matching.validity import (
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 
 class GroupEquations(Struct, frozen=True):
@@ -326,8 +325,7 @@ def _ends_of(
     return PairedEnds((first, second), difference[present], end[present], one_way)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     """Ends of the n collectives of one group with m members.
 
     ``members`` index the ranks, ``deviation`` is float64 ns [n, m], ``end_ns`` [n] the ends on the

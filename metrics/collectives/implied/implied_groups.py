@@ -7,10 +7,11 @@ communicator if their like calls always end together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
@@ -209,8 +210,7 @@ _NEVER: Final = np.inf
 _SENDRECV: Final = TYPES.index("SendRecv")
 
 
-@dataclass(frozen=True, slots=True)
-class ImpliedGroup:
+class ImpliedGroup(Struct, frozen=True):
     """Global ranks of a communicator, and its stream on all of them (-1: several).
 
     ``whole``: files of all ranks of the job exist, so that the communicator has no other ranks.
@@ -227,8 +227,7 @@ class ImpliedGroup:
         return CommGroup(self.ranks, "", text, label=text, size=size, implied=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Implied:
+class Implied(Struct, frozen=True):
     """Inferred groups, and by label the group index of every call, int32, -1 for none."""
 
     groups: tuple[ImpliedGroup, ...]

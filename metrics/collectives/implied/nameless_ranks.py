@@ -8,10 +8,11 @@ that contains the rank; the group with most pairs is that of the stream.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.implied.stream_evidence import FEWEST
@@ -33,8 +34,7 @@ _EXCHANGES: Final = np.array([name in ("AllToAll", "SendRecv") for name in TYPES
 """Types whose kernels are named alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(Struct, frozen=True):
     """Group whose calls fit those of a stream: the rows that are paired, and those of the other."""
 
     group: int

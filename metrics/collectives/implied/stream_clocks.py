@@ -8,11 +8,11 @@ resembles the next one shifted in time, but the true partners of its streams are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
@@ -45,8 +45,7 @@ AS_GOOD: Final = 0.7
 """Share of the evidence of the best known partner from which on a partner is nearly as good."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartnerScores:
+class PartnerScores(Struct, frozen=True):
     """Evidence of each queue of a host with its best known partner, as in `Evidence`.
 
     ``transfers`` marks queues of sends and receives.
@@ -342,8 +341,7 @@ FEWEST_LINKS: Final = 6
 """Least number of hosts that each host is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankClock:
+class RankClock(Struct, frozen=True):
     """Offset of a rank's clock ahead of the clock of the rank ``of`` (an index of the inputs)."""
 
     ahead: ClockDifference

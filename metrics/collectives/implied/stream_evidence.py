@@ -11,11 +11,11 @@ later, so a call is weighted by the logarithm of how much better its ends agree 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference, fit
@@ -31,8 +31,7 @@ FEWEST: Final = 3
 _KINDS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """Calls of one rank (``owner``, an index of the inputs) on one stream, in order of their ends.
 
     All are kernels of one ``library`` (an index of `LIBRARIES`): those of different libraries are
@@ -105,8 +104,7 @@ _STREAMS: Final = 1 << 32
 _SENDRECV: Final = TYPES.index("SendRecv")
 
 
-@dataclass(frozen=True)
-class HostCalls:
+class HostCalls(Struct, frozen=True, dict=True):
     """The queues of one host, which share one clock, with all of their calls."""
 
     number: int  # among the hosts of the job
@@ -225,8 +223,7 @@ class HostCalls:
         return np.minimum(*far).astype(np.float64), end[place], dur[place]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Some calls of some queues of a host: the number of the queue, and the rest as in `Queue`."""
 
     queue: I64
@@ -263,8 +260,7 @@ class Sample:
         return cls(*(np.concatenate(column) for column in columns))
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Evidence of the queues of two hosts for a clock difference, float64 [q, q], 0 for none.
 
     ``log_gain`` sums how much better ends agree than starts, ``closeness`` how close ends are, at
@@ -425,16 +421,14 @@ MAX_DRIFT: Final = 500e-6
 """Larger fitted drifts are rejected: clocks of computers drift by some ten parts in a million."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A possible clock difference of two hosts, and its evidence."""
 
     ahead: ClockDifference
     found: Evidence
 
 
-@dataclass(frozen=True, slots=True)
-class HostPair:
+class HostPair(Struct, frozen=True):
     """Two hosts by number, and their possible clock differences."""
 
     one: int

@@ -8,10 +8,11 @@ are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput
@@ -79,8 +80,7 @@ def with_sides(
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
+class _Pair(Struct, frozen=True, eq=False):
     """Transfers of an inferred group of two ranks: indices of the inputs, and the rows of each."""
 
     sides: tuple[int, int]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,8 +24,7 @@ EQUAL_OUTPUTS = np.array([name in ("AllReduce", "ReduceScatter", "AllGather") fo
 """Mask of the types with equal output sizes on all members."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True, dict=True):
     """The calls of one rank in one group, ascending in time; ``rows`` index its `Calls`."""
 
     calls: Calls

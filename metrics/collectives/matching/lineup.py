@@ -12,10 +12,11 @@ another rank issues them one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_any
 from ccltui.metrics.collectives.matching.align_calls import (
@@ -45,7 +46,6 @@ from ccltui.metrics.collectives.matching.group_member import (
 from ccltui.metrics.collectives.matching.validity import evenly, fully_dependent
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 MAX_JOINED: Final = 64
 """Largest number of calls that may be one kernel on another rank."""
@@ -113,8 +113,7 @@ NEARLY_ALL: Final = 0.95
 for sequences of other length, of the same length, and where ends need not be close."""
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The calls that any member has, in order, with their tokens and ends.
 
     ``end_ns`` is on the clock of the first member, ``places`` int64 [n, m] the position of each

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, unique_counts
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
@@ -71,8 +72,7 @@ Such communicators end together by chance.
 _POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
 
 
-@dataclass(frozen=True, slots=True)
-class MatchInput:
+class MatchInput(Struct, frozen=True):
     """The collectives of one rank; a rank of unknown number (None) is not matched."""
 
     label: str
@@ -81,8 +81,7 @@ class MatchInput:
     calls: Calls
 
 
-@dataclass(frozen=True)
-class GroupMatch:
+class GroupMatch(Struct, frozen=True, dict=True):
     """The collectives of one group: n instances by m members present, in order of time.
 
     ``rows`` is int64 [n, m]: the row in that member's `Calls`, -1 where it has no such call.
@@ -138,8 +137,7 @@ class GroupMatch:
         return int((self.complete & ~self.agrees).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """The matches of all groups of a job, and what was not matched."""
 
     groups: tuple[GroupMatch, ...]

@@ -8,10 +8,10 @@ half of the members have is missing on the others, and one that fewer have is ex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_any, row_count
 from ccltui.metrics.collectives.matching.match import GroupMatch, MatchInput, gather
@@ -29,8 +29,7 @@ FIELDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """One collective that differs between ranks.
 
     ``index`` is its place among those of the group, ``seq`` its sequence number (None without).
@@ -47,8 +46,7 @@ class Mismatch:
     values: Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Number of instances of one group by how they match.
 
     ``outside`` are incomplete ones before the first or after the last complete instance.

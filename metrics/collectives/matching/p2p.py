@@ -95,7 +95,7 @@ def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
     return ranks[0] if ranks[1] == rank else ranks[1]
 
 
-class _Side(Member):
+class _Side(Member, frozen=True, dict=True):
     """The transfers of one direction between two ranks, on one of them.
 
     Most of them end on both ranks at once, like collectives in which every rank waits for every

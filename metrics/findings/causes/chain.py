@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.intervals import Intervals, union
@@ -40,7 +39,6 @@ from ccltui.metrics.findings.causes.segments import MAX_COMPARED, OTHER_COLLECTI
 from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 T = TypeVar("T")
 
@@ -114,8 +112,7 @@ MIN_WAIT_SHARE = 0.05
 """Transfers with less than this share of the longest wait are no evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Excess time of a rank in collectives of one kind of other group, and the rank waited for.
 
     ``excess_ns`` is the excess over the peers; ``waited_ns`` the wait for ``partner``. ``number``
@@ -356,8 +353,7 @@ MIN_SENDER_EXCESS: Final = 0.25
 """A sender less late than this share of the wait, against the other senders, sent in turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChainEnd:
+class _ChainEnd(Struct, frozen=True):
     """A cause that ends a chain, and the upper bound of its confidence."""
 
     cause: str

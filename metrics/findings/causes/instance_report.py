@@ -9,8 +9,6 @@ the collective of another group in which it waited for the next rank.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -63,8 +61,7 @@ BINS = 12
 _LEAST_NS = 1_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LagHistory:
+class LagHistory(Struct, frozen=True, eq=False):
     """Lags of the n complete collectives of one type of a group, int64 ns.
 
     ``edges_ns`` [BINS + 1] are even on a logarithmic scale from the smallest lag (at least 1 us)
@@ -101,8 +98,7 @@ def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:
     return LagHistory(edges, np.bincount(at, minlength=BINS), int(at[place]), lags, place)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One rank at a collective, times in ns.
 
     ``late_ns`` is its arrival after the first rank, from durations; ``start_late_ns`` the same
@@ -344,8 +340,7 @@ Role = Literal[
 """Place of an event in the chain of its rank, from the effect back to the cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainEvent:
+class ChainEvent(Struct, frozen=True):
     """One event of a chain; times in ns since the origin of the job, on its clock.
 
     ``gap_ns`` is, by role:
@@ -368,8 +363,7 @@ class ChainEvent:
     gap_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChainRank:
+class ChainRank(Struct, frozen=True):
     """One late rank of a chain, where it was late and why; its events from the effect back.
 
     ``cause`` is that of the blame chain, ``meaning`` says it in words, ``share`` is the part of
@@ -396,8 +390,7 @@ class ChainRank:
         return Sure(what="unknown" if self.cause == UNKNOWN else self.confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class CausalChain:
+class CausalChain(Struct, frozen=True):
     """The chain of one collective: the rank that arrived last, then the rank before it, ...
 
     ``ranks`` is empty where nobody is blamed.

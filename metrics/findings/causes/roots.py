@@ -9,15 +9,13 @@ the job waited for. The rule for one step is that for the whole job, applied to 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
@@ -184,8 +182,7 @@ class Named(Struct, frozen=True):
         return Sure(what=why, who=CONFIDENCES[self.who])
 
 
-@dataclass(frozen=True)
-class Roots:
+class Roots(Struct, frozen=True, dict=True):
     """All roots, most waiting first; ``named`` is the rank to blame, None for nobody.
 
     ``why_nobody`` is a sentence with the figures where there are roots and none is named.
@@ -410,7 +407,7 @@ def _root_waiting(view: View) -> RootWaiting:
         limit = _limit_by_steps(view, roots.named.label, behind, worst)
         who, why = min(roots.named.who, limit), min(roots.named.why, limit)
         named = replace(roots.named, who=who, why=why)
-        roots = dataclasses.replace(roots, named=named)
+        roots = structs.replace(roots, named=named)
     return RootWaiting(behind, tuple(worst), roots, whole, time, least)
 
 

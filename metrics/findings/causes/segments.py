@@ -13,7 +13,6 @@ kernels that run longer, and kernels that the late rank ran more often than its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from typing import Final
 
@@ -28,7 +27,6 @@ from ccltui.metrics.findings.causes.activity import HOST_CAUSES, HOST_STALL, Act
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
-from ccltui.parsers.system.quick_dataclass import dataclass
 
 COMPUTE: Final = "compute"
 OTHER_COLLECTIVE: Final = "previous_collective"
@@ -311,8 +309,7 @@ more calls of numpy a rank."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
+class Targets(Struct, frozen=True):
     """Arrivals to be explained: ``time_ns`` int64 [t, m] on own clocks, ``late`` member [t].
 
     ``place`` is how many sync points lie before each.
@@ -336,8 +333,7 @@ class Targets:
         return Targets(self.time_ns[rows], self.late[rows], self.place[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Time from which each target is compared, and how late its ranks were then.
 
     ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
@@ -354,11 +350,10 @@ class Start:
 
     def take(self, rows: I64) -> Start:
         """Select some of them by index."""
-        return Start(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return Start(*(getattr(self, field)[rows] for field in self.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(Struct, frozen=True):
     """Excess of the late rank of each target over the median of its punctual peers.
 
     ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is the computation of the late
@@ -379,11 +374,11 @@ class Segments:
     @classmethod
     def joined(cls, parts: Sequence[Segments]) -> Segments:
         """Return the segments of several sets of targets as one."""
-        names = [field.name for field in fields(cls)][1:]
+        names = cls.__struct_fields__[1:]
         start = Start(
             *(
-                np.concatenate([getattr(one.start, field.name) for one in parts])
-                for field in fields(Start)
+                np.concatenate([getattr(one.start, name) for one in parts])
+                for name in Start.__struct_fields__
             )
         )
         columns = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
@@ -391,7 +386,7 @@ class Segments:
 
     def take(self, rows: I64) -> Segments:
         """Select some targets by index."""
-        others = (getattr(self, field.name)[rows] for field in fields(self)[1:])
+        others = (getattr(self, field)[rows] for field in self.__struct_fields__[1:])
         return Segments(self.start.take(rows), *others)
 
     def summed(self, rows: Bool) -> Segments:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.statistics import microseconds
@@ -23,8 +24,7 @@ RESOLUTION: Final = 400
 _CANDIDATES: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class Lane(Struct, frozen=True, eq=False):
     """One rank at a moment, times in ns since the origin of the job, on its clock.
 
     ``communication``, ``compute`` and ``copies`` may overlap; of a rank without device work the
@@ -40,8 +40,7 @@ class Lane:
     until_ns: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class Moment(Struct, frozen=True, eq=False):
     """A late arrival and its surroundings, from ``start_ns`` to ``end_ns`` since the origin.
 
     ``last`` is the label of the rank that the others waited for; of a broadcast it is the sender.

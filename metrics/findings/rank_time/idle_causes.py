@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.findings.causes.activity import RULES, HostWork
@@ -33,8 +33,7 @@ CAUSES: Final = (
 HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
+class Gaps(Struct, frozen=True):
     """Idle times of one rank in its windows; int64 arrays of one length.
 
     Attributes:
@@ -102,8 +101,7 @@ def _launch_at(rank: RankView, times_ns: I64) -> I64:
     return np.where(stop > first, latest, NOT_LAUNCHED)
 
 
-@dataclass(frozen=True, slots=True)
-class CauseTime:
+class CauseTime(Struct, frozen=True):
     """Idle time of one cause: all of it, and start and length of the longest piece, in ns."""
 
     total_ns: int

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
@@ -57,8 +56,7 @@ BETWEEN_STAGES: Final = frozenset({"Send", "Recv", "SendRecv"})
 UNKNOWN: Final = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The largest instance of a part; ``time_ns`` is on the own clock of the rank ``label``.
 
     ``number`` and ``row`` are the group in ``view.arrivals.groups`` and the row of a matched
@@ -71,8 +69,7 @@ class Place:
     row: int = -1
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """Time of ranks that one kind of activity or one cause takes.
 
     Attributes:
@@ -112,8 +109,7 @@ class Part:
 _Found = dict[tuple[Kind, str, int], Part]
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """The measured time of ranks in parts; for each rank their sum is ``span_ns``.
 
     Attributes:
@@ -415,8 +411,7 @@ def _name(part: Part, dims: Mapping[tuple[str, int], str]) -> Named:
     return part.kind, part.what
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSplit:
+class TimeSplit(Struct, frozen=True):
     """Disjoint parts of the windows of one rank, in ns; their sum is ``window``.
 
     Attributes:
@@ -446,7 +441,7 @@ class TimeSplit:
         return TimeSplit(*(getattr(self, n) + getattr(other, n) for n in PARTS_AND_WINDOW))
 
 
-PARTS_AND_WINDOW = tuple(field.name for field in fields(TimeSplit))
+PARTS_AND_WINDOW = tuple(field for field in TimeSplit.__struct_fields__)
 PARTS = PARTS_AND_WINDOW[1:]
 
 

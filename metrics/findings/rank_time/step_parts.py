@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.findings.rank_time.partition import exposed_parts
@@ -21,8 +21,7 @@ PARTS: Final = ("compute", "overlapped", "waiting", "transfer", "bubble", "copie
 `partition`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepParts:
+class StepParts(Struct, frozen=True, eq=False):
     """Device time of s steps of r ranks; all arrays int64 ns.
 
     Attributes:

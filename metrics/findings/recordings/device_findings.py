@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import milliseconds
@@ -61,8 +62,7 @@ SLOW_STEP: Final = 1.3
 _SHOWN_KERNELS: Final = 3
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Rank time of a view and the period that costs are stated for.
 
     Attributes:

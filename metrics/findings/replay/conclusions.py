@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
@@ -42,8 +43,7 @@ FEW: Final = 0.03
 """Share of the workers that may be slow together and still be named one by one."""
 
 
-@dataclass(frozen=True)
-class Conclusion:
+class Conclusion(Struct, frozen=True):
     """A class within one rung, with its suspect, or why none can be named (``verdict`` "").
 
     ``saves_ns`` is what setting it back saves, ``bounds`` what that lies between where it is not

@@ -6,11 +6,11 @@ There other faults do not hide it: a gain is the drop of the step time over the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import students_t
@@ -25,8 +25,7 @@ LEAST_EXCESS: Final = 0.05
 """Share by which a step of a worker must exceed its centre to count as a hit."""
 
 
-@dataclass(frozen=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """Something to set back: ranks (indices), a stage, a group or a pair, and the steps.
 
     ``gain`` is the share of the loss that goes with it, ``factor`` its time over that of its like.
@@ -42,8 +41,7 @@ class Suspect:
     steps: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Gains:
+class Gains(Struct, frozen=True, dict=True):
     """Suspects of each rung of a ladder, those that gain most first."""
 
     ladder: Ladder

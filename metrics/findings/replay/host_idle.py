@@ -8,11 +8,11 @@ another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import joint_inverse, median_along
 from ccltui.metrics.arrays.typical import lower_medians, slow_ones
@@ -37,8 +37,7 @@ class Idle(NamedTuple):
     begin_ns: F64
 
 
-@dataclass(frozen=True)
-class HostIdle:
+class HostIdle(Struct, frozen=True, dict=True):
     """Idle time for the hosts of a job.
 
     Attributes:

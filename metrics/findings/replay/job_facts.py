@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
@@ -42,8 +42,7 @@ _PEER: Final = re.compile("PtoP|peer", re.IGNORECASE)
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """Work of one rank behind the end of its line in a step whose following step is not recorded.
 
     ``beyond_ns`` is what is beyond the median of the same in the other steps of the rank.

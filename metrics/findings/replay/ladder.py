@@ -15,11 +15,11 @@ The differences add up to the loss, T6 - T0. One of them may be slightly negativ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
@@ -71,8 +71,7 @@ class Bounds(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
-class Ladder:
+class Ladder(Struct, frozen=True, dict=True):
     """The rungs of a job; times are float64 ns by step.
 
     ``host_needs`` returns how long the hosts need at least for each step; None: not known.

@@ -8,11 +8,11 @@ saves: calls of many ranks wait for whoever is late by chance once the culprit n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, joint_inverse, median_along
 from ccltui.metrics.arrays.statistics import milliseconds
@@ -48,8 +48,7 @@ COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 """Why the time saved has bounds alone."""
 
 
-@dataclass(frozen=True)
-class Savings:
+class Savings(Struct, frozen=True, dict=True):
     """Replays of a job with some of it mended: float64 ns by step, or saved a step in the mean.
 
     Ranks that are mended compute and idle as long as is typical of those that run their program,

@@ -7,11 +7,11 @@ goes through; a slow device does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
@@ -22,8 +22,7 @@ MIN_POINTS: Final = 4
 """Micro-batches of one worker from which a correlation is given."""
 
 
-@dataclass(frozen=True)
-class Signatures:
+class Signatures(Struct, frozen=True, dict=True):
     """Correlations over the micro-batches of a job; None where too few are recorded."""
 
     job: JobLines

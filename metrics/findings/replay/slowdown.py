@@ -12,11 +12,11 @@ M of X    share of (T - ideal) that goes when the operations of X alone are idea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.findings.replay.ladder import Ladder
@@ -39,8 +39,7 @@ MAX_EVENTS: Final = 8_000_000
 """So many operations are replayed for data-parallel ranks, but one rank at least."""
 
 
-@dataclass(frozen=True)
-class Slowdown:
+class Slowdown(Struct, frozen=True, dict=True):
     """The quantities of one job; ratios of mean step times."""
 
     ladder: Ladder

@@ -13,11 +13,11 @@ sequences do not make a slow worker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
@@ -112,8 +112,7 @@ FEW_STEPS: Final = 2
 share of chance beyond four of them about the same from three steps on."""
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(Struct, frozen=True, dict=True):
     """Times of all units of a job, float64 ns by unit, and of all instances."""
 
     job: JobLines

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values
@@ -51,8 +52,7 @@ MAX_NEGATIVE: Final = 0.3
 LEVELS: Final = ("low", "medium", "high")
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The verdict on a job; ``confidence`` is None where nothing is concluded."""
 
     conclusion: Conclusion

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.lag_tables import distribution
@@ -22,8 +22,7 @@ QUANTILES: Final = 101
 """Number of quantiles of a curve: 0 %, 1 %, ... 100 %."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Distribution:
+class Distribution(Struct, frozen=True, eq=False):
     """Quantiles of times, int64 ns.
 
     Attributes:
@@ -70,8 +69,7 @@ LEVELS: Final = 6
 """Number of classes of lateness above the floor, even on a logarithmic scale."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LateHeat:
+class LateHeat(Struct, frozen=True, eq=False):
     """Largest lateness of ranks (rows) in parts of the time (columns), int64 ns.
 
     Attributes:
@@ -161,8 +159,7 @@ _SHARES: Final = (1, 5, 10, 25, 50, 100)
 """Ends of the parts of the ranks, in percent of them, those that cause most wait first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankWaits:
+class RankWaits(Struct, frozen=True):
     """One rank: what it makes others wait and waits itself, us (`straggler_lag`); None: unknown.
 
     Attributes:
@@ -178,8 +175,7 @@ class RankWaits:
     suffered_us: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """Ranks that are one row.
 
     Attributes:
@@ -197,8 +193,7 @@ class Fold:
     whole: int = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankTable:
+class RankTable(Struct, frozen=True, eq=False):
     """All ranks in order, and the ways to fold them; a table is equal to itself alone.
 
     Attributes:
@@ -210,7 +205,7 @@ class RankTable:
     ranks: Mapping[str, RankWaits]
     members: Mapping[str, Mapping[str, tuple[str | None, ...]]]
     why: str = ""
-    cache: dict[str, tuple[Fold, ...]] = field(default_factory=dict, compare=False)
+    cache: dict[str, tuple[Fold, ...]] = {}
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -29,8 +29,7 @@ from ccltui.parsers.store.stored_columns import narrow, widen
 MEMORY_BYTES: Final = 64 << 20
 
 
-@dataclass(slots=True)
-class Scratch:
+class Scratch(Struct):
     """Storage of the columns of one file: ``room`` bytes of memory, then files in ``directory``."""
 
     directory: Path | None
@@ -45,8 +44,7 @@ class Scratch:
             return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A column of a block, minus ``base``: in memory (``rows``), or at byte ``begin`` on disk."""
 
     base: int
@@ -180,8 +178,7 @@ Owner = tuple[int, int]
 """Process and device, -1 as the device of threads."""
 
 
-@dataclass(slots=True)
-class TableRows:
+class TableRows(Struct):
     """Rows of one table: spilled columns by owner, and the keys behind their numbers.
 
     Attributes:

@@ -6,13 +6,14 @@ import csv
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -67,8 +68,7 @@ _PROGRESS = re.compile(r"\[[=\s]*\d+%[=\s]*\]|^(?:Processing|Exporting) \d+ even
 _DEPRECATED = re.compile(r"^DEPRECATED - Use \S+ instead$")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """Facts about the next table, from the lines before its header."""
 
     line: int

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import TraceError
@@ -56,8 +57,7 @@ Place = Callable[[int], tuple[int, int]]
 """Function from a row to line and column (from 1) of its cell."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """Scaled integers of a column, the state of each cell, and the decimal mark."""
 
     mantissa: I64
@@ -67,8 +67,7 @@ class Numbers:
     unit: str = ""  # of cells with units of their own, converted to this one
 
 
-@dataclass(frozen=True, slots=True)
-class _Marks:
+class _Marks(Struct, frozen=True):
     """One interpretation of a column: a decimal mark and a grouping mark; "" for none."""
 
     decimal: str
@@ -354,8 +353,7 @@ _PLAIN_AVERAGES: Final = frozenset({"Avg GPU Ops", "Avg Range Lvl", "Avg Num Chi
 _MISSING_TEXT = frozenset({"", "-", "None"})
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """Texts of a table before conversion; every row has as many cells as the header."""
 
     format: Format

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import Note
@@ -26,8 +26,7 @@ Format = Literal["column", "table", "csv", "tsv", "json", "none"]
 NameSource = Literal["banner", "title", "file name", "columns", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberColumn:
+class NumberColumn(Struct, frozen=True):
     """Numbers of one column, exactly as printed: ``mantissa / 10**decimals`` in ``unit``.
 
     ``mantissa`` is int64, ``state`` uint8 (EXACT, CUT, UNKNOWN, MISSING), both of one length.
@@ -97,8 +96,7 @@ class NumberColumn:
         return f"{self.header} is no time"
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(Struct, frozen=True):
     """Texts of one column; ``cut`` (bool) marks those whose end is missing. "" is missing."""
 
     name: str
@@ -118,8 +116,7 @@ class TextColumn:
 Column = NumberColumn | TextColumn
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Origin of a table, read from its banner. ``window`` is the one given to nsys."""
 
     database: str = ""
@@ -134,8 +131,7 @@ class Provenance:
 NO_PROVENANCE: Final = Provenance()
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One report of a file: its table, or the reason that there is none (``absent``)."""
 
     report: str
@@ -171,8 +167,7 @@ class Section:
         return column
 
 
-@dataclass(frozen=True, slots=True)
-class StatsText:
+class StatsText(Struct, frozen=True):
     """Every report of one file, in the order of the file; no section if it is no nsys output."""
 
     path: str

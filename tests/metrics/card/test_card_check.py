@@ -129,7 +129,7 @@ def test_the_version_of_another_library_is_not_compared(tmp_path: Path) -> None:
 
 
 def test_library_against_backend(tmp_path: Path) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     read = card(tmp_path, library="{name: NCCL}")
     (rank,) = traces()

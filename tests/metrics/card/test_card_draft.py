@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from factories import Event, job, kernel, rank_trace, step
+from msgspec.structs import replace
 
 from ccltui.metrics.card.card_config import DEGREES
 from ccltui.metrics.card.card_draft import Fact, draft

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from factories import Coll, allreduce, card, rank_trace, world
 from factories import job as fake_job
+from msgspec.structs import replace
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.card.effective_config import run_config, traced_degrees

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from calls_by_hand import EPOCH_NS
+from msgspec import structs
 from synthetic_calls import Family, draw
 
 from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
@@ -34,7 +35,7 @@ SIZES = (2, 4, 8, 16)
 def scored(family: Family, seeds: range) -> tuple[int, int, list[int]]:
     right, whole, wrong = 0, 0, [0, 0, 0]
     for seed in seeds:
-        job = draw(Family(**{**vars(family), "ranks": SIZES[seed % len(SIZES)]}), seed)
+        job = draw(structs.replace(family, ranks=SIZES[seed % len(SIZES)]), seed)
         matches, _ = match_and_clock(job.inputs, job.groups)
         found, errors = job.score(matches)
         right += found
@@ -88,7 +89,7 @@ def test_offsets_lie_within_their_error_bar(name: str) -> None:
     family = (TOLD | BARE)[name]
     inside = told = 0
     for seed in range(8):
-        job = draw(Family(**{**vars(family), "drift": 0.0}), seed)
+        job = draw(structs.replace(family, drift=0.0), seed)
         _, clocks = match_and_clock(job.inputs, job.groups)
         for item in job.inputs:
             clock = clocks.clocks[item.label]
@@ -106,7 +107,7 @@ def test_drifting_clocks_lie_within_their_error_bar(name: str) -> None:
     family = (TOLD | BARE)[name]
     inside = told = 0
     for seed, ranks in enumerate((2, 4, 8, 8)):
-        job = draw(Family(**{**vars(family), "ranks": ranks, "steps": 200}), seed)
+        job = draw(structs.replace(family, ranks=ranks, steps=200), seed)
         _, clocks = match_and_clock(job.inputs, job.groups)
         for item in job.inputs:
             clock = clocks.clocks[item.label]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from calls_by_hand import Call, group, member
+from msgspec.structs import replace
 
 from ccltui.metrics.collectives.implied.implied_groups import implied_groups
 from ccltui.metrics.collectives.implied.nameless_ranks import with_groups_of_others

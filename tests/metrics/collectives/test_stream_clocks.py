@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from calls_by_hand import Call, member
+from msgspec.structs import replace
 
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import queues_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ccltui.metrics.compare.compare_jobs import REMAINDER, JobComparison, compare_jobs
 from ccltui.metrics.compare.job_changes import WorkChange
@@ -40,7 +40,7 @@ def side(*step_ms: float, name: str = "A", **more: object) -> JobTable:
         parts_ms={("compute", "compute"): sum(step_ms) / max(len(step_ms), 1)},
         kinds_ms={"compute": np.array(step_ms)},
     )
-    return replace(table, **more)  # type: ignore[arg-type]
+    return replace(table, **more)
 
 
 A_STEPS = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 from full_jobs import view_of
+from msgspec.structs import replace
 from worked import cpu_only, two_steps
 
 from ccltui.metrics.compare.step_diff import OTHER_GROUPS, Side, step_waterfall

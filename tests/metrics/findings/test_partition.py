@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 from full_jobs import view_of
+from msgspec.structs import replace
 from partition_checks import check
 
 from ccltui.metrics.findings.rank_time.partition import Place, named_parts, partition

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from factories import job, rank_trace
+from msgspec import structs
 
 from ccltui.metrics import registry
 from ccltui.metrics.functions.function_metric import metric_of
@@ -32,9 +33,7 @@ def traces(tmp_path: Path) -> Job:
     """A job of one rank whose directory exists."""
     folder = tmp_path / "traces"
     folder.mkdir()
-    made = job(rank_trace(0))
-    object.__setattr__(made, "path", str(folder))
-    return made
+    return structs.replace(job(rank_trace(0)), path=str(folder))
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.unavailable import refuse
@@ -33,6 +34,6 @@ NUM_KERNELS = Metric(
     compute=compute,
     aliases=("kernel_count",),
 )
-IMPOSTOR = dataclasses.replace(NUM_KERNELS, name="iter_time", aliases=())
-WITHOUT_HEADLINE = dataclasses.replace(NUM_KERNELS, name="other", aliases=(), headline="absent")
+IMPOSTOR = structs.replace(NUM_KERNELS, name="iter_time", aliases=())
+WITHOUT_HEADLINE = structs.replace(NUM_KERNELS, name="other", aliases=(), headline="absent")
 NOT_A_METRIC = "a text"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from factories import Coll, allreduce, card, job, kernel, rank_trace, step, world
+from msgspec import structs
 
 from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -90,7 +89,7 @@ def test_a_job_that_grows_reuses_results_of_its_ranks() -> None:
     view = View(job(first))
     classes = view.ranks[0].facts.classes
 
-    renamed = dataclasses.replace(first, label="0 (a.json)")
+    renamed = structs.replace(first, label="0 (a.json)")
     grown = View(job(renamed, second), previous=view)
 
     assert [rank.label for rank in grown.ranks] == ["0 (a.json)", "1"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import NoReturn
 
 import pytest
 from factories import Event, FakeJob, allreduce, job, kernel, rank_trace, step
+from msgspec import structs
 
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import metrics
@@ -128,7 +128,7 @@ def test_the_reason_of_a_truncated_file_contains_where_and_why_it_ends() -> None
 
 def test_partly_read_files_make_it_partial_with_the_share_read() -> None:
     traces = [
-        dataclasses.replace(rank_trace(rank, gpu=[allreduce(0, 1)]), read_share=share)
+        structs.replace(rank_trace(rank, gpu=[allreduce(0, 1)]), read_share=share)
         for rank, share in enumerate((0.01, 0.03, 1.0))
     ]
 
@@ -141,7 +141,7 @@ def test_partly_read_files_make_it_partial_with_the_share_read() -> None:
 def test_missing_data_may_be_in_the_unread_part_of_a_file() -> None:
     trace = rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)])
 
-    result = COUNT.run(View(job(dataclasses.replace(trace, read_share=0.5))))
+    result = COUNT.run(View(job(structs.replace(trace, read_share=0.5))))
 
     assert [reason.code for reason in result.reasons] == ["no_gpu_events", "partly_read"]
 

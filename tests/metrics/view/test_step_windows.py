@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from factories import Event, copy, job, kernel, launch, rank_trace, step
+from msgspec.structs import replace
 from worked import two_steps
 
 from ccltui.metrics.view.job_view import View, ViewOptions

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from factories import kernel, rank_trace
+from msgspec.structs import replace
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.job import ordered_ranks, with_new_rank

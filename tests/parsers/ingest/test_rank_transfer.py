@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
@@ -37,7 +37,7 @@ def stored(tmp_path: Path) -> RankTrace:
     assert store.save(key, read_kineto(source))
     trace = store.load(key)
     assert trace is not None
-    return dataclasses.replace(trace, label="3")
+    return structs.replace(trace, label="3")
 
 
 def test_the_other_process_has_the_same_rank(stored: RankTrace) -> None:
@@ -63,9 +63,9 @@ def test_no_column_travels(stored: RankTrace) -> None:
 
 def test_a_base_time_that_others_told_is_added_again(stored: RankTrace) -> None:
     gpu = stored.events["gpu"]
-    moved = dataclasses.replace(
+    moved = structs.replace(
         stored,
-        events={"gpu": dataclasses.replace(gpu, start_ns=gpu.start_ns + 7)},
+        events={"gpu": gpu.with_columns(start_ns=gpu.start_ns + 7)},
         base_ns=7,
         added_ns=7,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import by_start
@@ -20,8 +20,7 @@ Row = tuple[int, int]
 """Start and duration."""
 
 
-@dataclass
-class Table:
+class Table(Struct):
     """Rows in pieces of ``room`` rows; "kind" is one piece, like columns of one value."""
 
     rows: list[Row]

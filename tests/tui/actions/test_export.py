@@ -6,12 +6,12 @@ import csv
 import json
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import Plan, full_job, own_changed, scene
+from msgspec.structs import replace
 
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.job_view import View

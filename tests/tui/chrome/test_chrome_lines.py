@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from fakes import Plan, empty_job, full_job, own_changed, scene
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_struct
 
 from ccltui.draw.palette import SHADED, Ink

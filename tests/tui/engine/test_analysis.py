@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explorers import Settle, Start
 from fakes import Plan, full_job, literal_analyst, literal_metrics
+from msgspec.structs import replace
 
 from ccltui.commands import index_command
 from ccltui.demo import Spec, write_job

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ccltui.tui.engine.analysis_pace import GROWTH, PATIENCE, Analysed, is_due
 from ccltui.tui.state.session import Phase, Session

@@ -11,13 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fakes import Plan, full_job
+from msgspec.structs import replace
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -151,7 +151,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def assert_same(one: Any, other: Any) -> None:
     """Equal records, with arrays in them."""
     assert type(one) is type(other)
-    for name in getattr(one, "__struct_fields__", None) or one.__dataclass_fields__:
+    for name in one.__struct_fields__:
         left, right = getattr(one, name), getattr(other, name)
         if isinstance(left, np.ndarray):
             np.testing.assert_array_equal(left, right, err_msg=name)

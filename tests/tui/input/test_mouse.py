@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from explorers import Settle, Start
 from fakes import Plan, scene, trace
+from msgspec.structs import replace
 from textual import events
 from textual.pilot import Pilot
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from explorers import Settle, Start, screen
 from fakes import Plan, full_job, scene
+from msgspec.structs import replace
 
 from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.findings.rank_time.step_parts import step_parts

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakes import Plan, full_job, own_changed, scene
+from msgspec.structs import replace
 
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 from fakes import (
     FOUND,
@@ -15,6 +13,7 @@ from fakes import (
     scene,
     trace,
 )
+from msgspec.structs import replace
 
 from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from fakes import Plan, ready_and_end, scene
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakes import Plan, full_job, own_changed, ready_and_end, scene
+from msgspec.structs import replace
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink

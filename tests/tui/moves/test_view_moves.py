@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakes import Plan, scene
+from msgspec.structs import replace
 
 from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move

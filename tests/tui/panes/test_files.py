@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 from explorers import Settle, Start
 from fakes import Plan, own_changed, trace
+from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.metrics.runs.completeness import Completeness

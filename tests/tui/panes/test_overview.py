@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from fakes import Plan, full_job, own_changed, scene
+from msgspec.structs import replace
 
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes

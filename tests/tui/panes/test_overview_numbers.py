@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.cli import run
 from ccltui.demo import Cut, Spec, Straggler, write_job
@@ -48,8 +49,7 @@ JOBS: dict[str, Spec | JobSpec] = {
 }
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """The pages of a job, and the results of all metrics as a headless command prints them."""
 
     scene: Scene

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 from fakes import Plan, full_job, scene
+from msgspec.structs import replace
 
 from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.findings.slow_steps import StepCulprits

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from fakes import Plan, full_job, ready_and_end, scene
 from msgspec import structs
+from msgspec.structs import replace
 
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id

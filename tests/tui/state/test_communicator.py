@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from fakes import Plan, full_job, ready_and_end, scene, trace
+from msgspec.structs import replace
 
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.metrics.view.job_view import View

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from fakes import Plan, full_job, scene, trace
+from msgspec.structs import replace
 
 from ccltui.draw.lanes import Track
 from ccltui.metrics.view.job_view import View
@@ -43,7 +42,7 @@ def test_work_without_a_stream_is_not_lost() -> None:
     gpu = one.events["gpu"]
     track = gpu.track.copy()
     track[:5] = MISSING
-    changed = replace(one, events={**one.events, "gpu": replace(gpu, track=track)})
+    changed = replace(one, events={**one.events, "gpu": gpu.with_columns(track=track)})
     job = replace(full_job(Plan(ranks=1)), ranks=(changed,))
 
     nameless, *_ = streams_of(View(job), ("0",))["0"]

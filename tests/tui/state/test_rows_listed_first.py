@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakes import literal_metrics, scene
+from msgspec.structs import replace
 
 from ccltui.metrics.result import Result
 from ccltui.tui.engine.messages import FindingsReady

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 from fakes import Plan, empty_job, full_job
+from msgspec.structs import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.ingest.load import Failed

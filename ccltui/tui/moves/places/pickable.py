@@ -6,9 +6,11 @@ The figures are those of the metrics and panes that they are named after.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import show_communicator, to_time
@@ -26,8 +28,7 @@ _UNKNOWN: Final = "--"
 _LATER: Final = "…"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place: its name, its figures in the order of `TITLES`, and the view that shows it."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
@@ -62,8 +63,7 @@ _HEADING_LINES: Final = 3
 _LEAST_NAME, _MOST_NAME, _LEAST_AXIS = 16, 44, 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A line of the picture: the heading of a rank, or ``event`` with its number ``index``."""
 
     text: str

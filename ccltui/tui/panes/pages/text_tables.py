@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.own.sorting import Sorting, Value
 
 _BETWEEN: Final = re.compile(r"\s{2,}")
@@ -15,8 +16,7 @@ _BYTES: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _ABSENT: Final = frozenset({"", "-", "--"})
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
+class TextTable(Struct, frozen=True):
     """A table: the line of its titles, the lines of its rows up to ``end``, titles and cells."""
 
     titles_at: int

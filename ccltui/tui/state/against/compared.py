@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -99,8 +98,7 @@ class _Document(Struct, frozen=True):
     by_dimension: tuple[DimensionOf, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
+class Compared(Struct, frozen=True, eq=False, dict=True):
     """Numbers of both sides; ``problem`` is the reason where there are none."""
 
     problem: str = ""
@@ -144,8 +142,7 @@ class Compared:
         return f"{doubt}: {found.why}" if doubt and found.why else doubt
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedQuery(FileQuery[Compared]):
+class ComparedQuery(FileQuery[Compared], frozen=True):
     """Numbers of both jobs by ``ccltui diff`` with these arguments."""
 
     words: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.parsers import numbers
 
@@ -15,8 +16,7 @@ MOST_ROWS: Final = 200
 """Most rows of one table on the screen; ``--detail`` prints all."""
 
 
-@dataclass(frozen=True, slots=True)
-class DetailTable:
+class DetailTable(Struct, frozen=True):
     """One part of the details: its key, headings, rows of text, and number of rows left out."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder

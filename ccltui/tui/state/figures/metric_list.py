@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns, spread
@@ -26,8 +28,7 @@ HIDDEN: Final = "#hidden"
 """Key of the row that counts the metrics that the user hid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One row: a metric, the heading of a category, or the count of what is not listed.
 
     ``key`` is the name of the metric, ``#`` and a category, `UNAVAILABLE` or `HIDDEN`.

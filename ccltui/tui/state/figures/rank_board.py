@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ccltui.tui.state.finding_rows import details
 from ccltui.tui.state.scene import Scene
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRow:
+class BoardRow(Struct, frozen=True):
     """Numbers of one rank; None where the metric has none.
 
     Attributes:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 
 
-@dataclass(frozen=True, slots=True)
-class AlignmentState:
+class AlignmentState(Struct, frozen=True):
     """Colour scale of lag, and number of ranks in the pane."""
 
     linear: bool = False  # colours of lag by equal steps, else by equal factors
     ranks_in_view: int = 0  # 0 for all
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineState:
+class TimelineState(Struct, frozen=True):
     """Content of the rows, number of rows per rank, and ranks whose host is unfolded."""
 
     kernels: str = ""  # category of kernels, "" for all

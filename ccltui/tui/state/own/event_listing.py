@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ccltui.tui.state.own.own_state import HasOwnStates, OwnState, V
 from ccltui.tui.state.own.pane_names import EVENTS
 
@@ -31,8 +32,7 @@ class Sort(Enum):
     LATE = "this rank late"
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Choice of the events of the selected rank and their order; ``pattern`` filters by name."""
 
     listed: Listed = Listed.COLLECTIVES
@@ -57,8 +57,7 @@ class Listing:
         return Listing(other, Sort.TIME, self.pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class EventsState:
+class EventsState(Struct, frozen=True):
     """State of Events: the listing, and the row of the table that was chosen there."""
 
     listing: Listing = field(default_factory=Listing)

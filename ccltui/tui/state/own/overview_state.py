@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.own.own_state import OwnState
 from ccltui.tui.state.own.pane_names import OVERVIEW
 
@@ -33,8 +34,7 @@ class MetricOrder(Enum):
     DELTA = "B - A"
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewState:
+class OverviewState(Struct, frozen=True):
     """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
 
     section: Section = Section.FINDINGS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, Protocol, Self, TypeVar, cast
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
+
 from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
 
 S = TypeVar("S")
@@ -25,8 +26,7 @@ class HasOwnStates(Protocol):
 V = TypeVar("V", bound=HasOwnStates)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnState(Generic[S]):
+class OwnState(Struct, Generic[S], frozen=True):
     """Accessor of a pane's state by name: a frozen value, ``default`` until it is changed."""
 
     pane: str
@@ -41,8 +41,7 @@ class OwnState(Generic[S]):
         return view.with_own(self.pane, state)
 
 
-@dataclass(frozen=True, slots=True)
-class ListState:
+class ListState(Struct, frozen=True):
     """State of a pane that is a list.
 
     Attributes:

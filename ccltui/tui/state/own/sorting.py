@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ccltui.parsers.system.quick_dataclass import dataclass
+from msgspec import Struct
 
 Value = str | int | float | None
 """What a row is sorted by: text, a number, or None where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting:
+class Sorting(Struct, frozen=True):
     """Title of the column that rows are sorted by, "" for the order in which they are found.
 
     Numbers are largest first and texts in order of letters, the other way round where ``reverse``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ccltui.tui.state.answers import ViewQuery
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 # Answers import metrics in methods: the process with the screen does not need them.
 
 
-@dataclass(frozen=True, slots=True)
-class EventQuery(ViewQuery["EventTable"]):
+class EventQuery(ViewQuery["EventTable"], frozen=True):
     """Query for the events of a rank, sorted and filtered."""
 
     of_collectives = True
@@ -51,8 +49,7 @@ class EventQuery(ViewQuery["EventTable"]):
         return event_table(view, findings, self.rank, self.listing)
 
 
-@dataclass(frozen=True, slots=True)
-class DetailQuery(ViewQuery["Detail"]):
+class DetailQuery(ViewQuery["Detail"], frozen=True):
     """Query for all details of one collective: ``row`` of a matched group by its ``number``."""
 
     of_collectives = True
@@ -69,8 +66,7 @@ class DetailQuery(ViewQuery["Detail"]):
         return detail(view, findings, self.number, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainQuery(ViewQuery["CausalChain"]):
+class ChainQuery(ViewQuery["CausalChain"], frozen=True):
     """Query for the chain of events behind a late collective, over all ranks."""
 
     of_collectives = True
@@ -88,8 +84,7 @@ class ChainQuery(ViewQuery["CausalChain"]):
         return causal_chain(view, self.number, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class HitQuery(ViewQuery["Hits"]):
+class HitQuery(ViewQuery["Hits"], frozen=True):
     """Query for the matches of a pattern in the contents of a pane."""
 
     of_collectives = True
@@ -105,8 +100,7 @@ class HitQuery(ViewQuery["Hits"]):
         return hits(view, findings, self.search)
 
 
-@dataclass(frozen=True, slots=True)
-class StepsQuery(ViewQuery["StepParts"]):
+class StepsQuery(ViewQuery["StepParts"], frozen=True):
     """Query for the parts of all steps, whatever steps are selected."""
 
     generation: int
@@ -118,8 +112,7 @@ class StepsQuery(ViewQuery["StepParts"]):
         return step_parts(view.with_options(steps=None))
 
 
-@dataclass(frozen=True, slots=True)
-class CulpritsQuery(ViewQuery["StepCulprits"]):
+class CulpritsQuery(ViewQuery["StepCulprits"], frozen=True):
     """Query for the rank that keeps the others waiting in each step, whatever is selected."""
 
     of_collectives = True
@@ -134,8 +127,7 @@ class CulpritsQuery(ViewQuery["StepCulprits"]):
         return step_culprits(view.with_options(steps=None))
 
 
-@dataclass(frozen=True, slots=True)
-class StreamQuery(ViewQuery["Streams"]):
+class StreamQuery(ViewQuery["Streams"], frozen=True):
     """Query for the idle time of some ranks by cause, and their device work by stream."""
 
     generation: int
@@ -153,8 +145,7 @@ class StreamQuery(ViewQuery["Streams"]):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
+class HostQuery(ViewQuery["Mapping[str, HostLanes]"], frozen=True):
     """Query for the ranges, operators and runtime calls of some ranks, thread by thread."""
 
     generation: int
@@ -167,8 +158,7 @@ class HostQuery(ViewQuery["Mapping[str, HostLanes]"]):
         return host_lanes_of(view, self.ranks)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchQuery(ViewQuery["LaunchSite | None"]):
+class LaunchQuery(ViewQuery["LaunchSite | None"], frozen=True):
     """Query for the launch of device work: ``row`` of the device work of a rank."""
 
     generation: int
@@ -182,8 +172,7 @@ class LaunchQuery(ViewQuery["LaunchSite | None"]):
         return launch_site(view.facts.ranks[self.rank].trace, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelQuery(ViewQuery["Mapping[str, Track]"]):
+class KernelQuery(ViewQuery["Mapping[str, Track]"], frozen=True):
     """Query for the times of kernels of a category, on every rank."""
 
     generation: int
@@ -196,8 +185,7 @@ class KernelQuery(ViewQuery["Mapping[str, Track]"]):
         return kernels_of(view, self.category)
 
 
-@dataclass(frozen=True, slots=True)
-class PivotQuery(ViewQuery["PivotColumns"]):
+class PivotQuery(ViewQuery["PivotColumns"], frozen=True):
     """Query for the table of device work of all ranks by name, operator, ...: ``by``."""
 
     keeps_last = True
@@ -215,13 +203,11 @@ class PivotQuery(ViewQuery["PivotColumns"]):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class NamesQuery(PivotQuery):
+class NamesQuery(PivotQuery, frozen=True):
     """Query for the table by name, for a list to choose from beside the table in view."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParallelismQuery(ViewQuery["Result"]):
+class ParallelismQuery(ViewQuery["Result"], frozen=True):
     """Query for the metric `parallelism`: communication by dimension and group."""
 
     keeps_last = True
@@ -236,8 +222,7 @@ class ParallelismQuery(ViewQuery["Result"]):
         return find("parallelism").run(view) if known is None else known
 
 
-@dataclass(frozen=True, slots=True)
-class BlockQuery(ViewQuery["Block"]):
+class BlockQuery(ViewQuery["Block"], frozen=True):
     """Query for the block that a kernel begins: ``row`` of the device work of a rank."""
 
     generation: int
@@ -251,8 +236,7 @@ class BlockQuery(ViewQuery["Block"]):
         return block_of(view, self.rank, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class VersusQuery(ViewQuery["StepDiff"]):
+class VersusQuery(ViewQuery["StepDiff"], frozen=True):
     """Query for the comparison of two ranks or steps."""
 
     generation: int
@@ -265,8 +249,7 @@ class VersusQuery(ViewQuery["StepDiff"]):
         return step_diff(view, Side(*self.versus.one), Side(*self.versus.other))
 
 
-@dataclass(frozen=True, slots=True)
-class WaterfallQuery(ViewQuery["Waterfall"]):
+class WaterfallQuery(ViewQuery["Waterfall"], frozen=True):
     """Query for the difference in time of two ranks or steps, divided completely into parts."""
 
     generation: int
@@ -279,8 +262,7 @@ class WaterfallQuery(ViewQuery["Waterfall"]):
         return step_waterfall(view, Side(*self.versus.one), Side(*self.versus.other))
 
 
-@dataclass(frozen=True, slots=True)
-class EventColumnsQuery(ViewQuery["EventReport"]):
+class EventColumnsQuery(ViewQuery["EventReport"], frozen=True):
     """Query for what the columns hold of an event, and of the events related to it."""
 
     of_collectives = True
@@ -294,8 +276,7 @@ class EventColumnsQuery(ViewQuery["EventReport"]):
         return _inspected(view, self.target, with_file=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EventFileQuery(ViewQuery["EventReport"]):
+class EventFileQuery(ViewQuery["EventReport"], frozen=True):
     """Query for all that is recorded of an event, its file included."""
 
     of_collectives = True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answered, FileQuery, Query
 from ccltui.tui.state.name_search import Among, Search

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.draw.lanes import Track
 from ccltui.draw.palette import IDLE_INKS, Ink
@@ -30,8 +31,7 @@ _INKS: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED)
 """Colours of events on the host: that of the cause of idle time which they stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostLanes:
+class HostLanes(Struct, frozen=True):
     """Lanes of the host of one rank, and what of it has no lane; "" where nothing is left out."""
 
     rows: tuple[Stream, ...]

@@ -8,10 +8,10 @@ in their lines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, stable_order, unique_inverse
 from ccltui.metrics.collectives.matching.match import LOW, Matches, MatchInput
@@ -29,8 +29,7 @@ _DIRECTIONS = 4
 _ALL_TO_ALL = TYPES.index("AllToAll")
 
 
-@dataclass(frozen=True, slots=True)
-class CallTable:
+class CallTable(Struct, frozen=True):
     """Calls of all lines; arrays by line, by call, or by instance.
 
     By line: ``rank`` (index of the input), ``step`` (index into ``step_ids``), ``first_call``. By

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.findings.replay.lines.call_table import (
@@ -67,8 +68,7 @@ _TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 _ENDS: Final = ("origin_ns", "end_ns")
 
 
-@dataclass(frozen=True)
-class JobLines:
+class JobLines(Struct, frozen=True, dict=True):
     """The lines of all ranks that can be compared.
 
     ``partly`` are the steps that are left out because some ranks recorded only a part of their

@@ -9,10 +9,10 @@ of the time of the arrays that give the same without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import median_along
@@ -243,8 +243,7 @@ CALL_SHARE: Final = 0.125
 after it: the times of some sources are rounded."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitTable:
+class UnitTable(Struct, frozen=True):
     """Units of work of all lines: ``line``, ``program``, ``type`` and ``number`` of each, int64."""
 
     line: I64
@@ -256,8 +255,7 @@ class UnitTable:
         return len(self.line)
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """Arrays by operation, those of line i from ``first[i]`` on.
 
     ``call`` is -1 for the end of a unit or a line. ``unit`` is that of the segment before, -1 for

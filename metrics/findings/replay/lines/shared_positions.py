@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
@@ -120,8 +120,7 @@ OUTLIERS: Final = 0.1
 """Share of the lines that may begin a call without a launch record earlier than it is posted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """Lines that make the same calls on one stage.
 
     ``lines`` are their numbers; ``same`` those with the usual number of kernels, ``size``, on which
@@ -134,8 +133,7 @@ class Program:
     stage: int
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
+class Positions(Struct, frozen=True):
     """``posted`` and ``resumed`` of each call; ``resumed`` is -1 where nothing waits for it.
 
     ``hidden`` marks waits that were visible on no line.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput
@@ -77,8 +78,7 @@ UNKNOWN, FORWARD, BACKWARD = 0, 1, 2
 """Directions of a transfer: towards the last stage, towards the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
+class Stages(Struct, frozen=True):
     """``stage`` of each rank by input, -1 without a pipeline; ``count`` stages.
 
     ``direction`` is that of each pair, ``wraps`` whether any transfer leads from the last stage to

@@ -8,10 +8,10 @@ that run one program have the same positions, whatever their speed and their clo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import joint_inverse
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
@@ -125,8 +125,7 @@ IN_FORWARD, IN_BACKWARD, IN_OPTIMIZER = 1, 2, 3
 """Labels of kernels; 0 where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepLines:
+class StepLines(Struct, frozen=True):
     """The steps of one rank as lines of kernels; times are int64 ns on the rank's own clock.
 
     ``start_ns``, ``reach_ns`` (latest end so far), ``busy_ns`` and ``gap_ns`` (sums of busy and

@@ -13,11 +13,11 @@ time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.reductions import stable_order
@@ -45,8 +45,7 @@ class DeadlockError(ValueError):
     """Exception raised when the ranks wait for each other, so that the matches are wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What the lines of a job do, those of line i from ``first[i]`` on, and the calls of all.
 
     By operation: ``kind`` is WAIT, POST or MARK, ``which`` its call. By call: ``behind`` is the
@@ -87,8 +86,7 @@ class Program:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """The events of a replay in order; arrays of one length.
 
     ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of the event
@@ -289,8 +287,7 @@ LANES: Final = 4
 """Replays in one pass along the schedule: more of them exceed the caches."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Events:
+class _Events(Struct, frozen=True):
     """The schedule as compiled code reads it: arrays by event, and ``order`` by slot.
 
     ``slot`` is that of the call, of PUT_OFF the place where its time is kept until BEGIN, which has

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from factories import Event, allreduce, copy, kernel, launch, rank_trace, step
+from msgspec.structs import replace
 from worked import cpu_only, measure
 
 from ccltui.commands.measure import choose_metrics
@@ -147,7 +147,7 @@ def test_the_operator_that_launched_with_its_rate() -> None:
 
 def test_an_external_id_of_an_operator_that_does_not_run_is_not_believed() -> None:
     trace = launched()
-    gpu = replace(trace.group("gpu"), external_id=np.full(4, 77, np.int64))
+    gpu = trace.group("gpu").with_columns(external_id=np.full(4, 77, np.int64))
     late = replace(trace, events={**trace.events, "gpu": gpu})
     table = measure("operators", late).details["operators"]
 

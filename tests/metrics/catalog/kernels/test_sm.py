@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from factories import allreduce, kernel, rank_trace
+from msgspec.structs import replace
 from worked import cpu_only, measure, worked_example
 
 

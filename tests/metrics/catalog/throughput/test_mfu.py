@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from factories import Event, card, job, launch, rank_trace, step
+from msgspec.structs import replace
 from worked import measure
 
 from ccltui.metrics.registry import find

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.arrays.typical import lower_median, lower_medians

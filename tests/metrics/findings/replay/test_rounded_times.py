@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.metrics.findings.replay.ladder import ladder_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from planted_jobs import Planted, Run, planted_job
 
 from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, random_spec, write_planted

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from factories import allreduce, job, kernel, rank_trace, step, world
+from msgspec.structs import replace
 from planted_jobs import Planted, Run, _draws, planted_job
 
 from ccltui.metrics.findings.replay.job_facts import JobFacts

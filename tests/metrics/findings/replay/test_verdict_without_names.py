@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ccltui.demo.planted import JobSpec, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Damage, Fault, Level
