@@ -1,7 +1,7 @@
 """Draw the lateness of each rank at each collective; maxima remain visible at every zoom.
 
-Levels follow a fixed scale above a floor. Below the floor a cell has a dot, or is blank where no
-rank takes part, so that screens without lag stay calm and cost few bytes.
+Levels grow by factors above a floor. Below the floor a cell has a dot, or is blank where no rank
+takes part, so that screens without lag stay calm and cost few bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ABSENT = -1
 """Value in a matrix of lags for a rank that is not part of a collective."""
 
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
+"""Lower ends of the levels, in hundredths of the last; the first is the floor."""
 _POOL_UNTIL = 256
 ON_TIME = "·"
 """Mark of a rank that arrives in time; where it takes no part the cell is blank."""
@@ -80,12 +81,24 @@ class Heat(Struct, frozen=True):
         return out
 
 
-def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
+def scale_top_ns(lag_ns: I64, floor_ns: int) -> int:
+    """Return where the last level of a scale by factors begins.
+
+    A hundred times the floor; where one lag in a hundred is longer, the lag that one in a hundred
+    exceeds: lags of 150 and 300 ms have the same colour on a scale that ends at 10 ms.
+    """
+    usual = int(_STEPS[-1] * floor_ns)
+    return max(usual, int(np.percentile(lag_ns, 99))) if len(lag_ns) else usual
+
+
+def levels(late_ns: I64, floor_ns: int, top_ns: int, *, even: bool = False) -> U8:
     """Level 0 (below the floor, or absent) to 7 of each lag.
 
-    Levels grow by factors, or by even steps from the floor to ``top_ns`` if given.
+    The first begins at the floor, the last at ``top_ns``; those between grow by factors, or by
+    equal steps if ``even``.
     """
-    steps = _STEPS * floor_ns if top_ns is None else np.linspace(floor_ns, top_ns, len(_STEPS))
+    steps = np.linspace(floor_ns, top_ns, len(_STEPS)) if even else _STEPS * (top_ns / _STEPS[-1])
+    steps[0] = floor_ns
     return np.digitize(late_ns, steps).astype(np.uint8)
 
 
@@ -126,13 +139,14 @@ def align(
     selected: tuple[int, int],
     order: Sequence[int] | None = None,
     colour: bool = True,
-    top_ns: int | None = None,
+    top_ns: int,
+    even: bool = False,
     pinned: Sequence[int] = (),
 ) -> Planes:
     """Draw a ruler, and a heat row per rank or group; ``selected`` is (rank row, collective).
 
     ``order`` gives the rows of the matrix that belong to ``labels``, all rows by
-    default; ``top_ns`` selects even steps of colour; ``pinned`` are rank rows to mark.
+    default; ``top_ns`` and ``even`` are those of `levels`; ``pinned`` are rank rows to mark.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
@@ -144,7 +158,7 @@ def align(
     rows = Rows.of(len(labels), height - 1)
     late = heat.cells(columns, cells)
     chosen = late if order is None else late[list(order)]
-    upper, lower = _halves(levels(chosen, floor_ns, top_ns), rows)
+    upper, lower = _halves(levels(chosen, floor_ns, top_ns, even=even), rows)
     glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
     on_time = _on_time(chosen, upper + lower, rows)
     on_time[:, np.arange(cells) % columns.repeat != 0] = False  # one mark for each collective

@@ -95,12 +95,14 @@ def main_wait(waits: Waits, ranks: Collection[int]) -> tuple[Call | None, list[i
 
 
 def waiting_text(direct: Sequence[int], through: Sequence[int], *, for_one: bool) -> str:
-    """Return "4 ranks wait for it and 3 more through these"."""
+    """Return "4 ranks wait for it, and 3 more wait for those"."""
     whom = "it" if for_one else "them"
     if not direct:
         return f"nobody is seen to wait for {whom}"
     text = f"{count_ranks(len(direct))} {'waits' if len(direct) == 1 else 'wait'} for {whom}"
-    return text + (f" and {len(through)} more through these" if through else "")
+    if not through:
+        return text
+    return f"{text}, and {len(through)} more {'waits' if len(through) == 1 else 'wait'} for those"
 
 
 def stopped_text(

@@ -8,15 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import Golden
 
-from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, levels
+from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, levels, scale_top_ns
 from ccltui.draw.palette import HEAT
 
 
 def test_levels_start_at_the_floor_and_keep_their_ratios() -> None:
     lags = np.array([ABSENT, 0, 99_999, 100_000, 250_000, 10_000_000, 10**9], np.int64)
 
-    assert levels(lags, 100_000).tolist() == [0, 0, 0, 1, 2, 7, 7]
-    assert levels(lags, 200_000).tolist() == [0, 0, 0, 0, 1, 6, 7]
+    assert levels(lags, 100_000, 10_000_000).tolist() == [0, 0, 0, 1, 2, 7, 7]
+    assert levels(lags, 200_000, 20_000_000).tolist() == [0, 0, 0, 0, 1, 6, 7]
+
+
+def test_lags_far_beyond_the_floor_differ_in_colour() -> None:
+    lags = np.array([0, 145_000_000, 200_000_000, 310_000_000] * 50, np.int64)
+
+    top = scale_top_ns(lags, 100_000)
+
+    assert top == 310_000_000
+    assert levels(lags[:4], 100_000, top).tolist() == [0, 5, 6, 7]
+    assert scale_top_ns(np.array([0, 10**6], np.int64), 100_000) == 10_000_000
+    assert scale_top_ns(np.empty(0, np.int64), 100_000) == 10_000_000
 
 
 @given(
@@ -74,6 +85,7 @@ def test_two_ranks_in_a_row_are_two_halves() -> None:
         width=8,
         gutter=6,
         floor_ns=100_000,
+        top_ns=10_000_000,
         selected=(1, 0),
     )
 
@@ -94,6 +106,7 @@ def test_on_time_differs_from_absent() -> None:
         width=12,
         gutter=6,
         floor_ns=100_000,
+        top_ns=10_000_000,
         selected=(0, 0),
     )
 
@@ -112,6 +125,7 @@ def test_without_colour_levels_are_densities() -> None:
         width=10,
         gutter=6,
         floor_ns=100_000,
+        top_ns=10_000_000,
         selected=(0, 3),
         colour=False,
     )
@@ -138,6 +152,7 @@ def test_picture(width: int, height: int, ranks: int, golden: Golden) -> None:
         width=width,
         gutter=10,
         floor_ns=100_000,
+        top_ns=10_000_000,
         selected=(ranks // 3, 44),
     )
 
@@ -153,6 +168,7 @@ def test_no_ranks_leave_the_ruler() -> None:
         width=20,
         gutter=6,
         floor_ns=100_000,
+        top_ns=10_000_000,
         selected=(-1, 0),
         order=[],
     )

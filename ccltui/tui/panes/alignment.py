@@ -55,6 +55,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     order = [communicator.labels.index(label) for label in members]
     selection = scene.state.selection
     view, floor_ns = scene.state.columns, scene.floor_ns or communicator.drawn_ns
+    even = ALIGNMENT_STATE.of(scene.state).linear
     planes = align(
         communicator.heat,
         _names(scene, members, rows=height - 1),
@@ -70,7 +71,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         order=order,
         colour=scene.colour,
         pinned=[index for index, label in enumerate(members) if label in scene.state.pins],
-        top_ns=communicator.top_ns(floor_ns) if ALIGNMENT_STATE.of(scene.state).linear else None,
+        top_ns=communicator.top_ns(floor_ns, even=even),
+        even=even,
     )
     hits = hits_in_view(scene, Among.COLLECTIVES)
     if hits is not None:

@@ -135,9 +135,11 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
 def _top_of_scale(scene: Scene, floor: int) -> str:
     """Return the lag from which on a cell has the last colour."""
     communicator = scene.communicator
-    if not ALIGNMENT_STATE.of(scene.state).linear or communicator is None:
-        return numbers.compact_duration(floor * 100)
-    return f"{numbers.compact_duration(communicator.top_ns(floor))}, even"
+    if communicator is None:
+        return ""
+    even = ALIGNMENT_STATE.of(scene.state).linear
+    top = numbers.compact_duration(communicator.top_ns(floor, even=even))
+    return f"{top}, even" if even else top
 
 
 def _communicator_text(scene: Scene) -> str:

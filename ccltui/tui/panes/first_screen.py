@@ -7,7 +7,7 @@ time that the metric `findings` states.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
 from ccltui.draw.palette import KIND_INKS, Ink
@@ -86,7 +86,8 @@ def paint(
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     room = height - 2  # without the lowest line of the frames, and the line below them
-    head = _headline(scene, width - 3, most_do=2 if height >= _ROOMY else 1)
+    fills = not rank_bars(scene) and not _step(scene, width - 3).height
+    head = _headline(scene, width - 3, _Lines(4, 8, 4) if fills else _LINES[height >= _ROOMY])
     if width >= TWO_COLUMNS and rank_bars(scene):
         left, right = _two_columns(scene, room - head.height, width, chosen)
     else:
@@ -125,18 +126,31 @@ def _one_column(scene: Scene, room: int, width: int, chosen: Mapping[Section, in
     return [step, costs, captures, ranks, unknown]
 
 
-def _headline(scene: Scene, width: int, *, most_do: int) -> Region:
+class _Lines(NamedTuple):
+    """Most lines of each part of the headline."""
+
+    text: int
+    more: int
+    advice: int
+
+
+_LINES: Final = {True: _Lines(2, 1, 2), False: _Lines(2, 1, 1)}
+"""By whether the screen is high: findings, step and ranks are below."""
+
+
+def _headline(scene: Scene, width: int, most: _Lines) -> Region:
     rows = findings(scene)
     if not rows:
         return _without_answer(scene, width)
     first = rows[0]
     region = Region("Diagnosis", f"sure: {sure_text(first['sure'], ' · ')}")
-    text = wrap(str(first["text"]), width - 2, most=2)
+    text = wrap(str(first["text"]), width - 3, most=most.text)
     for at, line in enumerate(text):
         region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
-    if first["more"] and len(text) < 2:
-        region.text(f"  {first['more']}", Ink.TEXT)
-    for at, line in enumerate(wrap(str(first["do"]), width - 8, most=most_do)):
+    if first["more"] and (len(text) < 2 or most.more > 1):
+        for line in wrap(str(first["more"]), width - 3, most=most.more):
+            region.text(f"  {line}", Ink.TEXT)
+    for at, line in enumerate(wrap(str(first["do"]), width - 9, most=most.advice)):
         region.add(_line(("  Next: " if not at else "        ") + line, Ink.LABEL))
     return region
 

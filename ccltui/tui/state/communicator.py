@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.alignment_chart import Heat
+from ccltui.draw.alignment_chart import Heat, scale_top_ns
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 NOBODY = -1
@@ -82,9 +82,14 @@ class Communicator(Struct, frozen=True, dict=True):
         first: I64 = np.where(self.present, self.start_ns, never).min(axis=1)
         return first
 
-    def top_ns(self, floor_ns: int) -> int:
-        """Return the largest lag, at least twice the floor: the top of a linear scale."""
-        return max(int(self.lag_ns.max(initial=0)), 2 * floor_ns)
+    def top_ns(self, floor_ns: int, *, even: bool) -> int:
+        """Return the top of the scale of lag.
+
+        Of ``even`` steps the largest lag, at least twice the floor; else that of equal factors.
+        """
+        if even:
+            return max(int(self.lag_ns.max(initial=0)), 2 * floor_ns)
+        return scale_top_ns(self.lag_ns, floor_ns)
 
     def moment_ns(self, k: int) -> int:
         """Return the time to show on a timeline: arrival of the last rank, else of the first."""

@@ -65,7 +65,7 @@ def test_a_lock_of_the_interpreter_keeps_two_ranks_out_of_an_all_to_all(shared: 
 
     assert found.text == (
         "Ranks 9 and 14 never entered all-to-all 45,265 of EXPERT_MODEL_PARALLEL_GROUP (ranks "
-        "8-15); 8 ranks wait for them and 6 more through these."
+        "8-15); 8 ranks wait for them, and 6 more wait for those."
     )
     assert len(found.waiting) == 14
     assert "Rank 14 still runs and is in no recorded collective: its host stopped between two." in (
