@@ -295,6 +295,7 @@ def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[f
                 width=size[0],
                 gutter=12,
                 floor_ns=100_000,
+                top_ns=10_000_000,
                 selected=(3, first),
             )
             found.append((time.process_time() - begun) * 1e3)

@@ -153,8 +153,8 @@ def _add_follow(parser: argparse.ArgumentParser) -> None:
         "--alert-command",
         type=args.grammar(args.command),
         metavar="CMD",
-        help="program with arguments, started without a shell at every alert; CCLTUI_ALERT, "
-        "CCLTUI_ALERT_VALUE and CCLTUI_ALERT_PATH in its environment say which",
+        help="program with arguments, started without a shell at every alert; its environment "
+        "has CCLTUI_ALERT, CCLTUI_ALERT_VALUE and CCLTUI_ALERT_PATH",
     )
 
 

@@ -87,8 +87,7 @@ _NOTHING: Final = 5e-4
 _ALIKE: Final = 0.05
 """Part of a cost by which what is saved differs without a word: less is no difference in print."""
 FAR_MORE: Final = 2.0
-"""Multiple of what is counted that an upper bound, or the saving of all hosts, has to exceed to be
-the cost: of two ranks that wait for each other the mean waiting is half of what is saved."""
+"""Of two ranks that wait for each other the mean waiting is half of what is saved."""
 
 _DO: Final[Mapping[str, str]] = {
     "slow_worker": "Compare the GPU of {who} with its peers: clock, temperature, power limit, "
@@ -293,7 +292,7 @@ class Culprits:
             return replace(one, saves_why="a replay saves more than the ranks wait for this one")
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
-        cost = _cost(one.cost_ms, saves, period_ms, FAR_MORE if bounds else 1.0)
+        cost = _cost(one.cost_ms, saves, period_ms)
         return replace(
             one,
             cost_ms=cost,
@@ -328,7 +327,7 @@ class Culprits:
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        cost = _cost(waited, saves or 0.0, period_ms, FAR_MORE if bounds else 1.0)
+        cost = _cost(waited, saves or 0.0, period_ms)
         if not cost or not period_ms:
             return list(found)
         if confidence == "low":  # waits at matched calls may be surer of the same rank
@@ -381,7 +380,7 @@ class Culprits:
             return list(found)
         if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
             return list(found)
-        cost = _cost(main.cost_ms, saves, period_ms, FAR_MORE)
+        cost = _cost(main.cost_ms, saves, period_ms)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
         note = f"counting the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
@@ -654,14 +653,13 @@ def _most_saved(verdict: Mapping[str, Any]) -> float:
     return float(max(filter(None, (saves, *(bounds or ()))), default=0.0))
 
 
-def _cost(waited_ms: float, saves_ms: float, period_ms: float, times: float = 1.0) -> float:
-    """Return what a late rank costs: the waiting for it, or what its replay saves if more.
+def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
+    """Return what a late rank costs: the waiting for it, or what its replay saves.
 
-    Transfers that no rank is late to wait for it as well, and the late rank itself does not wait:
-    the mean waiting of all ranks is less than what each step loses. ``times`` is the multiple of
-    the waiting that the saving has to exceed.
+    The latter where it is `FAR_MORE` than the waiting: transfers that no rank is late to then wait
+    for it as well. Less is what the late rank itself idles or computes longer.
     """
-    return min(saves_ms, period_ms) if saves_ms > times * waited_ms else waited_ms
+    return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
 def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Finding:
