@@ -87,7 +87,8 @@ def test_an_interrupted_job_leaves_whole_files_only(tmp_path: Path, workers: int
         write_large(tmp_path, spec, workers=workers, report=stop)
 
     written = [path for path in tmp_path.iterdir() if path.name != CARD_NAME]
-    assert 3 <= len(written) < 16
+    # other processes go on until the report reaches this one, on a busy machine to the end
+    assert len(written) == 3 if workers == 1 else len(written) >= 3
     assert all(path.suffix == ".json" for path in written)
     assert all(json.loads(path.read_bytes())["traceEvents"] for path in written)
 
