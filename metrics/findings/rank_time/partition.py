@@ -441,7 +441,7 @@ class TimeSplit(Struct, frozen=True):
         return TimeSplit(*(getattr(self, n) + getattr(other, n) for n in PARTS_AND_WINDOW))
 
 
-PARTS_AND_WINDOW = tuple(field for field in TimeSplit.__struct_fields__)
+PARTS_AND_WINDOW = TimeSplit.__struct_fields__
 PARTS = PARTS_AND_WINDOW[1:]
 
 
