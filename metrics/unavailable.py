@@ -27,5 +27,5 @@ def unknown_wire_bytes(*, sized: bool) -> Refusal:
         sized: Whether message sizes are known, so that only the number of ranks is missing.
     """
     if sized:
-        return refuse("no_process_groups", "no collective records how many ranks take part in it")
+        return refuse("no_process_groups", "no collective states how many ranks take part in it")
     return refuse("no_message_size", "no collective states the size of its message")

@@ -48,7 +48,8 @@ _FIELDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("group", "communicator", "dim", "dimension"), "dp 0-3"),
     "stage": "2",
     "period": "a step",
-    "device": "the devices are",
+    "device_is": "the devices are",
+    "device": "0",
     "waits": "the devices wait",
     "unit": "ms",
 }
@@ -65,6 +66,7 @@ _CALLS: Final[Mapping[str, str]] = {
     "quantity": "18.4",
     "format_duration": "4s420ms",
     "factor": "6 % longer",
+    "longer_than": "6 % longer than its peers",
     "ranks_text": "ranks 0-3",
     "numbers_text": "0-3",
     "ranges_text": "0-3",

@@ -31,7 +31,7 @@ from ccltui.metrics.findings.waits.own_times import (
     is_supported,
     slower_ranks,
 )
-from ccltui.metrics.findings.words import factor, numbers_text, ranks_text, sentence
+from ccltui.metrics.findings.words import longer_than, numbers_text, ranks_text, sentence
 from ccltui.metrics.unavailable import Refusal
 from ccltui.parsers.numbers import percent, time_text
 
@@ -94,17 +94,18 @@ _DO: Final[Mapping[str, str]] = {
     "other processes (nvidia-smi -q). Run once on another GPU: if the slowness stays with the GPU, "
     "replace it; if it stays with the rank, compare its work.",
     "slow_node": "Compare {who} with the other hosts: clocks, cooling, power limits, other jobs. "
-    "Run once without it.",
-    "occasional_worker": "See what runs on {who} in its slow steps: other processes, throttling, "
-    "hardware errors (nvidia-smi -q, the log of the system).",
+    "Run the job once without it.",
+    "occasional_worker": "Find out what else runs on {who} in its slow steps: other processes, "
+    "throttling, "
+    "hardware errors (nvidia-smi -q, dmesg).",
     "heavy_stage": "Move layers away from {who}, or divide the stages by time instead of by number "
     "of layers.",
     "uneven_microbatches": "Give micro-batches equal work: sort or pack sequences by length.",
     "uneven_experts": "Balance the load of experts: look at how tokens are routed, or limit the "
     "capacity of an expert.",
-    "slow_link": "Test the link of {who} alone (nccl-tests between the two), its error counters, "
-    "and which transport NCCL chose (NCCL_DEBUG=INFO).",
-    "random": "No rank is to be repaired: times vary by chance.",
+    "slow_link": "Test the link of {who} alone (nccl-tests between the two); check its error "
+    "counters, and which transport NCCL chose (NCCL_DEBUG=INFO).",
+    "random": "No rank needs fixing: times vary by chance.",
 }
 
 
@@ -245,8 +246,8 @@ class Culprits:
         if one.share <= share or percent(share) == percent(one.share):
             return one
         told = (
-            f"{percent(share)} is waiting at matched collectives; the rest is counted as other "
-            "kinds of time."
+            f"{percent(share)} is counted as waiting at matched collectives, the rest as other "
+            f"kinds of time."
             if waited
             else "No matched collective shows the waiting: it is counted as other kinds of time."
         )
@@ -289,7 +290,9 @@ class Culprits:
         bounds = [one * steps for one in details.get("saved_bounds_ms") or ()] or None
         is_sure = one.sure.who in ("high", "medium")
         if saves > one.cost_ms and not is_sure:
-            return replace(one, saves_why="a replay saves more than the ranks wait for this one")
+            return replace(
+                one, saves_why="a replay saves more than the time that ranks wait for this one"
+            )
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
         cost = _cost(one.cost_ms, saves, period_ms)
@@ -420,7 +423,7 @@ class Culprits:
                 yield Finding(
                     kind="waiting_for_rank",
                     text=sentence(
-                        f"the others may wait for rank {ranks[0]}, whose file is not here: up to "
+                        f"the others may wait for rank {ranks[0]}, whose file is missing: up to "
                         f"{percent(share)} of the time{much}"
                     ),
                     where=Where(ranks=ranks),
@@ -640,7 +643,7 @@ class Culprits:
     def unknown(self) -> Iterator[str]:
         """Yield what would tell more, one sentence each."""
         for text in tuple(self.verdict.get("next") or ())[:_MOST_UNKNOWN]:
-            yield sentence(f"to know more, record {text}")
+            yield sentence(f"to learn more, record {text}")
 
 
 def _times(value: float | None, factor: float) -> float | None:
@@ -689,38 +692,36 @@ def named_text(
     """Return the sentence on a culprit, with the share of time that it costs, or costs at most."""
     who = who_text(culprit)
     times = culprit.get("factor")
-    longer = "takes longer" if times is None else f"takes {factor(times)}"
-    cost = f"{'up to ' if at_most else ''}{percent(share)} of the time is lost to it"
     several = len(culprit.get("ranks") or ()) > 1 and culprit.get("host") is None
     compute = "compute" if several else "computes"
-    slower = "longer" if times is None else factor(times)
-    peers = "as its peers" if times is not None and times >= 1.5 else "than its peers"
+    cost = f"{'up to ' if at_most else ''}{percent(share)} of the time is lost"
     steps = culprit.get("steps") or ()
     match kind:
         case "slow_worker":
-            return f"{who} {compute} {slower} {peers}: {cost}"
+            peers = "their peers" if several else "its peers"
+            return f"{who} {compute} {longer_than(times, peers)}: {cost}"
         case "slow_node":
-            return f"all ranks of {who} compute {slower} {peers.replace('its', 'their')}: {cost}"
+            return f"all ranks of {who} compute {longer_than(times, 'their peers')}: {cost}"
         case "occasional_worker":
             named = numbers_text([str(step) for step in steps])
-            when = f" in step{'' if len(steps) == 1 else 's'} {named}" if steps else " now and then"
-            usual = "as usual" if times is not None and times >= 1.5 else "than usual"
-            return f"{who} {compute} {slower} {usual}{when}: {cost}"
+            noun = "step" if len(steps) == 1 else "steps"
+            when = f"in {noun} {named}" if steps else "in some steps"
+            return f"{who} {compute} {longer_than(times, 'usual')} {when}: {cost}"
         case "heavy_stage":
-            others = peers.replace("its peers", "the other stages")
-            return f"{who} {longer} {others}: {cost}"
+            return f"{who} takes {longer_than(times, 'the other stages')}: {cost}"
         case "uneven_microbatches":
-            return f"micro-batches hold unequal work, as with sequences of different length: {cost}"
+            return (
+                f"micro-batches have unequal work, as with sequences of different lengths: {cost}"
+            )
         case "uneven_experts":
             of = f", most on {who}" if who else ""
             return f"experts get unequal numbers of tokens{of}: {cost}"
         case "slow_link":
-            others = peers.replace("its peers", "other transfers")
             if culprit.get("gbps") is not None:
-                return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s a rank: {cost}"
+                return f"transfers between hosts run at {culprit['gbps']:.2g} GB/s per rank: {cost}"
             if culprit.get("group") == BETWEEN_HOSTS:
-                return f"transfers between hosts take longer than computing: {cost}"
-            return f"transfers between {who} take {slower} {others}: {cost}"
+                return f"transfers between hosts take longer than computation: {cost}"
+            return f"transfers between {who} take {longer_than(times, 'other transfers')}: {cost}"
         case _:
             return f"times vary by chance over ranks and steps: {cost}"
 

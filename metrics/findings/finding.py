@@ -210,9 +210,9 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
     number = counted(len(rows), "separate recording")
     return Finding(
         kind="choice",
-        text=f"{number} are here; the largest, {short_name(main.name)}: {main.finding}",
-        more="The findings below are those of that one.",
+        text=f"The folder holds {number}; the largest is {short_name(main.name)}: {main.finding}",
+        more="The findings below are about that one.",
         sure=Sure(what="high"),
-        do="Open another one with --capture NAME; compare two with ccltui diff.",
+        do="Open another with --capture NAME; compare two with ccltui diff.",
         recordings=tuple(rows),
     )

@@ -24,7 +24,7 @@ class Idle(Struct, frozen=True):
 
     Attributes:
         kind: class of the finding.
-        text: sentence with the places ``device`` (the subject with its verb) and ``share``.
+        text: sentence with the places ``device_is`` (the subject with its verb) and ``share``.
         do: what to do.
     """
 
@@ -41,76 +41,79 @@ _RECORD_LAUNCHES: Final = (
 IDLE: Final[Mapping[str, Idle]] = {
     "data_loading": Idle(
         "data_loading",
-        "{device} idle {share} of the time while the host loads data",
-        "Load data earlier: more workers in the DataLoader, prefetching, pinned memory, or a "
-        "faster file system.",
+        "{device_is} idle {share} of the time while the host loads data",
+        "Load data earlier: more DataLoader workers, prefetching, pinned memory, or a faster "
+        "file system.",
     ),
     "checkpoint": Idle(
         "checkpoint",
-        "{device} idle {share} of the time while the host saves a checkpoint",
+        "{device_is} idle {share} of the time while the host saves a checkpoint",
         "Save checkpoints asynchronously (torch.distributed.checkpoint.async_save), or less often.",
     ),
     "garbage_collection": Idle(
         "garbage_collection",
-        "{device} idle {share} of the time while Python collects garbage",
-        "Collect garbage at the same step on all ranks (gc.disable, then gc.collect every N "
-        "steps), or freeze what lives on (gc.freeze).",
+        "{device_is} idle {share} of the time while Python collects garbage",
+        "Collect garbage at the same step on all ranks (gc.disable(), then gc.collect() every N "
+        "steps), or exclude long-lived objects (gc.freeze()).",
     ),
     "compilation": Idle(
         "host_bound",
-        "{device} idle {share} of the time while the host compiles or loads kernels",
+        "{device_is} idle {share} of the time while the host compiles or loads kernels",
         "Record after the warm-up; keep shapes fixed, so that nothing is compiled again in later "
         "steps, and load kernels early (CUDA_MODULE_LOADING=EAGER).",
     ),
     "synchronisation": Idle(
         "host_synchronisation",
-        "{device} idle {share} of the time because the host waits for the device before it "
+        "{device_is} idle {share} of the time because the host waits for the device before it "
         "launches more work",
-        "Remove synchronisation from the step: .item(), .cpu(), print of a tensor, "
-        "torch.cuda.synchronize.",
+        "Remove synchronisation from the step: .item(), .cpu(), printing a tensor, "
+        "torch.cuda.synchronize().",
     ),
     "allocation": Idle(
         "host_allocation",
-        "{device} idle {share} of the time while the host allocates memory",
-        "Keep the allocator from freeing and asking again: "
+        "{device_is} idle {share} of the time while the host allocates memory",
+        "Stop the allocator from freeing and reallocating memory: "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fixed shapes, a warm-up before the "
         "measured steps.",
     ),
     "operators": Idle(
         "host_bound",
-        "the host is too slow: {share} of the time {waits} for operators to launch work",
-        "Launch less: torch.compile, CUDA graphs, fused operators, larger batches.",
+        "the host is too slow: {waits} {share} of the time for operators to launch work",
+        "Launch fewer kernels: torch.compile, CUDA graphs, fused operators, larger batches.",
     ),
     "host_other": Idle(
         "host_bound",
         "{waits} {share} of the time while the host launches nothing and runs nothing that was "
         "recorded",
-        "See what the host does there: record Python (with_stack=True) or NVTX ranges; it may be "
-        "Python code, input, or another process on its CPUs.",
+        "Find out what the host does there: record Python stacks (with_stack=True) or NVTX "
+        "ranges. It may be Python code, data loading, or another process on its CPUs.",
     ),
     "launch_latency": Idle(
         "launch_latency",
-        "{share} of the time {waits} for work that was just launched to start",
-        "Launch ahead of the device: fewer synchronisations and larger kernels, or CUDA graphs.",
+        "{waits} {share} of the time between the launch of a kernel and its start",
+        "Let the host launch further ahead of the device: fewer synchronisations, larger "
+        "kernels, or CUDA graphs.",
     ),
     "between_kernels": Idle(
         "kernel_gaps",
-        "{device} idle {share} of the time in short gaps between kernels",
+        "{device_is} idle {share} of the time in short gaps between kernels",
         "Run fewer and larger kernels: fusion, torch.compile, CUDA graphs.",
     ),
     "dependency": Idle(
         "stream_dependency",
-        "{device} idle {share} of the time because launched work waits for another stream or event",
-        "Look at what the stream waits for in the Timeline; let independent work run meanwhile.",
+        "{device_is} idle {share} of the time because launched work waits for another stream or "
+        "event",
+        "Look in the Timeline at what the stream waits for, and run independent work in that time.",
     ),
     "between_markers": Idle(
         "host_bound",
-        "{device} idle {share} of the time between steps",
-        "See what the host does between steps: data, logging, evaluation, checkpoints.",
+        "{device_is} idle {share} of the time between steps",
+        "Find out what the host does between steps: data loading, logging, evaluation, "
+        "checkpoints.",
     ),
     "unknown": Idle(
         "idle_unknown",
-        "{device} idle {share} of the time; no launch is recorded that would show why",
+        "{device_is} idle {share} of the time; no launch is recorded that would show why",
         _RECORD_LAUNCHES,
     ),
 }
@@ -123,65 +126,71 @@ def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
     The share is of the time of all devices, so that they are the subject also then.
     """
     one = num_ranks == 1
-    most = f", mostly that of {who}," if who else ""
-    device = "the device is" if one else f"the devices{most} are"
+    most = f", mainly that of {who}," if who else ""
+    device_is = "the device is" if one else f"the devices{most} are"
     waits = "the device waits" if one else f"the devices{most} wait"
-    return IDLE[cause].text.format(device=device, waits=waits, share=percent(share))
+    return IDLE[cause].text.format(device_is=device_is, waits=waits, share=percent(share))
 
 
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "compute": (
         "its kernels take longer than those of its peers",
-        "Compare its GPU with its peers: clock, temperature, power limit, other processes "
+        "Compare its GPU with those of its peers: clock, temperature, power limit, other processes "
         "(nvidia-smi -q), and its share of the work.",
     ),
     "more_kernels": (
         "it runs more kernels than its peers",
-        "Compare its share of the work with its peers: layers, batch, extra branches.",
+        "Compare its share of the work with that of its peers: layers, batch size, extra branches.",
     ),
     "unequal_work": (
         "it has more work: its all-to-alls move more data",
-        "Balance the load: routing of experts, sharding of tables, length of sequences.",
+        "Balance the load: expert routing, sharding of embedding tables, sequence lengths.",
     ),
     "previous_collective": ("a collective of another group delayed it", ""),
     "copies": (
         "it copies data while nothing computes",
-        "Overlap its copies with computing: pinned memory, non_blocking=True.",
+        "Overlap its copies with computation: pinned memory, non_blocking=True.",
     ),
     "slow_transfer": (
         "its transfers take longer",
         "Test its links (nccl-tests, ibstat, nvidia-smi topo -m).",
     ),
-    "data_loading": ("its host loads data meanwhile", IDLE["data_loading"].do),
-    "checkpoint": ("its host saves a checkpoint meanwhile", IDLE["checkpoint"].do),
+    "data_loading": ("its device waits while its host loads data", IDLE["data_loading"].do),
+    "checkpoint": ("its device waits while its host saves a checkpoint", IDLE["checkpoint"].do),
     "garbage_collection": (
-        "Python collects garbage on its host meanwhile",
+        "its device waits while Python collects garbage on its host",
         IDLE["garbage_collection"].do,
     ),
     "compilation": (
-        "its host compiles or loads code meanwhile",
+        "its device waits while its host compiles or loads code",
         "Compile before the measured steps, and keep shapes fixed.",
     ),
-    "allocation": ("its host allocates memory meanwhile", IDLE["allocation"].do),
+    "allocation": ("its device waits while its host allocates memory", IDLE["allocation"].do),
     "synchronisation": (
-        "its host waits in a synchronisation meanwhile",
+        "its device runs out of work while its host synchronises with it",
         IDLE["synchronisation"].do,
     ),
     "host_blocked": (
-        "its host is in one long operation meanwhile",
-        "Find that operation: open the finding in the explorer, or record Python "
+        "its device waits while its host is in one long operation",
+        "Find that operation: open the finding in the explorer, or record Python stacks "
         "(with_stack=True).",
     ),
-    "host_work": ("its host is still running operators", IDLE["operators"].do),
+    "host_work": (
+        "its device waits while its host is still running operators",
+        IDLE["operators"].do,
+    ),
     "host_stall": (
         "its device idles, and its host runs no operator: it sleeps, waits, or runs Python code",
         IDLE["host_other"].do,
     ),
     "host_late": ("its host launches the work late", IDLE["host_other"].do),
-    "earlier_lag": ("it was late before, where the others did not wait for it", ""),
+    "earlier_lag": (
+        "it was already late at an earlier collective, where the others did not wait for it",
+        "",
+    ),
     "not_recorded": (
-        "its file is not here",
-        "Find its trace, or record it: the reason for its delay is only in there.",
+        "its file is missing",
+        "Find its trace, or record it: only that trace shows why it is late.",
     ),
 }
 """By cause of a late rank: the sentence about it, and what to do."""
@@ -212,16 +221,16 @@ def cost_text(cost_ms: float | None, *, by_steps: bool) -> str:
 
 CLASSES: Final[Mapping[Kind, str]] = {
     "hang": "dumps, logs or NCCL's RAS show that the job hangs, and which ranks did not arrive",
-    "waiting_for_rank": "ranks wait for one that comes late to collectives or transfers",
-    "slow_worker": "one rank computes longer than its peers, proved by a replay",
+    "waiting_for_rank": "ranks wait for one that arrives late at collectives or transfers",
+    "slow_worker": "one rank computes longer than its peers, as a replay shows",
     "occasional_worker": "one rank computes longer than usual in some steps",
     "slow_node": "all ranks of one host compute longer than the others",
     "heavy_stage": "one pipeline stage has more work than the others",
-    "uneven_microbatches": "micro-batches hold unequal work",
+    "uneven_microbatches": "micro-batches have unequal work",
     "uneven_experts": "experts get unequal numbers of tokens",
     "slow_link": "transfers of one pair or group take longer than comparable ones",
     "random": "times vary by chance over ranks and steps",
-    "pipeline_bubble": "stages of a pipeline wait for each other by its schedule",
+    "pipeline_bubble": "pipeline stages wait for each other as their schedule requires",
     "exposed_communication": "communication runs while nothing computes",
     "data_loading": "devices idle while the host loads data",
     "host_allocation": "devices idle while the host allocates memory",
@@ -238,13 +247,13 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "slow_steps": "single steps take much longer than the others",
     "cpu_bound": "a job without devices spends its time in operators",
     "collective_wait": "a job without devices spends its time in collectives",
-    "uneven_ranks": "a rank of a job without devices comes last to collectives",
+    "uneven_ranks": "in a job without devices, one rank arrives last at collectives",
     "kernel_totals": "totals of `nsys stats`: the largest kernels and calls by share",
     "range_totals": "totals of `nsys stats`: the largest ranges by share",
-    "transfer_spread": "a recording filtered to some kernels: how long they take",
+    "transfer_spread": "a recording with only some of the kernels: how long they take",
     "counts": "execution traces alone: operators and communication calls",
     "run_log": "logs of runs and benchmarks: step time, throughput, bandwidth",
     "choice": "several recordings that are not ranks of one job: one line each",
-    "nothing": "a recording without work: what it holds, and what to record",
+    "nothing": "a recording without any work: what it contains, and what to record",
 }
 """What each class of finding means."""

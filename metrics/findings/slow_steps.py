@@ -93,7 +93,7 @@ class SlowStep(Struct, frozen=True):
     def sentence(self) -> str:
         """The finding in one sentence, without a full stop."""
         whole, over = duration(self.time_ns), duration(self.over_ns)
-        ends = f"on the devices step {self.step} ends {whole} after the step before it"
+        ends = f"on the devices step {self.step} takes {whole}"
         return f"{ends}, {over} more than the median step: {self.why}"
 
 
@@ -242,7 +242,7 @@ def _grown(
     share = changes[part] / max(over_ns, 1)
     rank = parts.labels[int(parts.length_ns[row].argmax())]
     if share < LEAST_SHARE:
-        text = "the times of the devices in it differ too little from the median step to show why"
+        text = "its device times are too close to those of the median step to show why"
         return "unknown", text, CONFIDENCES[0], rank
     text = f"{duration(changes[part])} {_NAMES[part]}, mean over ranks"
     if part == "exposed":  # an effect: what the ranks wait for is not known
@@ -253,7 +253,7 @@ def _grown(
         host = _host_in(view, rank, parts.steps[row], parts.steps[base])
         text += f", while the host {HOST_WORDS[host]}" if host else ""
         sure = sure if host else min(sure, 1)
-    several = "; no single rank is behind it" if len(parts.labels) > 1 else ""
+    several = "; no single rank causes it" if len(parts.labels) > 1 else ""
     return host or part, f"{text}{several}", CONFIDENCES[sure], rank
 
 
@@ -337,7 +337,7 @@ class StepCulprits(Struct, frozen=True):
 
     def of(self, step: int) -> StepCulprit:
         """Return the culprit of a step, or the reason why there is none."""
-        nobody = StepCulprit(step, why=self.why or "no rank is late at any of its collectives")
+        nobody = StepCulprit(step, why=self.why or "no rank is late at its collectives")
         return self.by_step.get(step, nobody)
 
 

@@ -13,11 +13,22 @@ _LONGEST_NAME: Final = 48
 """Characters of a kernel's name in a sentence; names of templates have thousands."""
 
 
+_TIMES_FROM: Final = 1.5
+"""Factor from which on a time is stated as a multiple, below it as a difference in percent."""
+
+
 def factor(value: float) -> str:
     """Return how many times as long something takes as words: ``6 % longer``, ``2.2 times``."""
-    if value < 1.5:
+    if value < _TIMES_FROM:
         return f"{percent(value - 1)} longer".replace(".0 %", " %")
     return f"{value:.2g} times as long" if value < 10 else f"{value:,.0f} times as long"
+
+
+def longer_than(value: float | None, usual: str) -> str:
+    """Return ``6 % longer than its peers``, ``2.2 times as long as its peers``."""
+    if value is None:
+        return f"longer than {usual}"
+    return f"{factor(value)} {'as' if value >= _TIMES_FROM else 'than'} {usual}"
 
 
 _MOST_PARTS: Final = 4

@@ -29,7 +29,7 @@ def findings(**changes: object) -> Result:
     where = {"ranks": ["2"], "host": None, "stage": None}
     found = {
         "class": "slow_worker",
-        "text": "Rank 2 computes 1.5 times as long as its peers: 20 % of the time is lost to it.",
+        "text": "Rank 2 computes 1.5 times as long as its peers: 20 % of the time is lost.",
         "where": where,
         "share": 0.2,
         "saves_ms": 20.5,
@@ -61,8 +61,8 @@ def at(*ranks: str) -> dict[str, object]:
         ({"saves_ms": None}, True),
         ({"saves_ms": None, "saves_bounds_ms": [5.0, 21.0]}, True),
         ({"saves_ms": None, "saves_bounds_ms": [25.0, 30.0]}, False),
-        ({"share": 0.4, "text": f"{COMPUTES}: up to 40 % of the time is lost to it."}, True),
-        ({"share": 0.1, "text": f"{COMPUTES}: up to 10 % of the time is lost to it."}, False),
+        ({"share": 0.4, "text": f"{COMPUTES}: up to 40 % of the time is lost."}, True),
+        ({"share": 0.1, "text": f"{COMPUTES}: up to 10 % of the time is lost."}, False),
         ({"class": "slow_node"}, False),
         ({"class": "waiting_for_rank"}, True),
         ({"class": "waiting_for_rank", "share": 0.15}, True),  # three of four ranks wait

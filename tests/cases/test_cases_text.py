@@ -92,7 +92,7 @@ def test_step_lines_of_a_run_without_an_end(shared: Path) -> None:
 
     assert computed("run_step_time", case).value == pytest.approx(2103)
     assert computed("run_loss", case).value == pytest.approx(8.26)
-    assert "2.1 s in the median" in headline_of(case)  # 2103 ms in two digits
+    assert "a median of 2.1 s" in headline_of(case)  # 2103 ms in two digits
 
 
 def test_a_group_of_which_nothing_ever_completed(shared: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_pause_of_all_ranks_is_nobodys_and_has_its_cause(tmp_path: Path, cause
     assert (found.step, found.label, found.wait_ns) == (spec.first_step + 4, None, 0)
     assert found.over_ns == pytest.approx(EXTRA_NS, rel=0.1)
     assert "idle" in found.why
-    assert "no single rank is behind it" in found.why
+    assert "no single rank causes it" in found.why
     assert HOST_WORDS[cause] in found.why
 
 
@@ -102,7 +102,7 @@ def test_the_finding_is_shown_and_leads_to_its_proof(tmp_path: Path) -> None:
     claims = explain(TraceSummary("x", 8, 8), results).claims
     (claim,) = (one for one in claims if one.metric == "step_variability")
     assert claim.value == row["over_ms"]
-    assert f"step {row['step']} ends" in claim.text
+    assert f"step {row['step']} takes" in claim.text
     assert claim.text.endswith(f"(How sure: {sure_text(row['sure'])}.)")
 
 

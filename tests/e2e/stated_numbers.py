@@ -59,7 +59,7 @@ OF_PARTS: Final = {
 }
 """Classes of findings on a part of the time of devices, by that part."""
 NO_LOSS: Final = frozenset({"compute_bound", "cpu_bound", "slow_steps"})
-COUNTED_ELSEWHERE: Final = "counted as other kinds of time"
+COUNTED_ELSEWHERE: Final = "as other kinds of time"
 """Words of a finding whose time is that of other findings too."""
 
 
@@ -346,7 +346,7 @@ def _steps(one: Recording) -> None:
         for kind, share in kinds.items():
             one.same(f"{kind} in Steps", share, one.answer["shares"].get(kind, 0.0))
     for row in one.details("step_variability").get("slow_steps") or ():
-        one.says("the slow step", row["sentence"], f"step {row['step']} ends")
+        one.says("the slow step", row["sentence"], f"step {row['step']} takes")
         if culprits is not None and row["rank"] is not None and row["wait_ms"] is not None:
             one.same(f"culprit of step {row['step']}", row["rank"], culprits.of(row["step"]).label)
 

@@ -116,12 +116,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     "garbage_collection": "its device idles while Python collects garbage",
     "compilation": "its device idles while the host compiles or loads code",
     "allocation": "its device idles while the host allocates or frees memory",
-    "synchronisation": "its device idles while the host waits in a synchronisation",
+    "synchronisation": "its device idles while the host synchronises with it",
     "host_blocked": "its device idles during one long operation on the host",
     "host_work": "its device idles while the host runs operators",
-    "host_stall": "its device idles and nothing is recorded on the host",
+    "host_stall": "its device idles, and nothing is recorded on the host",
     HOST_LATE: "its device idles while the host does several things",
-    EARLIER_LAG: "it was late at an earlier collective, at which the others did not wait for it",
+    EARLIER_LAG: "it was already late at an earlier collective, where the others did not wait "
+    "for it",
     UNKNOWN: "nothing recorded explains it",
 }
 

@@ -192,7 +192,7 @@ GroupLabel = Callable[[int], str]
 CHAIN_WORDS: Final = {
     OTHER_COLLECTIVE: "delayed by a collective of another group",
     SLOW_TRANSFER: "its transfers take longer than those of its peers",
-    PIPELINE: "the normal order of the pipeline, no fault",
+    PIPELINE: "the normal order of the pipeline, not a fault",
     NOT_RECORDED: "its file is not in the directory",
 }
 """Causes that only chains have."""
@@ -253,7 +253,7 @@ def _more_computation(cause: str, evidence: Evidence) -> str:
     if cause == MORE_KERNELS:
         return (
             f"{total} more computation: {name} {worst.late_count} times, "
-            f"{worst.peers_count:g} on its peers"
+            f"against {worst.peers_count:g} on its peers"
         )
     if cause == UNEQUAL_WORK:
         ratio = evidence.elements_ratio or 1.0

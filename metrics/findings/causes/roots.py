@@ -312,7 +312,7 @@ def _why(share: float) -> int:
 
 def _immaterial(ranked: Sequence[str], first_ns: int, least_ns: float) -> str:
     waited = f"rank {ranked[0]} makes the others wait {duration(first_ns)}"
-    limit = f"less than the {duration(least_ns)} that would matter"
+    limit = f"below the threshold of {duration(least_ns)}"
     return f"nothing worth fixing: {waited}, {limit}"
 
 
@@ -321,9 +321,9 @@ def _why_nobody(roots: Roots, ranked: Sequence[str], first_ns: int) -> str:
     whole = roots.wait_ns
     several = sum(root.wait_ns for root in roots.every if root.cause == SEVERAL)
     order = sum(root.wait_ns for root in roots.every if root.cause == PIPELINE)
-    parts = [f"no rank is behind most of {duration(whole)} of waiting"]
+    parts = [f"no single rank causes most of the {duration(whole)} of waiting"]
     if several:
-        parts.append(f"{percent(several / whole)} is due to several ranks that come equally late")
+        parts.append(f"{percent(several / whole)} is due to several ranks that are equally late")
     if order:
         parts.append(f"{percent(order / whole)} follows from the order of the pipeline")
     if ranked:

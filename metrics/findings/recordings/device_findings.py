@@ -247,8 +247,8 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
             sure=Sure(what="high"),
             evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
             place=place_of(view, own[0]),
-            do="Run it beside computing (bucket sizes, prefetch, another stream), send less "
-            "(gradient accumulation, lower precision), or use a faster link.",
+            do="Overlap it with computation (bucket sizes, prefetching, another stream), send "
+            "less (gradient accumulation, lower precision), or use a faster link.",
         )
 
 
@@ -279,18 +279,19 @@ def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
         sure=Sure(what="medium"),
         evidence=tuple(evidence),
         place=place_of(view, own[0]),
-        do="More micro-batches, an interleaved or zero-bubble schedule, or stages of equal time.",
+        do="Use more micro-batches, an interleaved or zero-bubble schedule, or stages that take "
+        "equal time.",
     )
 
 
 def _bubble_measured(known: Mapping[str, Any]) -> str:
     """Return how the time in transfers and the metric `pipeline_bubble` differ, with its theory."""
-    told = "A transfer runs until its data is there: most of it is the pipeline's bubble."
+    told = "A receive runs until its data arrives, so most of this time is the pipeline's bubble."
     measured, expected = known.get("bubble_ratio"), known.get("theoretical_ratio")
     if measured is None:
         return told
     told = (
-        "With the idle time inside steps, but without the time in which data moves, the pipeline's "
+        "With idle time inside steps, and without the time in which data moves, the pipeline's "
         f"bubble is {percent(measured)}"
     )
     if expected is None:
@@ -317,7 +318,7 @@ def _what_it_holds(view: View) -> str:
             "some of it may be waiting for the others"
         )
     if here == 1:
-        return "one rank alone does not tell how much of it is waiting for others"
+        return "one rank alone does not show how much of it is waiting for others"
     return ""
 
 
@@ -335,8 +336,8 @@ def _copies(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
                 saves_why="how much of it can be hidden depends on the program",
                 evidence=(_evidence(lost, loss, share),),
                 place=place_of(view, loss),
-                do="Copy less, from pinned memory (pin_memory=True, non_blocking=True), beside "
-                "computing.",
+                do="Copy less, and overlap copies with computation: pinned memory "
+                "(pin_memory=True) and non_blocking=True.",
             )
 
 
@@ -358,7 +359,7 @@ def _idle(
             where=Where(ranks=labels, kernel=kernel),
             share=share,
             cost_ms=scale.cost_ms(loss.total_ns),
-            saves_why="what follows the idle time may have to wait for something else",
+            saves_why="the work after the idle time may have to wait for something else",
             sure=Sure(what="low" if loss.what == UNKNOWN else "high"),
             evidence=tuple(
                 _evidence(lost, one, scale.share(one.total_ns)) for one in lost if _holds(loss, one)
@@ -423,7 +424,7 @@ def _kernel_size(ranks: Sequence[RankView], scale: Scale) -> str:
     number = round(len(every) / scale.ranks / (scale.steps or 1))
     median = milliseconds(float(median_along(every)))
     period = "a step" if scale.steps else "in all"
-    return f"{counted(number, 'kernel')} {period}, {time_text(median)} long in the median"
+    return f"{counted(number, 'kernel')} {period}, with a median duration of {time_text(median)}"
 
 
 def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:

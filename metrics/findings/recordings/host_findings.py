@@ -32,8 +32,8 @@ _SHOWN: Final = 3
 _COLLECTIVE: Final = re.compile(r"_?c10d(?:_functional\w*)?::|gloo:|mpi:|record_param_comms")
 """Names of operators that communicate or wait for communication."""
 _COMPARE_CPUS: Final = (
-    "Compare its CPUs with those of its peers: clock, threads, other processes, memory of another "
-    "socket; and its share of the work."
+    "Compare its CPUs with those of its peers: clock, threads, other processes, memory on "
+    "another socket; and its share of the work."
 )
 _RECORD_DEVICE: Final = (
     "If the job has GPUs, record them too: ProfilerActivity.CUDA (not under nsys: CUPTI serves one "
@@ -106,7 +106,7 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
         where=Where(ranks=(str(label),)),
         share=share,
         cost_ms=cost_ms,
-        saves_why="replays need device work",
+        saves_why="a replay needs device work",
         sure=Sure(what="high", who=culprits.sure_of(str(label))),
         evidence=(Evidence("blame_chain", "root_share_of_time", share, "ratio"),),
         do=do,
@@ -144,7 +144,7 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         kind="collective_wait",
         text=sentence(f"collectives on the host take {percent(share)} of {of}"),
         more=sentence(
-            "their operators are timed on the host: part of it may run beside other work"
+            "their operators are timed on the host: part of this may overlap other work"
             if source != "annotation"
             else ""
         ),
@@ -152,8 +152,8 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         cost_ms=scale.cost_ms(inside),
         saves_why="how much of it can be hidden depends on the program",
         sure=Sure(what="high" if source == "annotation" else "medium"),
-        do="Send less or less often, run communication beside computing, or use a device backend "
-        "(nccl). " + _RECORD_DEVICE,
+        do="Send less or less often, overlap communication with computation, or use a device "
+        "backend (nccl). " + _RECORD_DEVICE,
     )
 
 
@@ -189,8 +189,8 @@ def _device_waits(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         cost_ms=scale.cost_ms(waiting),
         saves_why="how much of it can be hidden depends on the program",
         sure=Sure(what="high"),
-        do="Copy less, or beside other work (pin_memory=True, non_blocking=True), and synchronise "
-        "later. If kernels should be here, record them: ProfilerActivity.CUDA.",
+        do="Copy less, or overlap copies with other work (pin_memory=True, non_blocking=True), "
+        "and synchronise later. If the job runs kernels, record them: ProfilerActivity.CUDA.",
     )
 
 
@@ -206,7 +206,7 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
     top = [(name, ns) for name, ns in own.most_common(_SHOWN) if ns]
     whole = sum(own.values())
     if top:
-        text += f"; {short_name(top[0][0])} most, {percent(top[0][1] / whole)} of that"
+        text += f"; {short_name(top[0][0])} takes {percent(top[0][1] / whole)} of that"
     largest = "; ".join(f"{short_name(name)} {percent(ns / whole)}" for name, ns in top)
     return Finding(
         kind="cpu_bound",

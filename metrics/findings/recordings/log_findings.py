@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _NAMES_NOBODY: Final = frozenset({"nothing", "abstained", "late"})
 """Kinds of records of a hang that come after what else a directory holds."""
 _UNKNOWN: Final = (
-    "Logs and dumps show how long a step takes or where the job hangs, not what in it is slow: "
-    "that needs a trace."
+    "Logs and dumps show how long a step takes or where the job hangs; only a trace shows what "
+    "is slow in a step."
 )
 
 
@@ -38,7 +38,7 @@ def hang_finding(view: View) -> Finding | None:
         where=Where(ranks=found.ranks, group=found.group or None),
         saves_why="a job that hangs has no step time"
         if found.is_hung
-        else "such a record does not tell how long a step takes",
+        else "such a record does not show how long a step takes",
         sure=Sure(what=sure, who=sure if found.ranks else "unknown"),
         evidence=(Evidence("hang_verdict", "num_ranks", float(found.num_blamed), "ranks"),),
         do=found.do,
@@ -164,7 +164,7 @@ def _run(view: View) -> Iterator[Finding]:
         number = times.get("num_samples")
         samples = f"{counted(number, 'step')} measured" if number else ""
         yield _of_log(
-            f"a step of {times['run']} takes {time_text(middle)} in the median{late}",
+            f"a step of {times['run']} takes a median of {time_text(middle)}{late}",
             samples,
             Evidence("run_step_time", "step_time_p50_ms", middle, "ms"),
         )
@@ -191,7 +191,7 @@ def _of_log(text: str, more: str, evidence: Evidence, do: str = RECORD) -> Findi
         kind="run_log",
         text=sentence(text),
         more=sentence(more),
-        saves_why="a log does not tell what could be saved",
+        saves_why="a log does not show how much time could be saved",
         sure=Sure(what="high"),
         evidence=(evidence,),
         do=do,

@@ -34,7 +34,7 @@ FILTERED: Final = "text_filtered"
 """Code of the note of a trace that was printed for some kernels only."""
 _SHOWN: Final = 3
 RECORD: Final = (
-    "Record some steps of all ranks with the PyTorch profiler (activities CPU and CUDA, "
+    "Record a few steps on all ranks with the PyTorch profiler (activities CPU and CUDA, "
     "export_chrome_trace on each rank) or with nsys; docs/collect.md has scripts."
 )
 
@@ -51,8 +51,8 @@ def filtered_answer(view: View) -> Answer | None:
         recording="filtered",
         findings=tuple(found),
         unknown=(
-            "Other kernels were left out when the file was written: idle time, computing and "
-            "waiting cannot be seen in it.",
+            "Other kernels were left out when the file was written, so it does not show idle "
+            "time, computation and waiting.",
         ),
     )
 
@@ -82,8 +82,8 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
         yield Finding(
             kind="transfer_spread",
             text=sentence(
-                f"{short_name(key)} takes {time_text(middle)} in the median, {time_text(tail)} at "
-                f"the 95th percentile, {time_text(most)} at most"
+                f"{short_name(key)} takes a median of {time_text(middle)}, {time_text(tail)} at "
+                f"the 95th percentile, and at most {time_text(most)}"
             ),
             more=sentence(f"{counted(len(every), 'kernel')}; median by device: {by_device}"),
             where=Where(ranks=(slowest,) if len(medians) > 1 else (), kernel=key),
@@ -118,7 +118,8 @@ def execution_answer(view: View) -> Answer | None:
         text=sentence(text),
         more=sentence(f"{more}most frequent: {most}"),
         sure=Sure(what="high"),
-        do="Put the Kineto traces of the same run beside them: they have the times. " + RECORD,
+        do="Copy the Kineto traces of the same run into the directory: they have the times. "
+        + RECORD,
     )
     return Answer(
         recording="execution_traces",
@@ -183,7 +184,7 @@ def empty_answer(view: View) -> Answer:
     return Answer(
         recording="no_work" if ranks else "no_trace",
         findings=(finding,),
-        unknown=("No device work and no step is recorded here.",) if ranks else (),
+        unknown=("The recording contains no device work and no steps.",) if ranks else (),
     )
 
 
@@ -193,7 +194,7 @@ def _what_is_here(view: View) -> str:
         kinds = Counter(file.kind.replace("_", " ") for file in files)
         held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
         noun = "file" if len(files) == 1 else "files"
-        return f"no profiler trace is here; found {held} {noun}"
+        return f"no profiler trace found, only {held} {noun}"
     groups = Counter[str]()
     for trace in ranks:
         for group in ("cpu_ops", "annotations", "python", "runtime", "gpu", "other"):
@@ -207,9 +208,9 @@ def _what_is_here(view: View) -> str:
         "other": ("range",),
     }
     held = ", ".join(counted(n, *names[group]) for group, n in groups.most_common() if n)
-    what = held or "no event with a time"
+    what = held or "no events with a time"
     if set(+groups) == {"other"}:
-        what += " of another program than the PyTorch profiler"
+        what += " of a program other than the PyTorch profiler"
     return f"no kernel ran in this recording of {counted(len(ranks), 'rank')}: it holds {what}"
 
 
@@ -217,7 +218,7 @@ def _on_hosts(view: View) -> str:
     own = operator_totals([rank for rank in view.ranks if rank.window_ns])[:_SHOWN]
     noun = "operators on the host"
     if not any(ns for _, ns in own):
-        own, noun = _other_ranges(view)[:_SHOWN], "ranges, with all inside them"
+        own, noun = _other_ranges(view)[:_SHOWN], "ranges, including the ranges inside them"
     if not any(ns for _, ns in own):
         return ""
     named = "; ".join(f"{short_name(name)} {time_text(ns / 1e6)}" for name, ns in own)

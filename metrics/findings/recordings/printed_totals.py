@@ -34,7 +34,9 @@ _DO: Final = (
     "To see who waits for whom, when and why, print or export times: nsys stats -r cuda_gpu_trace, "
     "or nsys export -t sqlite."
 )
-_CANNOT: Final = "Totals have no times: waiting, overlap and single steps cannot be seen in them."
+_CANNOT: Final = (
+    "Totals do not show when anything ran, so waiting, overlap and single steps cannot be seen."
+)
 _SHOWN: Final = 3
 
 
@@ -103,11 +105,11 @@ def totals_answer(view: View) -> Answer | None:
     found = [finding for finding in (_ranges(main), _kernels(main), _calls(main)) if finding]
     unknown = [_CANNOT, *(f"Not read: {reason}." for reason in failed)]
     if any(rows.is_cut for rows in main.values()):
-        unknown.append("The text leaves out rows; its shares are of all rows.")
+        unknown.append("The text leaves out some rows; its shares are of all rows.")
     if len(texts) > 1:
         unknown.append(
-            f"{counted(len(texts), 'text')} of nsys stats are here; this is the one with most "
-            "kernel time. ccltui stats prints all."
+            f"{counted(len(texts), 'text')} of nsys stats were found; this is the one with the "
+            "most kernel time. ccltui stats prints all of them."
         )
     return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
 
@@ -196,7 +198,9 @@ def _ranges(main: dict[str, Totals]) -> Finding | None:
     return Finding(
         kind="range_totals",
         text=sentence(text),
-        more=sentence(f"largest ranges: {ranges.largest()}; a range contains those inside it"),
+        more=sentence(
+            f"largest ranges: {ranges.largest()}; the time of a range includes the ranges inside it"
+        ),
         where=Where(range=first),
         sure=Sure(what="high"),
         do=_DO,

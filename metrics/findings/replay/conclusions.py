@@ -101,11 +101,11 @@ class Namer:
         one = self._pick(self.gains.stages, share, lambda s: f"stage {s.stage}")
         if one is None:
             node = self._node_of_stages(share)
-            return node or Conclusion("", "stages differ, and no single one of them explains it")
+            return node or Conclusion("", "stages differ, and no single stage explains it")
         why = f"stage {one.stage} computes {_times(one.factor)} the time of the other stages"
         alone = len(one.ranks) == 1
         if alone:
-            why += "; it is one rank, so that a slow device would look the same"
+            why += "; it is a single rank, so a slow device would look the same"
         saves = self.savings.stage(int(one.stage or 0))
         return Conclusion("heavy_stage", why, one, saves, cap=1 if alone else 2)
 
@@ -123,7 +123,7 @@ class Namer:
             return None
         why = (
             f"all {len(ranks)} ranks of host {one.host} compute {_times(one.factor)} the time of "
-            "the others; they are whole stages, so that more work would look the same"
+            "the others; they are whole stages, so more work would look the same"
         )
         return Conclusion("slow_node", why, one, one.gain * self.ladder.loss_ns, cap=1)
 
@@ -198,7 +198,9 @@ class Namer:
         """Return the conclusion on slow ranks, none where repairing them would save little."""
         if self.gains.saved_ns(one.ranks) < OWN_SHARE * share * self.ladder.loss_ns:
             whose = "its host" if len(one.ranks) == 1 else "their hosts"
-            return Conclusion("", f"{why}, and gaps of {whose} would take most of that time")
+            return Conclusion(
+                "", f"{why}, but waiting for {whose} would take up most of the time saved"
+            )
         return self._slow(verdict, why, one)
 
     def _slow(
@@ -219,7 +221,7 @@ class Namer:
             and sizes is not None
             and not sizes[list(one.ranks)].any(axis=1).all()
         ):
-            why += "; no size of its all-to-alls is recorded: more tokens would look the same"
+            why += "; its all-to-alls have no sizes, and more tokens would look the same"
             cap = 0
         return Conclusion(verdict, why, one, saves, cap, bounds=bounds)
 
@@ -254,7 +256,7 @@ class Namer:
                 "", "several ranks are slow in some steps, and no single one explains it"
             )
         return Conclusion(
-            "", "work varies from step to step, and passes do not tell whether by its amount"
+            "", "work varies from step to step, and passes do not show whether its amount does"
         )
 
     def _slow_at_times(self, one: Suspect) -> Conclusion:
@@ -303,8 +305,8 @@ class Namer:
         signs = self.signatures
         scatter = percent(cast("float", signs.cv))  # `_is_work` has tested it
         why = (
-            f"forward and backward times of a micro-batch go together (r = {signs.r_fb:.2f}) and "
-            f"scatter by {scatter}: the work differs, as with sequences of different length"
+            f"forward and backward times of a micro-batch correlate (r = {signs.r_fb:.2f}) and "
+            f"vary by {scatter}: the work differs, as with sequences of different lengths"
         )
         return Conclusion("uneven_microbatches", why, None, self.savings.balanced(), cap=cap)
 
@@ -316,8 +318,8 @@ class Namer:
         if missing:
             absent = tuple(str(rank) for rank in missing[:8])
             why = (
-                f"a group waits together, and rank {ranges_text(missing)} of it is not recorded: "
-                "it may be late"
+                f"a whole group waits, and its rank {ranges_text(missing)} is not recorded: it "
+                "may be late"
             )
             return Conclusion("", why, saves_ns=one.gain * self.ladder.loss_ns, absent=absent)
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its peers"
@@ -357,8 +359,8 @@ class Namer:
         if not alone or found.hosts_cause is not None or not idle.is_steady(rank):
             return found
         why = (
-            f"{found.why}; it is the only rank of its stage, and the devices of other stages wait "
-            "for transfers meanwhile, so it is not known whether their hosts are as slow"
+            f"{found.why}; it is the only rank of its stage, and devices of other stages wait "
+            "for transfers at the same time, so their hosts may be as slow"
         )
         return Conclusion("", why, saves_ns=found.saves_ns)
 
@@ -372,7 +374,7 @@ class Namer:
         """Describe several ranks, and where few idle longest name these."""
         if not 0 < len(idlest) <= _MOST_NAMED or len(idlest) == len(self.ladder.job.labels):
             return "several ranks"
-        return f"several ranks, most those of {listed(self._labels(idlest))},"
+        return f"several ranks, mainly those of {listed(self._labels(idlest))},"
 
     def all_hosts(self) -> Conclusion:
         """Return the conclusion on host delays that all ranks have alike."""
@@ -389,8 +391,8 @@ class Namer:
         waits = self.facts.copy_waits(ranks)
         if waits > MAX_APART * saves_ns:
             why = (
-                f"{whose}, for the host or for copies from other ranks: no operator tells which of "
-                "these are collectives"
+                f"{whose} while they wait for the host or for copies from other ranks: no "
+                "operator shows which of these copies are collectives"
             )
             bounds = Bounds(max(saves_ns - waits, 0.0), saves_ns, why)
             return Conclusion("host", why, one, saves_ns, cap=0, bounds=bounds)

@@ -266,8 +266,8 @@ def lost_reasons(lost: Mapping[str, tuple[int, int]]) -> list[Reason]:
     return [
         Reason(
             "damaged_trace",
-            f"{count} of {launched} kernels that rank {label} launched are not in its file: their "
-            "time looks idle",
+            f"{count} of {launched} kernels that rank {label} launched are missing from its "
+            "file, so their time looks idle",
             rank=label,
         )
         for label, (count, launched) in lost.items()

@@ -286,8 +286,8 @@ class Ladder(Struct, frozen=True, dict=True):
         if share <= MAX_UNCOUNTED:
             return None
         return (
-            f"in {percent(share)} of the steps of stages there are more or fewer passes than "
-            "transfers"
+            f"in {percent(share)} of the steps of a stage the number of passes differs from that "
+            "of transfers"
         )
 
     def refuted(self) -> str | None:
@@ -306,8 +306,8 @@ class Ladder(Struct, frozen=True, dict=True):
         """Return why the ladder does not describe the job exactly, None where it does."""
         if self.early_share > MAX_EARLY:
             return (
-                f"{percent(self.early_share)} of the operations begin before what they seem to "
-                "depend on has ended"
+                f"{percent(self.early_share)} of the operations begin before the work that they "
+                "seem to depend on has ended"
             )
         low, high = self.rungs[0].mean(), self.rungs[6].mean()
         if low > MAX_BASE * high:
@@ -317,11 +317,13 @@ class Ladder(Struct, frozen=True, dict=True):
             )
         excess = float((self.rungs[5] / self.rungs[6] - 1).mean())
         if excess > MAX_ERROR:
-            return f"the replay waits where the job did not: its steps are {percent(excess)} longer"
+            return (
+                f"the replay waits where the job did not, so its steps are {percent(excess)} longer"
+            )
         if self.mean_error > MAX_ERROR:
             return (
-                f"replayed as recorded, steps differ by {percent(self.mean_error)} from their "
-                "measured length"
+                "steps replayed as recorded differ from their measured length by "
+                f"{percent(self.mean_error)}"
             )
         return None
 

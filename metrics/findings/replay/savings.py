@@ -396,14 +396,14 @@ def refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -
     ranks = [label for label, row in without.items() if row["saved_ms"] is None]
     if ranks:
         found.append(
-            f"with rank {', '.join(ranks)} as fast as its peers the replayed step is longer, so "
-            "its cost is not known"
+            f"a replay with rank {', '.join(ranks)} as fast as its peers takes longer, so its "
+            "cost is not known"
         )
     steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
     if steps:
         found.append(
             f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
-            f"({some_of(steps)}): no ideal time is given for them"
+            f"({some_of(steps)}): they have no ideal time"
         )
     return found
 
@@ -437,8 +437,9 @@ def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
     if bounds is None:
         return []
     text = (
-        f"without stragglers hosts need {percent(MAX_LAUNCHING)} of a step or more to launch it: "
-        f"at most {time_text(bounds[1])} are saved, less where kernels wait for their launches"
+        f"without stragglers hosts need {percent(MAX_LAUNCHING)} of a step or more to launch it, "
+        f"so at most {time_text(bounds[1])} are saved, and less where kernels wait for their "
+        "launches"
     )
     return [Reason("host_bound", text)]
 
@@ -487,9 +488,9 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     job, found, saved_ns = ladder.job, Savings(ladder), 1e6 * (details["saved_ms"] or 0.0)
     unequal = ladder.unequal_passes()
     if details["unlinked_share"] > MAX_UNLINKED:
-        unequal = "calls without a match on other ranks may wait for slow ranks"
+        unequal = "calls that are not matched with other ranks may wait for slow ranks"
     elif job.stages.count > 1 and job.unknown_transfers > MAX_UNKNOWN_TRANSFERS:
-        unequal = unequal or "of some transfers only one side is known"
+        unequal = unequal or "only one side of some transfers is known"
     if unequal is not None:
         return Bounds(saved_ns, max(ladder.most_saved_ns, saved_ns), unequal)
     errors = ladder.error_bounds(saved_ns)
@@ -507,4 +508,6 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     held = found.held_by([job.labels.index(one) for one in alone]) if alone else None
     if held is None:
         return None
-    return Bounds(*held, f"ranks with a program of their own ({some_of(alone)}) delay others")
+    return Bounds(
+        *held, f"ranks that run a program no other rank runs ({some_of(alone)}) delay others"
+    )

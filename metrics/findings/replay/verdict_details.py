@@ -177,7 +177,7 @@ def _basis(ladder: Ladder) -> dict[str, str]:
     passes = "transfers" if job.stages.count > 1 else "launching thread or kernel names"
     types = set(job.units.type.tolist())
     if WHOLE in types:
-        passes = "none: the computation of a rank in a step is one pass"
+        passes = "none: all computation of a rank in a step is one pass"
     return {
         "passes": passes,
         "step": job.step_basis,

@@ -193,7 +193,7 @@ class Rules:
             yield f"only some of the device work of rank {ranks} is in the file: it was filtered"
         if not job.operations.compute_ns.any():
             yield (
-                "no device work beside collectives is recorded, so it is not known whether the "
+                "no device work other than collectives is recorded, so it is not known whether the "
                 "devices computed or waited between them"
             )
         if job.replay.unlinked > MAX_UNLINKED:
@@ -210,7 +210,7 @@ class Rules:
         if apart is not None:
             yield apart
         if not ladder.compares:
-            yield "no two ranks run the same program, and there is no pipeline to compare stages of"
+            yield "no two ranks run the same program, and there are no pipeline stages to compare"
         refuted = ladder.refuted()
         if refuted is not None:
             yield refuted
@@ -418,7 +418,8 @@ class Rules:
         host = found is not None and found.verdict == "host" and found.hosts_cause is None
         asked = (
             (
-                "more steps: three or more show what is always slow and what is slow at times",
+                "more steps: at least three show what is always slow and what is slow only in "
+                "some steps",
                 job.num_steps < 3,
             ),
             ("step markers (profiler.step())", not job.marked),
@@ -431,7 +432,7 @@ class Rules:
                 untold or (facts.names_only and len(job.together) > 1),
             ),
             (
-                "launch records (CPU activity): they separate forward from backward passes",
+                "launch records (CPU activity), which separate forward from backward passes",
                 found is None and not tells_passes and not facts.has_launches,
             ),
             ("CPU activity, or Python stacks, of the ranks whose devices idle", host),
@@ -502,6 +503,6 @@ def why_apart(job: JobLines, *, names_only: bool) -> str | None:
     if not names_only or parts < 2:
         return None
     return (
-        f"no file names communicators, and those that could be identified leave {parts} sets of "
-        "ranks that never wait for each other: some are missing"
+        f"no file names communicators, and the identified ones leave {parts} sets of ranks that "
+        "never wait for each other, so some are missing"
     )

@@ -79,7 +79,7 @@ def test_more_kernels() -> None:
     assert (found.last, found.cause) == ("1", "more_kernels")
     assert found.evidence is not None
     assert found.evidence.kernels[0].name == "small"
-    assert "small 50 times, 0 on its peers" in (found.why or "")
+    assert "small 50 times, against 0 on its peers" in (found.why or "")
 
 
 def test_a_kernel_at_the_edge_is_not_one_more() -> None:

@@ -152,7 +152,7 @@ def test_what_is_saved_is_said_beside_what_is_lost(
 
 def test_a_share_of_all_devices_has_all_devices_for_its_subject() -> None:
     assert sentences.idle_text("checkpoint", 0.23, 4, "rank 2") == (
-        "the devices, mostly that of rank 2, are idle 23 % of the time while the host saves a "
+        "the devices, mainly that of rank 2, are idle 23 % of the time while the host saves a "
         "checkpoint"
     )
 
@@ -253,8 +253,8 @@ def test_ranges_of_another_program_are_counted() -> None:
     first = answered(rank_trace(0, other=[Event("event/batch", 0, 5000, 1)])).findings[0]
 
     assert first.kind == "nothing"
-    assert "it holds 1 range of another program than the PyTorch profiler" in first.text
-    assert first.more == "Largest ranges, with all inside them: event/batch 5 ms."
+    assert "it holds 1 range of a program other than the PyTorch profiler" in first.text
+    assert first.more == "Largest ranges, including the ranges inside them: event/batch 5 ms."
 
 
 def test_a_filtered_file_tells_how_long_its_kernels_last() -> None:
@@ -265,7 +265,7 @@ def test_a_filtered_file_tells_how_long_its_kernels_last() -> None:
 
     assert first.kind == "transfer_spread"
     assert first.text == (
-        "SendRecv takes 150 us in the median, 195 us at the 95th percentile, 200 us at most."
+        "SendRecv takes a median of 150 us, 195 us at the 95th percentile, and at most 200 us."
     )
 
 
@@ -289,7 +289,7 @@ def test_shares_of_a_table_that_was_cut_are_those_that_it_prints(tmp_path: Path)
 
     assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
     assert "AllReduce (nccl) 30.0 %; communication 30 % (4 all-reduces)" in found.findings[0].more
-    assert "The text leaves out rows; its shares are of all rows." in found.unknown
+    assert "The text leaves out some rows; its shares are of all rows." in found.unknown
 
 
 def test_rows_with_changed_blanks_are_read(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_list_of_recordings_is_headed_by_the_largest() -> None:
     rows = [Recording("a.json", 2, 3, "Copies run."), Recording("b.json", 1, None, "Nothing.")]
 
     assert choice_of(rows, "a.json").text == (
-        "2 separate recordings are here; the largest, a.json: Copies run."
+        "The folder holds 2 separate recordings; the largest is a.json: Copies run."
     )
 
 
@@ -348,7 +348,7 @@ NAMED: Mapping[str, tuple[dict[str, Any], str]] = {
 def test_a_culprit_is_named_as_a_person_would(kind: str) -> None:
     culprit, text = NAMED[kind]
 
-    assert named_text(kind, culprit, 0.131) == f"{text}: 13 % of the time is lost to it"
+    assert named_text(kind, culprit, 0.131) == f"{text}: 13 % of the time is lost"
 
 
 def test_every_cause_of_idle_and_late_ranks_has_a_sentence() -> None:

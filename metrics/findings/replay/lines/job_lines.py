@@ -113,7 +113,7 @@ class JobLines(Struct, frozen=True, dict=True):
     def step_basis(self) -> str:
         """What counts as a step."""
         if self.marked:
-            return "from the end of the step before; of a first step from its first work"
+            return "from the end of the previous step; the first step from its first work"
         if self.num_steps > 1:
             return f"{UNMARKED}: from one occurrence of a repeating call to the next"
         return f"{UNMARKED}: the whole recording counts as one step"
@@ -317,11 +317,11 @@ def _job_lines(view: View) -> JobLines:
     for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_wrong_clock:
-            out[item.label] = "its device has no times"
+            out[item.label] = "its device events have no times"
         elif item.label not in out and not facts.has_kernels:
-            out[item.label] = "no kernel is recorded"
+            out[item.label] = "it has no kernels"
         elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
-            out[item.label] = "its collectives are recorded on the host alone"
+            out[item.label] = "its collectives are recorded on the host only"
     if len(inputs) - len(out) < 2:
         why = _reasons_of_ranks(out)
         raise refuse(
@@ -388,7 +388,7 @@ def _without_steps(view: View, inputs: Sequence[MatchInput]) -> dict[str, str]:
         return {}
     a_step = median_along([counts[label] / marked[label] for label in whole])
     return {
-        label: "its recording holds no whole step"
+        label: "its recording contains no whole step"
         for label in marked
         if not marked[label] and counts[label] < a_step
     }

@@ -237,8 +237,7 @@ def test_nobody_is_named_for_waiting_that_is_not_material() -> None:
     found = choose_root([late], least_ns=1_000_000)
     assert found.named is None
     assert found.why_nobody == (
-        "nothing worth fixing: rank 1 makes the others wait 900 us, less than the 1 ms that would "
-        "matter"
+        "nothing worth fixing: rank 1 makes the others wait 900 us, below the threshold of 1 ms"
     )
     assert choose_root([]) == Roots((), None, None)
 

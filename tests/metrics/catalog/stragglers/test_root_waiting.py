@@ -111,7 +111,7 @@ def test_two_ranks_that_are_equally_late_are_not_one() -> None:
 
     assert named(found) == [None, None, None]
     why = blame_chain.run(found).details["root_why"]
-    assert "100 % is due to several ranks that come equally late" in why
+    assert "100 % is due to several ranks that are equally late" in why
 
 
 def test_two_steps_are_not_enough_to_be_sure() -> None:

@@ -71,7 +71,7 @@ def test_kernels_that_a_file_lacks_bound_what_is_saved(tmp_path: Path) -> None:
     assert verdict.status == without.status == "partial"
     assert "damaged_trace" in codes(verdict)
     assert "damaged_trace" in codes(without)
-    assert "that rank 1 launched are not in its file" in str(verdict.reasons)
+    assert "that rank 1 launched are missing from its file" in str(verdict.reasons)
     assert verdict.details["saves_ms"] is verdict.details["saves_pct"] is None
     least, most = without.details["saved_bounds_ms"]
     assert least <= truth.cost_ms <= most < truth.step_ms
@@ -146,7 +146,7 @@ def test_a_rank_that_recorded_less_than_a_step_is_left_out(tmp_path: Path) -> No
 
     assert not view.facts.ranks["3"].marked_steps[0]
     assert result.status == "partial"
-    assert "rank 3 is not compared: its recording holds no whole step" in str(result.reasons)
+    assert "rank 3 is not compared: its recording contains no whole step" in str(result.reasons)
     assert result.details["num_ranks"] == 3
     assert result.details["num_steps"] > 1
 
@@ -306,7 +306,7 @@ def test_the_basis_tells_that_steps_are_not_marked(tmp_path: Path) -> None:
     marked = verdict_on(opened(SLOW, tmp_path / "marked")[1])
     bare = verdict_on(opened(replace(SLOW, level="no_host"), tmp_path / "bare")[1])
 
-    assert marked.basis["step"].startswith("from the end of the step before")
+    assert marked.basis["step"].startswith("from the end of the previous step")
     assert bare.basis["step"].startswith("not marked: ")
 
 
