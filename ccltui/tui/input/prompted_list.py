@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct, field
@@ -39,17 +38,17 @@ class PromptedList(Struct, frozen=True):
         """Kind of places that are listed, None where actions are."""
         return None
 
-    @abstractmethod
     def count(self, scene: Scene, bindings: Bindings) -> int:
         """Return the number of entries that match."""
+        raise NotImplementedError
 
-    @abstractmethod
     def accepted(self, scene: Scene, bindings: Bindings) -> Self | Chosen:
         """Return what enter chooses, or the list with the reason why there is nothing."""
+        raise NotImplementedError
 
-    @abstractmethod
     def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
         """Return the lines of the entries around the selected one, above a line to type into."""
+        raise NotImplementedError
 
     def press(
         self, key: str, character: str | None, scene: Scene, bindings: Bindings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -31,7 +30,6 @@ class Query(Struct, Generic[A], frozen=True):
 class ViewQuery(Query[A], frozen=True):
     """Query that is answered from the metrics' view of the job."""
 
-    @abstractmethod
     def answer(self, view: View, findings: Findings) -> A:
         """Compute the answer.
 
@@ -42,14 +40,15 @@ class ViewQuery(Query[A], frozen=True):
         Raises:
             re.error, KeyError, IndexError, NoBlockError, TooDifferentError: There is no answer.
         """
+        raise NotImplementedError
 
 
 class FileQuery(Query[A], frozen=True):
     """Query that is answered from files beside the traces, in a thread of the explorer."""
 
-    @abstractmethod
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> A:
         """Read the files; the result is discarded once ``cancelled``."""
+        raise NotImplementedError
 
 
 class Answered(Struct, Generic[A], frozen=True):

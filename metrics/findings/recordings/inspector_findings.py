@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Evidence, Finding
-from ccltui.metrics.findings.words import sentence
+from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.parsers.numbers import time_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _late(view: View) -> Iterator[Finding]:
         return
     row: Mapping[str, Any] = found["ranks"][0]
     since = datetime.datetime.fromtimestamp(row["late_since_us"] // 10**6, datetime.UTC)
-    others = f"; ranks late at all: {', '.join(ranks)}" if len(ranks) > 1 else ""
+    others = f"; late in all: {ranks_text(ranks)}" if len(ranks) > 1 else ""
     yield Finding(
         kind="run_log",
         text=sentence(
@@ -56,7 +56,7 @@ def _slow(view: View) -> Iterator[Finding]:
     yield Finding(
         kind="run_log",
         text=sentence(
-            f"{row['operation']} of ranks {', '.join(row['ranks'])} ({row['communicator']}) "
+            f"{row['operation']} of {ranks_text(row['ranks'])} ({row['communicator']}) "
             f"reaches {row['busbw_gbs']:.3g} GB/s of bus bandwidth, "
             f"equal groups {row['peers_gbs']:.3g} (NCCL Inspector)"
         ),

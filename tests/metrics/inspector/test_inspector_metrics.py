@@ -119,5 +119,5 @@ def test_the_findings_name_the_late_rank_and_the_slow_pair(tmp_path: Path) -> No
         "Rank 5 arrives 3 ms late at AllReduce of default_pg from 2026-05-28 20:27:10 UTC on "
         "(NCCL Inspector)."
     )
-    assert slow.text.startswith("AllGather of ranks 2, 6 (mesh_dp) reaches 5 GB/s")
+    assert slow.text.startswith("AllGather of ranks 2 and 6 (mesh_dp) reaches 5 GB/s")
     assert (late.sure.what, late.sure.who) == ("high", "medium")
