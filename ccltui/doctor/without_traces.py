@@ -23,6 +23,7 @@ from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.job import Job
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.names import listed
+from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.runs import STEP_LOG, TRAINING_LOG, TRAINING_METRICS, WATCHDOG_LOG
 from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS
@@ -54,6 +55,10 @@ SHOWN_BY: Final[dict[str, str]] = {
 _TO_TRACE: Final = (
     "let training reach the first window of its profiler, after the wait and warm-up steps, and "
     "check the log"
+)
+_COUNTED: Final = (
+    "ccltui explain DIR counts the events of NCCL's profiler plug-in; for times of a step record "
+    "with the PyTorch profiler"
 )
 _REPORTS_LISTED: Final = 6
 
@@ -88,7 +93,9 @@ def without_traces(job: Job) -> tuple[Finding, ...]:
 def _nothing(files: Sequence[FoundFile]) -> Finding:
     """What to do where no file is of use: archives and other traces say what they are."""
     named = [one for one in files if one.format in _NAMED or one.problem == UTF16]
-    fix = f"{named[0].path}: {named[0].problem}" if named else _TO_TRACE
+    is_counted = any(one.format is NCCL_PROFILER for one in files)
+    otherwise = _COUNTED if is_counted else _TO_TRACE
+    fix = f"{named[0].path}: {named[0].problem}" if named else otherwise
     return Finding("files", "problem", "no trace that can be opened", fix)
 
 

@@ -49,8 +49,19 @@ _FLAGS: Final = (
     ("destroy_flag", "DESTROY"),
     ("finalize_called", "FINALIZE"),
 )
-_LOST: Final = {"PEER_DEAD": "dead", "PEER_UNRESPONSIVE": "missing"}
-"""Events of the monitor after which a process does not take part any more."""
+_LOST: Final = {
+    "PEER_DEAD": "dead",
+    "PEER_TIMEOUT_DEAD": "dead",
+    "PEER_UNRESPONSIVE": "missing",
+    "PEER_KEEPALIVE_TIMEOUT": "missing",
+}
+"""Events of the monitor after which a process does not answer, from NCCL's src/ras/rasnet.cc.
+
+PEER_DEAD is of the group LIFECYCLE, the others of TRACE, which a client has to ask for. No word for
+5 s is PEER_UNRESPONSIVE, for 20 s PEER_KEEPALIVE_TIMEOUT, for 60 s PEER_TIMEOUT_DEAD and PEER_DEAD.
+"""
+_BACK: Final = frozenset({"PEER_RECOVERED", "PEER_CONNECTED"})
+"""Events after which a process answers again; one that is dead is not asked any more."""
 
 
 def read_ras(path: Path, *, shown: str) -> tuple[RasReport, ...]:
@@ -190,27 +201,33 @@ def _errors(ranks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int
 
 
 def _lost(events: Sequence[Mapping[str, Any]]) -> RasReport | None:
-    """Return the processes that events say are lost, None where they lose none."""
-    lost: dict[str, list[str]] = {"dead": [], "missing": []}
-    latest = ""
+    """Return the processes that events say are lost, None where they lose none.
+
+    The last word on a process counts: one that answers again is not lost.
+    """
+    lost: dict[str, tuple[str, str]] = {}  # by process: how, and when
     for event in events:
-        kind = _LOST.get(_text(event, "event"))
-        peer = event.get("peer")
-        if kind is None or not isinstance(peer, dict):
+        name, peer = _text(event, "event"), event.get("peer")
+        if not isinstance(peer, dict):
             continue
-        time = _text(event, "timestamp")
-        latest = max(latest, time)
         who = f"process {_number(peer, 'pid')} on node {_text(peer, 'host')}"
         who = who if "host" in peer else f"the process at {_text(peer, 'addr')}"
-        lost[kind].append(f"{who} (lost at {time})" if time else who)
-    if not any(lost.values()):
+        is_dead = lost.get(who, ("", ""))[0] == "dead"
+        if name in _LOST and not is_dead:
+            lost[who] = _LOST[name], _text(event, "timestamp")
+        elif name in _BACK and not is_dead:
+            lost.pop(who, None)
+    if not lost:
         return None
+    named: dict[str, list[str]] = {"dead": [], "missing": []}
+    for who, (how, time) in lost.items():
+        named[how].append(f"{who} (lost at {time})" if time else who)
     return RasReport(
-        missing_processes=tuple(lost["missing"]),
-        num_missing=len(lost["missing"]),
-        dead_processes=tuple(lost["dead"]),
-        num_dead=len(lost["dead"]),
-        timestamp=latest,
+        missing_processes=tuple(named["missing"]),
+        num_missing=len(named["missing"]),
+        dead_processes=tuple(named["dead"]),
+        num_dead=len(named["dead"]),
+        timestamp=max(time for _, time in lost.values()),
         is_of_monitor=True,
     )
 

@@ -73,6 +73,15 @@ def memory_snapshots() -> list[bytes]:
     return [pickle.dumps(value, protocol) for protocol in (2, 4)]
 
 
+def profiler_events() -> list[bytes]:
+    """Events of both plug-ins of NCCL's profiler."""
+    args = {"SeqNum": 0, "CommHash": 2**62, "Rank": 0, "Count": 1}
+    begun = {"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "ts": 0.5, "args": args}
+    line = {"recordType": "event", "type": "ncclProfileColl", "commId": 2**62, "rank": 3,
+            "details": {"func": "AllReduce"}}  # fmt: skip
+    return [f"[\n{json.dumps(begun)},\n{{}}]".encode(), json.dumps(line).encode() + b"\n"]
+
+
 def inspector_lines() -> list[bytes]:
     head = {"header": {"id": "0xab", "comm_name": "tp", "rank": 1, "n_ranks": 2, "nnodes": 1},
             "metadata": {"inspector_output_format_version": "v4.2", "dump_timestamp_us": 10**15,

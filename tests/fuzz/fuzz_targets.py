@@ -53,6 +53,7 @@ from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
 from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot
+from ccltui.parsers.nccl_profiler.count_events import count_events
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import sqlite_of
 from ccltui.parsers.nsys.report_reader import read_report_tables
@@ -462,6 +463,8 @@ TARGETS: Final = {
                mixed(any_bytes, _JSON), flight_record),
         Target("inspector", "records of NCCL Inspector", seeds.inspector_lines,
                mixed(lines, _JSON), inspector),
+        Target("nccl_profiler", "events of NCCL's profiler plug-ins", seeds.profiler_events,
+               mixed(lines, _JSON), _of(count_events, **_SHOWN)),
         Target("memory_snapshot", "memory snapshots", seeds.memory_snapshots,
                mixed(any_bytes, _JSON), _of(read_memory_snapshot, **_SHOWN)),
         Target("ras", "reports of RAS, in JSON", seeds.ras_reports, _JSON,

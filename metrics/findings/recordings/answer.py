@@ -66,6 +66,9 @@ def _without_traces(view: View) -> Answer:
         execution_answer,
     )
     from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.profiler_events import (  # noqa: PLC0415
+        profiler_answer,
+    )
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang
@@ -73,4 +76,10 @@ def _without_traces(view: View) -> Answer:
         raise refuse("no_trace", "no file is here")
     if view.job.failures:
         raise Refusal(*failures(view))
-    return totals_answer(view) or execution_answer(view) or log_answer(view) or empty_answer(view)
+    return (
+        totals_answer(view)
+        or execution_answer(view)
+        or log_answer(view)
+        or profiler_answer(view)
+        or empty_answer(view)
+    )

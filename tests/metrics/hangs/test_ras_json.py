@@ -179,6 +179,20 @@ def test_the_monitor_says_which_processes_died(tmp_path: Path) -> None:
     assert "the process at 10.0.0.9:5000" in found.text
 
 
+def test_a_process_that_answers_again_is_not_lost(tmp_path: Path) -> None:
+    peers = [{"host": "10.0.0.1", "pid": pid} for pid in (1, 2, 3)]
+    names = ("PEER_UNRESPONSIVE", "PEER_RECOVERED", "PEER_KEEPALIVE_TIMEOUT", "PEER_TIMEOUT_DEAD")
+    told = [event(names[0], peers[0]), event(names[0], peers[1]), event(names[1], peers[0]),
+            event(names[2], peers[1]), event(names[3], peers[2]), event("PEER_DEAD", peers[2]),
+            event(names[1], peers[2])]  # fmt: skip
+    (tmp_path / "monitor.json").write_text("\n".join(map(json.dumps, told)))
+
+    report = read_ras(tmp_path / "monitor.json", shown="monitor.json")[-1]
+
+    assert report.missing_processes == ("process 2 on node 10.0.0.1 (lost at 2026-05-28 20:26:31)",)
+    assert [one.split(" on ")[0] for one in report.dead_processes] == ["process 3"]
+
+
 def test_an_event_does_not_hide_the_report_before_it(tmp_path: Path) -> None:
     dead = event("PEER_DEAD", {"host": "10.0.0.1", "pid": 4006}, time="2026-05-28 23:00:00")
 
