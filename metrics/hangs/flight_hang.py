@@ -14,7 +14,16 @@ from ccltui.metrics.hangs.flight_late import late_rank
 from ccltui.metrics.hangs.flight_mismatch import Mismatch, mismatches
 from ccltui.metrics.hangs.flight_order import out_of_order
 from ccltui.metrics.hangs.flight_waits import Waits
-from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, operation_words, ranks_text, sentence
+from ccltui.metrics.hangs.hang import (
+    Does,
+    Hang,
+    Standing,
+    Sure,
+    count_ranks,
+    operation_words,
+    ranks_text,
+    sentence,
+)
 from ccltui.parsers.flight_recorder.dump import FlightDump
 
 _LEVELS: Final[tuple[Sure, ...]] = ("high", "medium", "low")
@@ -43,6 +52,7 @@ def flight_hang(
         do=sentence(found.do),
         record="flight recorder",
         files=tuple(files),
+        standing=judge.standing(found.ranks),
     )
 
 
@@ -71,6 +81,34 @@ class _Judge:
                 return found
         return Hang("nothing", "no rank waits: every collective in the dumps is complete",
                     sure="medium", do=words.WHEN_NOTHING)  # fmt: skip
+
+    def standing(self, named: Collection[str]) -> tuple[Standing, ...]:
+        """Return what all ranks do, those that are named first, then as many as are alike."""
+        held: dict[Standing, list[str]] = defaultdict(list)
+        for rank in (*self._job.ranks, *self._job.missing):
+            held[self._does(rank, is_named=str(rank) in named)].append(str(rank))
+        found = (structs.replace(one, ranks=tuple(ranks)) for one, ranks in held.items())
+        return tuple(sorted(found, key=lambda one: (not one.is_named, -len(one.ranks))))
+
+    def _does(self, rank: int, *, is_named: bool) -> Standing:
+        """Return what a rank does, without its label."""
+        calls = self._job.ranks.get(rank)
+        if calls is None:
+            return Standing((), "left no dump", is_named=is_named)
+        frozen, wait = self._waits.frozen.get(rank), self._waits.by_rank.get(rank)
+        does: Does = "was last in"
+        targets: tuple[str, ...] = ()
+        call = self._job.last_call(rank)
+        if frozen is not None:
+            does, call = "stopped in", frozen[0]
+        elif wait is not None:
+            does, call, targets = "waits in", wait.call, _labels(wait.targets)
+        elif calls.pending:
+            does, call = "is in", calls.pending[0]
+        if call is None:
+            return Standing((), does, is_named=is_named)
+        text, place = self._job.call_text(call), words.place_of(self._job, call)
+        return Standing((), does, text, targets, place, is_named)
 
     def _unreadable(self) -> Hang:
         count = len(self._refused) + len(self._job.unused)

@@ -27,6 +27,43 @@ Kind = Literal[
 Sure = Literal["high", "medium", "low"]
 
 
+Does = Literal[
+    "stopped in",  # stands in a call that others have finished
+    "waits in",  # a call that others have not entered
+    "is in",  # its oldest call that is not complete
+    "was last in",  # is in no recorded call
+    "left no dump",  # no record of its calls
+    "did not arrive",  # where the others wait: all that such a record says of it
+    "called another",  # called something else than the others
+    "reports an error",
+    "does not answer",
+    "is behind",
+    "is late",
+    "not known",
+]
+
+
+class Standing(Struct, frozen=True):
+    """What ranks of a hang do: those that are in the same call and wait for the same ranks.
+
+    Attributes:
+        ranks: Labels of the ranks.
+        does: What they do.
+        call: The call that they are in, or the last one that they entered: "all-reduce 9 of tp";
+            "" where it is not known.
+        waits_for: Labels of the ranks that have not entered it.
+        place: Where the call was made: "`train_step` (train.py:143)"; "" where not recorded.
+        is_named: Whether the hang is put down to them.
+    """
+
+    ranks: tuple[str, ...]
+    does: Does
+    call: str = ""
+    waits_for: tuple[str, ...] = ()
+    place: str = ""
+    is_named: bool = False
+
+
 class Hang(Struct, frozen=True):
     """One hang and the record that tells of it.
 
@@ -45,6 +82,8 @@ class Hang(Struct, frozen=True):
         record: What tells it: "watchdog", "ras", "flight recorder".
         files: Paths of the files.
         where: Folder of the job below the directory, "" for that itself.
+        standing: What all ranks do, those that are named first; () where only the ranks above are
+            known.
     """
 
     kind: Kind
@@ -60,6 +99,18 @@ class Hang(Struct, frozen=True):
     record: str = ""
     files: tuple[str, ...] = ()
     where: str = ""
+    standing: tuple[Standing, ...] = ()
+
+    def rows(self) -> tuple[Standing, ...]:
+        """Return what all ranks do; of a record that does not say so, who waits for whom."""
+        if self.standing:
+            return self.standing
+        number = "" if self.sequence is None else f" {self.sequence:,}"
+        call = f"{self.operation}{number}" + (f" of {self.group}" if self.group else "")
+        does = _DOES.get(self.kind, "did not arrive")
+        named = Standing(self.ranks, does, is_named=True)
+        waiting = Standing(self.waiting, "waits in", call.strip(), self.ranks)
+        return tuple(one for one in (named, waiting) if one.ranks) or (Standing((), "not known"),)
 
     @property
     def num_blamed(self) -> int:
@@ -74,6 +125,17 @@ class Hang(Struct, frozen=True):
         )
 
 
+_DOES: Final[dict[Kind, Does]] = {
+    "frozen": "stopped in",
+    "mismatch": "called another",
+    "order": "called another",
+    "no_dump": "left no dump",
+    "peers_missing": "does not answer",
+    "errors": "reports an error",
+    "behind": "is behind",
+    "late": "is late",
+}
+"""What the ranks do that a hang is put down to, where their calls are not known."""
 _OPERATIONS: Final = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",

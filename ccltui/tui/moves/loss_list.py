@@ -11,7 +11,7 @@ from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.finding_rows import findings, result_of, step_at, time_of
 from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, ViewState
 
@@ -43,7 +43,7 @@ def show_next(scene: Scene) -> ViewState:
 def show(scene: Scene, index: int) -> ViewState:
     """Show a finding: the collective that ranks waited for, a moment, its kernels or its ranks.
 
-    A finding without a place is selected in Overview.
+    A hang is shown by what its ranks do. A finding without a place is selected in Overview.
     """
     found = findings(scene)
     index = min(index, len(found) - 1)
@@ -51,6 +51,8 @@ def show(scene: Scene, index: int) -> ViewState:
     own = replace(own, loss=index, shown=index, section=Section.FINDINGS, table_open=False)
     state = OVERVIEW_STATE.put(scene.state, own)
     place = found[index]["place"]
+    if found[index]["class"] == "hang":
+        return replace(state, pane=HANGS, drawer=None)
     if place is None:
         return replace(state, pane=OVERVIEW, drawer=None)
     state = _at(scene.with_state(state), place)

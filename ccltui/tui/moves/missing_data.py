@@ -22,6 +22,13 @@ def no_collectives(scene: Scene) -> str | None:
     return None
 
 
+def until_read(scene: Scene, waiting: str) -> str:
+    """Return a sentence for a pane without any rank: ``waiting`` while files are read."""
+    if scene.session.busy or scene.session.ranks_loaded:
+        return waiting
+    return "No rank could be read: 5 lists the files and what is wrong with them."
+
+
 def no_time(scene: Scene) -> str | None:
     """Return the reason when nothing with a time is loaded."""
     return None if scene.findings.span is not None else "no rank is loaded yet"

@@ -11,6 +11,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers
+from ccltui.tui.moves.missing_data import until_read
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.name_search import Among
@@ -209,7 +210,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     planes = Planes.blank(height, width, Ink.TEXT)
     events, query = _listed(scene), event_query(scene)
     if events is None or query is None or events.rank != query.rank:
-        planes.put(1, 1, "Events appear here as they are listed.", Ink.DIM)
+        planes.put(1, 1, until_read(scene, "Events appear here as they are listed."), Ink.DIM)
         return planes
     room = max(height - 1, 1)
     at = events.at(scene)

@@ -157,6 +157,8 @@ class ListPane(Pane, Generic[R]):
     """Whether `draw_beside` draws at the right of the rows."""
     detail_lines: int = 0
     """Most lines of `details_of`; as many are kept free, so that rows stay where they are."""
+    least_rows: int = 3
+    """Rows that are in view before there are lines of `details_of`."""
 
     def __init__(self) -> None:
         self.own = OwnState(self.name, ListState(sorting=self.first_order))
@@ -441,7 +443,7 @@ class ListPane(Pane, Generic[R]):
             return planes
         at = self.row(scene)
         top = self.put_above(planes, scene)
-        below = max(min(self.detail_lines, height - top - 4), 0)
+        below = max(min(self.detail_lines, height - top - 1 - self.least_rows), 0)
         room = max(self.room(scene, height - top - 1 - below - bool(below)), 1)
         # Whole pages: the picture scrolls only when it must. The last page is full, too.
         first = max(min(at // room * room, len(rows) - room), 0)

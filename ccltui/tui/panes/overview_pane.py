@@ -45,6 +45,10 @@ class OverviewPane(Pane):
     )
     names_communicator = False
 
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Return None: every directory that opens has findings or a reason for none."""
+        return None
+
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Return the queries for the second path, and for findings where nothing is a trace."""
         from ccltui.tui.state.against.second_path import queries_of

@@ -113,7 +113,7 @@ class StepsPane(ListPane[Step]):
     noun = "step"
     has_bars = True
     waiting = "still dividing the steps"
-    nothing = "no step has device work"
+    nothing = "no step has device work: record the devices as well (ProfilerActivity.CUDA, or nsys)"
     metric_name = "temporal_breakdown"
     columns = (
         # Numbers of steps are names: in order of time.

@@ -14,6 +14,7 @@ from ccltui.draw.rank_rows import RankRow, StepMark, grown, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.tui.moves import measured_area
+from ccltui.tui.moves.missing_data import until_read
 from ccltui.tui.state.job_findings import Span, Step
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
@@ -43,7 +44,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     span = scene.findings.span
     if span is None:
         planes = Planes.blank(height, width, Ink.TEXT)
-        planes.put(1, 1, "Ranks appear here as they are read.", Ink.DIM)
+        planes.put(1, 1, until_read(scene, "Ranks appear here as they are read."), Ink.DIM)
         return planes
     rows = rank_rows(scene)
     selection, merged = scene.state.selection, TIMELINE_STATE.of(scene.state).merged

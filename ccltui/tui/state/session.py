@@ -46,6 +46,7 @@ class Session(Struct, frozen=True):
     has_runs: bool = False  # whether a folder is a run
     has_cluster: bool = False  # whether a file has values about machines
     has_reports: bool = False  # whether reports are made of a file of nsys
+    has_hangs: bool = False  # whether a file is of a recorder that tells where a job hangs
     since: int = 0
     elsewhere: str = ""  # the run of ccltui index that reads the files, and how far it is
 
@@ -105,7 +106,11 @@ class Session(Struct, frozen=True):
             for found in job.capture.files
         }
         # This imports numpy, which is loaded by now.
-        from ccltui.parsers.discovery.run_settings import has_cluster, has_runs  # noqa: PLC0415
+        from ccltui.parsers.discovery.run_settings import (  # noqa: PLC0415
+            has_cluster,
+            has_hangs,
+            has_runs,
+        )
 
         found = job.discovery.files
         return replace(
@@ -116,6 +121,7 @@ class Session(Struct, frozen=True):
             elsewhere="",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
+            has_hangs=has_hangs(found),
             has_reports=any(
                 file.format.reports and file.format.to_sqlite is None for file in found
             ),

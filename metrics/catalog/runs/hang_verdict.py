@@ -75,7 +75,11 @@ def _row(one: Hang) -> Mapping[str, Any]:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(one).items()
     }
-    return {"num_ranks": one.num_blamed, **row}
+    standing = [
+        {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
+        for row in map(structs.asdict, one.standing)
+    ]
+    return {"num_ranks": one.num_blamed, **row, "standing": standing}
 
 
 metric_cal = hang_verdict.document_of
