@@ -322,6 +322,7 @@ class Job(Struct, frozen=True):
     unread_ranks: tuple[int, ...] = ()  # have a file, which a sample of ranks leaves out
     merged: MergedRanks = field(default_factory=MergedRanks)
     side: tuple[RankTrace, ...] = ()  # of processes that coordinate the ranks: no rank themselves
+    store: Path | None = None  # directory of the store, where anything is kept
 
     @property
     def world_size(self) -> int | None:
@@ -488,6 +489,7 @@ def start_job(
         card_problem=problem,
         profile_mode=profile_mode,
         run_sources=run_sources(discovery, chosen),
+        store=store,
     )
 
 

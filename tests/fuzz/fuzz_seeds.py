@@ -87,11 +87,13 @@ def inspector_lines() -> list[bytes]:
             "metadata": {"inspector_output_format_version": "v4.2", "dump_timestamp_us": 10**15,
                          "hostname": "n1", "pid": 7}}  # fmt: skip
     collective = {"coll": "AllReduce", "coll_sn": 4, "coll_msg_size_bytes": 64,
-                  "coll_exec_time_us": 9, "coll_timing_source": "kernel_gpu"}  # fmt: skip
+                  "coll_exec_time_us": 9, "coll_timing_source": "kernel_gpu",
+                  "coll_algobw_gbs": 1.5, "coll_busbw_gbs": 2.625}  # fmt: skip
     sent = {"p2p": "Send", "p2p_sn": 2, "p2p_peer": 0, "p2p_msg_size_bytes": 8,
             "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu"}  # fmt: skip
     lines = [head | {"dump_stats": {"coll_dropped_total": 3}}, head | {"coll_perf": collective},
-             head | {"p2p_perf": sent}]  # fmt: skip
+             *(head | {"coll_perf": collective | {"coll_sn": number}} for number in (5, 6, 8)),
+             head | {"p2p_perf": sent}, head | {"coll_perf": collective | {"coll_sn": 9}}]  # fmt: skip
     text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines)
     return compressed([text.encode(), text[:-9].encode()])
 

@@ -158,12 +158,16 @@ def flight_record(data: bytes, path: Path) -> None:
 
 
 def inspector(data: bytes, path: Path) -> None:
-    """All columns; raw against gzip."""
+    """All columns; raw against gzip, which the general decoder reads alone."""
 
     def read(one: Path) -> object:
-        found = read_inspector(one, shown=SHOWN)
-        columns = structs.astuple(found.records)
-        return found.series, found.dropped, [column.tolist() for column in columns]
+        with decoder(one == path):
+            found = read_inspector(one, shown=SHOWN)
+        columns = {
+            series: [column.tolist() for column in structs.astuple(found.records(place))]
+            for place, series in enumerate(found.facts.series)
+        }
+        return sorted(columns.items()), found.facts.dropped
 
     same_packed(data, path, read)
 
