@@ -345,6 +345,13 @@ class Job(Struct, frozen=True):
         read = (*self.ranks, *self.merged.traces, *self.side)
         return frozenset(trace.source.path for trace in read if trace.read_share == 1)
 
+    @property
+    def unfinished_files(self) -> dict[str, str]:
+        """Files that gave nothing or have no end, and why: a job may still write them."""
+        reasons = {failure.path: failure.error for failure in self.failures}
+        cut = "has no end: perhaps still written"
+        return reasons | {trace.source.path: cut for trace in self.ranks if trace.truncated}
+
     def ranks_in(self, path: str) -> tuple[int, ...] | None:
         """Return the ranks taken from a file that holds several, None for other files."""
         if not any(trace.source.path == path for trace in self.merged.traces):

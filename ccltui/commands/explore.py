@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -15,6 +15,9 @@ from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of, s
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
+
+if TYPE_CHECKING:
+    from ccltui.tui.options import FollowSettings
 
 _PORT: Final = 8790
 
@@ -113,6 +116,7 @@ def run(
     config = read_config(options.config)
     set_nsys_path(loading)
     functions = use_functions(options, for_screen=True)
+    follow = _follow_settings(options)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,
@@ -135,8 +139,26 @@ def run(
                 runs_vary_pct=runs_vary_pct,
                 keys=_keys_of(config),
                 functions=functions,
+                follow=follow,
             ),
         )
+
+
+def _follow_settings(options: argparse.Namespace) -> FollowSettings | None:
+    """How the path is followed, None where it is not. Raises GrammarError for unknown metrics."""
+    if not options.follow:
+        return None
+    from ccltui.commands.measure import find_metric  # noqa: PLC0415  (imports metrics)
+    from ccltui.tui.options import FollowSettings as Settings  # noqa: PLC0415
+
+    for gate in options.alert:
+        find_metric(gate.metric)
+    return Settings(
+        interval_s=options.interval,
+        until_idle_s=options.until_idle,
+        alerts=tuple(options.alert),
+        command=options.alert_command,
+    )
 
 
 def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:

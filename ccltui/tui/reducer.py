@@ -9,12 +9,14 @@ from ccltui.tui.engine.messages import (
     Exported,
     Fact,
     FindingsReady,
+    JobFollowed,
     JobOpened,
     Problem,
     after,
 )
 from ccltui.tui.moves.loss_list import at_first
 from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.followed import Looked
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.own.pane_names import OVERVIEW
@@ -34,10 +36,13 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
         return replace(scene, said=fact.message, notice=fact.problem)
     if isinstance(fact, Answered):
         return answered(scene, fact)
+    if isinstance(fact, Looked):
+        followed = scene.followed
+        return scene if followed is None else replace(scene, followed=followed.after_look(fact))
     scene = replace(scene, session=after(scene.session, fact))
     if scene.notice == STOPPING and not scene.session.busy:
         scene = replace(scene, notice="")
-    return _opened(scene) if isinstance(fact, JobOpened) else scene
+    return _opened(scene) if isinstance(fact, JobOpened | JobFollowed) else scene
 
 
 def _opened(scene: Scene) -> Scene:

@@ -63,7 +63,19 @@ def header(scene: Scene, width: int) -> Line:
             _absent(session.job) if width >= 100 else "",
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
-    return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+    right = [*_followed(scene, width), (_loaded(session), Ink.HEADER_DIM)]
+    return spread(left, right, width, Ink.HEADER_DIM)
+
+
+def _followed(scene: Scene, width: int) -> Line:
+    """Return when a followed directory was looked at, and the alerts that hold."""
+    if scene.followed is None:
+        return []
+    alerts = scene.followed.alert_text()
+    line: Line = (
+        [(f" ! {fit(alerts, min(len(alerts), width // 3))} ", Ink.WARNING)] if alerts else []
+    )
+    return [*line, (f" {scene.followed.told(width)} ", Ink.HEADER_DIM)]
 
 
 def _capture(job: Job, width: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -40,6 +40,9 @@ from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.side_tables import of_traces
+
+if TYPE_CHECKING:
+    from ccltui.parsers.found_files import Capture
 
 FIRST_METRIC: Final = "coll_call_num"
 """The metric that needs least of a rank, so that a number is shown before any chart."""
@@ -111,7 +114,7 @@ class Analyst:
         with self._lock:  # a run that is being cancelled ends first: never two at a time
             if session.job is None or cancelled():
                 return True
-            if self._view is not None and self._view.job.capture != session.job.capture:
+            if self._view is not None and _is_other(self._view.job.capture, session.job.capture):
                 self._findings, self._began = Findings(), False  # show nothing of another capture
             self._view = View(session.job, session.filter, previous=self._view)
             self._ready = session.generation, self._view
@@ -150,6 +153,11 @@ class Analyst:
             self._findings = findings
             post(FindingsReady(findings))
         return findings
+
+
+def _is_other(one: Capture, two: Capture) -> bool:
+    """Whether captures are not the same one; that of a followed directory takes in new files."""
+    return (one.source, one.name) != (two.source, two.name)
 
 
 def _saved_results(view: View) -> Mapping[str, Result]:

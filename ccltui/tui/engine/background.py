@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
+    from ccltui.report.gates import Verdict
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.client import RemoteAnalyst
     from ccltui.tui.engine.loader import Load
@@ -81,7 +83,7 @@ class Background:
         )
 
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
-        from ccltui.tui.engine.loader import run_load  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.following import load_or_follow  # noqa: PLC0415  (after the first paint)
 
         worker = get_current_worker()
         compat.prepare_for_processes()
@@ -89,7 +91,7 @@ class Background:
         def post(fact: Fact) -> None:
             self._app.post_message(FactPosted(fact, number))
 
-        (self._load or run_load)(path, options, post, lambda: worker.is_cancelled)
+        (self._load or load_or_follow)(path, options, post, lambda: worker.is_cancelled)
 
     def stop_loading(self) -> bool:
         """Cancel the loading thread; return whether one was running."""
@@ -143,6 +145,23 @@ class Background:
             found = analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:
             self._post(found)
+
+    def run_command(self, command: str, verdict: Verdict, path: str) -> None:
+        """Start the command of an alert, and post why it failed if it did."""
+        self._app.run_worker(
+            lambda: self._run_command(command, verdict, path),
+            thread=True,
+            group="alert",
+            exit_on_error=False,
+        )
+
+    def _run_command(self, command: str, verdict: Verdict, path: str) -> None:
+        from ccltui.report.alert_command import run_command  # noqa: PLC0415
+        from ccltui.tui.engine.messages import Problem  # noqa: PLC0415
+
+        problem = run_command(command, verdict, path, output=subprocess.DEVNULL)
+        if problem is not None:
+            self._post(Problem(problem))
 
     def export(self, scene: Scene, path: str) -> None:
         """Write the listed rows to a file."""
@@ -214,5 +233,8 @@ def _in_a_thread() -> Analyst:
 
 
 def is_idle(app: App[Any]) -> bool:
-    """Whether no worker of an application runs or waits."""
-    return all(worker.is_finished for worker in app.workers)
+    """Whether no worker of an application runs or waits, but for the one that loads.
+
+    That one never ends while a directory is followed; its session says whether it is loading.
+    """
+    return all(worker.is_finished for worker in app.workers if worker.group != LOADING)

@@ -6,13 +6,15 @@ from msgspec.structs import replace
 
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.view_state import Area, ViewState
 from ccltui.tui.state.viewport import ColumnView
 
 
 def adopt(scene: Scene, findings: Findings) -> Scene:
     """Return the scene with newer findings; its state refers only to items in them."""
     state = scene.state
+    if scene.findings.span is not None and findings.span is not None:
+        state = _rebased(state, scene.findings.origin_ns - findings.origin_ns)
     if findings.span is not None:
         span = findings.span
         state = replace(state, time=state.time.bounded(span.start_ns, span.end_ns))
@@ -25,6 +27,19 @@ def adopt(scene: Scene, findings: Findings) -> Scene:
     if ranks and state.selection.rank not in ranks:
         after = after.with_state(after.state.select(rank=ranks[0]))
     return after
+
+
+def _rebased(state: ViewState, shift_ns: int) -> ViewState:
+    """Return the view of the same moments after the job's origin moved, as by an earlier rank."""
+    if not shift_ns:
+        return state
+    selection, area = state.selection, state.area
+    if selection.time_ns is not None:
+        selection = replace(selection, time_ns=selection.time_ns + shift_ns)
+    if area is not None:
+        end_ns = None if area.end_ns is None else area.end_ns + shift_ns
+        area = Area(area.start_ns + shift_ns, end_ns)
+    return replace(state, selection=selection, area=area, time=state.time.moved(shift_ns))
 
 
 def _inside(scene: Scene) -> Scene:

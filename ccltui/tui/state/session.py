@@ -150,6 +150,22 @@ class Session(Struct, frozen=True):
         generation = self.generation if problem and not fewer else self.generation + 1
         return replace(self, job=job, files=files, generation=generation)
 
+    def followed(self, job: Job) -> Session:
+        """Return the session of a job that was read again, whole, after its files changed."""
+        after, read = self.opened(job), job.read_paths
+        files = {
+            path: replace(state, done_bytes=state.total_bytes, status="done")
+            if path in read
+            else state
+            for path, state in after.files.items()
+        }
+        for failure in job.failures:
+            if failure.path in files:
+                state = files[failure.path]
+                files[failure.path] = replace(state, status="failed", problem=failure.error)
+        generation = self.generation + 1
+        return replace(after, files=files, phase="ready", problem="", generation=generation)
+
     def finished(self, *, stopped: bool) -> Session:
         """Return the session after loading has ended or was stopped."""
         return replace(self, phase="stopped" if stopped else "ready")

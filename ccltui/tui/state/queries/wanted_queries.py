@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ccltui.tui.state.answers import Answered, FileQuery, Query
+from ccltui.tui.state.followed import AlertsQuery
 from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.event_listing import Listing, listing_of
@@ -37,6 +38,7 @@ from ccltui.tui.state.view_state import Shown
 if TYPE_CHECKING:
     from ccltui.metrics.findings.rank_time.step_parts import StepParts
     from ccltui.metrics.findings.slow_steps import StepCulprits
+    from ccltui.report.gates import Verdict
     from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.search_hits import Hits
 
@@ -55,7 +57,7 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
             yield from pane.queries(scene)
     found = (
         *(detail_query(scene), chain_query(scene), hit_query(scene), block_query(scene)),
-        *(versus_query(scene), waterfall_query(scene)),
+        *(versus_query(scene), waterfall_query(scene), alerts_query(scene)),
     )
     yield from event_queries(scene)
     yield from picking_queries(scene)
@@ -209,7 +211,31 @@ def answered(scene: Scene, found: Answered[Any]) -> Scene:
         return scene
     if found.query.keeps_last and found.answer is None:
         return replace(scene, notice=found.problem)
+    if isinstance(found.query, AlertsQuery):
+        scene = _judged(scene, found.answer or ())
     return replace(scene, answers=scene.answers.with_result(found))
+
+
+def _judged(scene: Scene, verdicts: tuple[Verdict, ...]) -> Scene:
+    """Return the scene after the alerts were judged; a notice tells of those that became true."""
+    if scene.followed is None:
+        return scene
+    followed = scene.followed.judged(verdicts)
+    new = followed.became_true(scene.followed)
+    texts = [f"{one.gate.text} (it is {one.value})" for one in new]
+    notice = f"alert: {'; '.join(texts)}" if new else scene.notice
+    return replace(scene, followed=followed, notice=notice)
+
+
+def alerts_query(scene: Scene) -> AlertsQuery | None:
+    """Return the query for the alerts, None without any, or before all that is read is measured."""
+    followed, findings, session = scene.followed, scene.findings, scene.session
+    if followed is None or not followed.alerts or session.busy:
+        return None
+    if not findings.complete or findings.generation != session.generation:
+        return None
+    texts = tuple(gate.text for gate in followed.alerts)
+    return AlertsQuery(findings.generation, texts, followed.chosen)
 
 
 def side_answer(
