@@ -26,6 +26,7 @@ from ccltui.metrics.findings.waits.own_times import (
     SUPPORTED,
     Slower,
     busiest,
+    computes_longer,
     details_of_slower,
     has_stages,
     is_supported,
@@ -139,7 +140,9 @@ class Culprits:
         found = self._details("verdict")
         if self._window_ms is None or not found:
             return found
-        steps = self._window_ms / found["ladder_ms"][-1]
+        # What happened in some steps is known of those that are replayed, and not of the rest.
+        in_some = bool((found["culprit"] or {}).get("steps"))
+        steps = found["num_steps"] if in_some else self._window_ms / found["ladder_ms"][-1]
         bounds = found["saves_bounds_ms"]
         return {
             **found,
@@ -205,7 +208,7 @@ class Culprits:
         """
         if self.sure_of(label) in ("medium", "high") or label not in self._recorded:
             return True
-        if share < LEAST_UNSURE or not is_supported(self._view, label, share):
+        if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
             return False
         return share > STANDS_OUT * other or self._sets_the_pace(label, share)
 
@@ -300,7 +303,7 @@ class Culprits:
             one,
             cost_ms=cost,
             share=cost / period_ms if cost > one.cost_ms else one.share,
-            saves_ms=saves,
+            saves_ms=_exact(saves, bounds),
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
             saves_why="",
             sure=replace(one.sure, how_much="low" if bounds else lowest("medium", one.sure.who)),
@@ -339,6 +342,9 @@ class Culprits:
         cause = self.cause_of(ranks[0])
         more, do = CAUSES.get(cause, ("", ""))
         share = cost / period_ms if cost > waited else sum(one.share or 0.0 for one in waits)
+        if not is_supported(self._view, ranks, share):
+            confidence = "low"  # its device may idle in waits for others that no kernel shows
+        saves = _exact(saves, bounds)
         merged = Finding(
             kind="waiting_for_rank",
             text=sentence(
@@ -507,6 +513,8 @@ class Culprits:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
             if not sure or takes_turns:
                 return told
+            if kind == "uneven_microbatches":  # what a slow rank loses counts as theirs
+                return {**verdict, "confidence": "low"}
         saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
         link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
         if link is None:
@@ -568,13 +576,17 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
-        if kind in COMPUTING and (culprit.get("factor") or LEAST_FACTOR) < LEAST_FACTOR:
+        if kind in COMPUTING and (
+            (culprit.get("factor") or LEAST_FACTOR) < LEAST_FACTOR
+            or not computes_longer(self._view, where.ranks, cost / period_ms)
+        ):
             confidence = "low"
         if kind in ("slow_worker", "occasional_worker") and confidence == "high":
             slow = self._slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
         waited = sum(one.cost_ms or 0.0 for one in waits)
+        saves = _exact(saves, bounds)
         at_most = saves is None and bounds is not None and cost > waited
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
@@ -648,6 +660,14 @@ class Culprits:
 
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
+
+
+def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float | None:
+    """Return what is saved, None where it is only known to be at most that.
+
+    Hosts that launch hardly faster than devices work may keep the step as long as it is.
+    """
+    return None if bounds_ms and not bounds_ms[0] else saves_ms
 
 
 def _most_saved(verdict: Mapping[str, Any]) -> float:

@@ -212,15 +212,16 @@ class Namer:
         from these ranks. Confidence is low where they may compute longer because they have more
         tokens: where the job exchanges tokens and their files state no sizes.
         """
-        lines = self.savings.lines_of(one.ranks, hits)
-        saves = self.savings.of(lines)
-        bounds = self.savings.bounds(lines, saves, self.facts)
         sizes = self.facts.elements
-        if (
-            verdict != "occasional_worker"
-            and sizes is not None
-            and not sizes[list(one.ranks)].any(axis=1).all()
-        ):
+        untold = sizes is None or not sizes[list(one.ranks)].any(axis=1).all()
+        if hits is None and untold and self.savings.has_more_tokens(one.ranks):
+            why += ", and that only between two exchanges of tokens"
+            return Conclusion("uneven_experts", why, one, self.savings.experts(one.ranks), cap=1)
+        lines = self.savings.lines_of(one.ranks, hits)
+        alone = {self.ladder.job.labels[rank] for rank in one.ranks} <= set(self.savings.alone)
+        saves = self.savings.as_usual(lines) if alone else self.savings.of(lines)
+        bounds = self.savings.bounds(lines, saves, self.facts)
+        if verdict != "occasional_worker" and sizes is not None and untold:
             why += "; its all-to-alls have no sizes, and more tokens would look the same"
             cap = 0
         return Conclusion(verdict, why, one, saves, cap, bounds=bounds)
@@ -336,6 +337,7 @@ class Namer:
         found = self.gains.hosts_idle
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
         if one is not None:
+            one = replace(one, steps=self._idle_steps(one.ranks[0]))
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
             found_cause = self._idling(whose, self.savings.hosts(one.ranks), one)
             return self._unless_stage_idles(found_cause, one.ranks[0])
@@ -344,6 +346,15 @@ class Namer:
         found_cause = self._idling(whose, self.savings.hosts(), None, idlest[:_MOST_NAMED])
         # Several ranks may idle for several reasons, of which the cause is the largest.
         return replace(found_cause, cap=min(found_cause.cap, 1))
+
+    def _idle_steps(self, rank: int) -> tuple[int, ...] | None:
+        """Return the steps in which a rank idles beyond its like, None where it does in all."""
+        idle = self.ladder.idle
+        if idle.is_steady(rank):
+            return None
+        beyond = idle.beyond_by_step(rank)
+        most = beyond >= HALF * beyond.max()
+        return tuple(self.ladder.job.table.step_ids[np.flatnonzero(most)].tolist())
 
     def _unless_stage_idles(self, found: Conclusion, rank: int) -> Conclusion:
         """Return the conclusion on a host, none where those of other stages may be as slow.

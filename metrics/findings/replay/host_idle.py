@@ -141,9 +141,14 @@ class HostIdle(Struct, frozen=True, dict=True):
         beyond = self.beyond_ns > 0
         return beyond if ranks is None else beyond & np.isin(self.job.table.rank, list(ranks))
 
-    def is_steady(self, rank: int) -> bool:
-        """Whether most of what a rank (index) idles beyond the typical one is in all its steps."""
+    def beyond_by_step(self, rank: int) -> F64:
+        """Idle time of a rank (index) beyond the typical one in each step, float64 ns."""
         table = self.job.table
         mine = table.rank == rank
-        step = np.bincount(table.step[mine], self.beyond_ns[mine], minlength=len(table.step_ids))
+        found = np.bincount(table.step[mine], self.beyond_ns[mine], minlength=len(table.step_ids))
+        return found.astype(np.float64)
+
+    def is_steady(self, rank: int) -> bool:
+        """Whether most of what a rank (index) idles beyond the typical one is in all its steps."""
+        step = self.beyond_by_step(rank)
         return float(median_along(step)) * len(step) > STEADY * float(step.sum())

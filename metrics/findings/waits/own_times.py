@@ -59,6 +59,8 @@ CLEAR_EXCESS: Final = 0.1
 """Excess in single steps that is no chance: passes vary by some per cent."""
 MOST_UNKNOWN: Final = 0.25
 """Share of the steps of all ranks that may lack records where somebody is surely slow."""
+IN_TURN: Final = 0.75
+"""Share of the steps in which one of several ranks is slow, for them to be so in turn."""
 SEEN_WAITING: Final = 0.5
 """Others have to spend this share of the excess without computing, or it delays nobody."""
 SUPPORTED: Final = 0.25
@@ -227,11 +229,14 @@ def _named(case: _Case) -> Slower | None:
     factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
     longer, share = _costs(case)
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
-    takes_turns = len(slow) > 1 and bool((case.hits[slow].sum(axis=0) <= 1).all())
+    of_each = case.hits[slow].sum(axis=0)
+    takes_turns = len(slow) > 1 and bool((of_each <= 1).all())
     # A stage may have slack that its work takes up, and several ranks may be a stage.
     staged = has_stages(ranks)
     one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))
-    one |= takes_turns or (kind == "slow_node" and not staged)
+    # Pauses by chance hit several ranks once too; ranks in turn leave few steps as they were.
+    one |= takes_turns and float(of_each.mean()) >= IN_TURN
+    one |= kind == "slow_node" and not staged
     clear = (
         enough
         and one
@@ -444,10 +449,13 @@ def busy_excess(view: View) -> Mapping[str, float]:
 
 
 def _excess(view: View) -> Mapping[str, float]:
-    ranks = device_ranks(view)
-    busy = {rank.label: busy_share(rank) for rank in ranks}
-    typical = lower_median(np.array(list(busy.values())))
-    return {label: one - typical for label, one in busy.items()}
+    return _beyond_typical({rank.label: busy_share(rank) for rank in device_ranks(view)})
+
+
+def _beyond_typical(shares: Mapping[str, float]) -> Mapping[str, float]:
+    """Return shares by rank less that of the typical rank."""
+    typical = lower_median(np.array(list(shares.values())))
+    return {label: one - typical for label, one in shares.items()}
 
 
 def busy_share(rank: RankView) -> float:
@@ -458,10 +466,25 @@ def busy_share(rank: RankView) -> float:
     return 1 - (exposed + waits) / max(rank.window_ns, 1)
 
 
-def is_supported(view: View, label: str, share: float) -> bool:
-    """Whether a rank is busy long enough to be what others wait a share of their time for."""
-    excess = busy_excess(view)
-    return label not in excess or excess[label] >= SUPPORTED * share
+def is_supported(view: View, labels: Sequence[str], share: float) -> bool:
+    """Whether ranks are busy long enough to be what others wait a share of their time for."""
+    return _reaches(busy_excess(view), labels, share)
+
+
+def computes_longer(view: View, labels: Sequence[str], share: float) -> bool:
+    """Whether ranks compute long enough to lose a share of the time of all by it.
+
+    What a replay takes for longer passes may be waits that no kernel shows.
+    """
+    ranks = device_ranks(view)
+    shares = {rank.label: rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks}
+    return _reaches(_beyond_typical(shares), labels, share)
+
+
+def _reaches(excess: Mapping[str, float], labels: Sequence[str], share: float) -> bool:
+    """Whether ranks exceed the typical one by enough, on average; those without a file do."""
+    known = [excess[one] for one in labels if one in excess]
+    return not known or float(np.mean(known)) >= SUPPORTED * share
 
 
 def has_stages(ranks: Sequence[RankView]) -> bool:
