@@ -124,6 +124,16 @@ class RolledFacts(Struct, frozen=True):
     num_records: int
     unread: tuple[str, ...]
 
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks that recorded a collective."""
+        return len({one.label for one in self.series})
+
+    @property
+    def recorded_s(self) -> float:
+        """Seconds from the first record to the last; the operations before the first are not in."""
+        return (self.last_us - self.first_us) / 1e6
+
 
 class RolledJob(Struct, frozen=True):
     """Records of a job by minute: facts, and columns ``lag/…`` and ``rate/…``."""

@@ -36,7 +36,9 @@ _LEAST_PEERS: Final = 2
         " alone; `lost_s` is what these take longer than at the median of their equals."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
-    keys=("busbw_gbs", "slow_groups", "groups", "window_s", "unread"),
+    keys=(
+        *("busbw_gbs", "slow_groups", "groups", "window_s", "num_ranks", "recorded_s", "unread"),
+    ),
     headline="busbw_gbs",
     label="bus bandwidth over time",
     higher_is_better=True,
@@ -60,6 +62,8 @@ def inspector_busbw(view: View) -> Result:
         "slow_groups": [row["ranks"] for row in rows if row["slow"]],
         "groups": rows,
         "window_s": job.window_us / 1e6,
+        "num_ranks": job.facts.num_ranks,
+        "recorded_s": job.facts.recorded_s,
         "unread": list(job.facts.unread),
     }
     return side_answer(

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
         " clocks are compared."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
-    keys=("lag_ms", "late_ranks", "ranks", "coverage", "window_s", "unread"),
+    keys=(
+        *("lag_ms", "late_ranks", "ranks", "coverage", "window_s"),
+        *("num_ranks", "recorded_s", "last_us", "unread"),
+    ),
     headline="lag_ms",
     label="lag by duration",
     higher_is_better=False,
@@ -54,6 +57,9 @@ def duration_lag(view: View) -> Result:
         "ranks": rows,
         "coverage": sum(one.complete for one in job.facts.groups) / seen,
         "window_s": job.window_us / 1e6,
+        "num_ranks": job.facts.num_ranks,
+        "recorded_s": job.facts.recorded_s,
+        "last_us": job.facts.last_us,
         "unread": list(job.facts.unread),
     }
     return side_answer(
