@@ -54,12 +54,12 @@ def _sentence(group: Sequence[Reason]) -> str:
     if not labels:
         return group[0].message
     plural = "" if len(labels) == 1 else "s"
-    return f"{group[0].message} (likewise rank{plural} {_ranks(labels)})"
+    return f"{group[0].message} (also rank{plural} {_ranks(labels)})"
 
 
 def _ranks(labels: Sequence[str]) -> str:
     if len(labels) > 2 and all(label.isdecimal() for label in labels):
         numbers = sorted(int(label) for label in labels)
         if numbers[-1] - numbers[0] == len(numbers) - 1:
-            return f"{numbers[0]} to {numbers[-1]}"
+            return f"{numbers[0]}-{numbers[-1]}"
     return listed(list(labels))

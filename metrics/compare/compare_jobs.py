@@ -53,8 +53,8 @@ class JobComparison(Struct, frozen=True):
         b: tables of the second side.
         checks: whether both did the same work.
         by_step: whether times are of a step; else of all the measured time.
-        step_time: time of a step on the devices; by markers where a side has no device work, and
-            without steps the measured time.
+        step_time: time of a step on the devices; the duration of the step marker where a side
+            has no device work, and without steps the measured time.
         markers: marker time of a step on its slowest rank.
         kinds: computation, exposed communication, copies and idle time of a step.
         waterfall: parts whose differences add up to that of ``step_time``, the largest first;

@@ -392,13 +392,13 @@ class Culprits:
         cost = _cost(main.cost_ms, saves, period_ms)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
-        note = f"counting the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
+        note = f"with the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
         if cost > main.cost_ms:
             text = sentence(f"{text.removesuffix('.')}; {note}")
         elif lost > BEHIND * main.cost_ms:
             more = sentence(note)
         if lost > cost:
-            why = f"counting the ranks that then wait, a replay saves {time_text(lost)}"
+            why = f"with the ranks that then wait, a replay saves {time_text(lost)}"
         told = replace(
             main,
             text=text,
@@ -685,25 +685,44 @@ def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
     return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
-def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Finding:
-    """Return the finding with what fixing it saves, and why that is not what it costs."""
-    saves, bounds, cost = one.saves_ms, one.saves_bounds_ms, one.cost_ms or 0.0
-    period = "a step" if by_steps else "of the window"
-    if saves is None and bounds is None:
+def _at_most_cost(one: Finding) -> Finding:
+    """Return the finding with a saving that is a part of its cost.
+
+    The cost of a late rank is the waiting of the others. A replay without its delay saves the delay
+    too, which is idle time or computation of that rank and counted there: it is the upper bound.
+    """
+    saves, cost = one.saves_ms, one.cost_ms
+    if saves is None or cost is None or saves <= cost:
         return one
-    if saves is None and bounds is not None:
-        low, high = map(time_text, bounds)
-        between = f"between {low} and {high}" if bounds[0] > 0 else f"at most {high}"
-        text = f"fixing it saves {between} {period}"
-    else:
-        saved = saves or 0.0
-        less, more = "then another rank or the host sets the pace", "its own work gets shorter too"
-        text = f"fixing it saves {time_text(saved)} {period}"
-        if period_ms and saved < _NOTHING * period_ms < cost:
-            text = f"fixing it alone saves nothing: {less}"
-        elif abs(saved - cost) > _ALIKE * cost and period_ms:
-            text += f" ({percent(saved / period_ms)}): {less if saved < cost else more}"
+    bounds = (cost, saves) if saves > (1 + _ALIKE) * cost else None
+    return replace(one, saves_ms=cost, saves_bounds_ms=one.saves_bounds_ms or bounds)
+
+
+def with_saving_text(found: Finding, period_ms: float, *, by_steps: bool) -> Finding:
+    """Return the finding with what fixing it saves, and why that is not what it costs."""
+    one = _at_most_cost(found)
+    if one.saves_ms is None and one.saves_bounds_ms is None:
+        return one
+    text = _saving_text(one, period_ms, "a step" if by_steps else "of the window")
     return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))
+
+
+def _saving_text(one: Finding, period_ms: float, period: str) -> str:
+    saves, bounds, cost = one.saves_ms, one.saves_bounds_ms, one.cost_ms or 0.0
+    low, high = map(time_text, bounds or (0.0, 0.0))
+    if saves is None:
+        between = f"between {low} and {high}" if bounds and bounds[0] > 0 else f"at most {high}"
+        return f"fixing it saves {between} {period}"
+    text = f"fixing it saves {time_text(saves)} {period}"
+    if bounds and saves == bounds[0] == cost:
+        own = "with the delay of the rank itself, which is counted as other kinds of time"
+        return f"{text}, and up to {high} {own}"
+    less = "then another rank or the host limits the step"
+    if period_ms and saves < _NOTHING * period_ms < cost:
+        return f"fixing it alone saves nothing: {less}"
+    if period_ms and saves < (1 - _ALIKE) * cost:
+        return f"{text} ({percent(saves / period_ms)}): {less}"
+    return text
 
 
 def named_text(

@@ -229,10 +229,14 @@ def _cost(one: Recording, row: Mapping[str, Any]) -> None:
     one.same(row["label"], row["cost_ms"], row["share"] * period)
     if row["text"].endswith((" a step.", " in all.")) and row["class"] not in NO_LOSS:
         one.says(row["label"], row["text"], time_text(row["cost_ms"]))
-    saves = row["saves_ms"]
+    saves, bounds = row["saves_ms"], row["saves_bounds_ms"]
     if saves is None or row["class"] == "slow_steps":
         return
-    one.within(f"saving of {row['label']}", saves, period)
+    one.within(f"saving of {row['label']}", saves, row["cost_ms"])
+    if bounds:
+        one.within(f"least saving of {row['label']}", bounds[0], saves)
+        one.within(f"most saving of {row['label']}", saves, bounds[1])
+        one.says(row["label"], row["more"], time_text(bounds[1]))
     one.says(row["label"], row["more"], time_text(saves) if saves else "saves nothing")
     if saves and abs(saves - row["cost_ms"]) > 0.1 * row["cost_ms"]:
         one.says(row["label"], row["more"], f"({percent(saves / period)}): ")
@@ -273,8 +277,12 @@ def _explanation(one: Recording) -> None:
         elif claim.metric == "iter_time":
             one.says("the claim", claim.text, time_text(one.answer["period_ms"]))
     verdict = one.details("verdict")
+    one.same("confidence of the verdict", document["confidence"], verdict.get("confidence"))
     for key in document["cost"].keys() - {"metric"}:
         one.same(f"cost.{key}", document["cost"][key], verdict.get(key))
+    for row, stated in zip(document["findings"], one.answer.get("findings") or (), strict=False):
+        for key in ("share", "cost_ms", "saves_ms", "saves_bounds_ms", "sure"):
+            one.same(f"{key} of {row['label']} in JSON", row[key], _plain(stated[key]))
 
 
 def _legend(one: Recording) -> list[str]:

@@ -30,7 +30,7 @@ def as_markdown(explanation: Explanation) -> bytes:
     for title, texts in (
         ("The recording", [_with_source(claim) for claim in explanation.claims]),
         ("What to do", [escaped(text) for text in explanation.actions]),
-        ("Not known", [escaped(text) for text in explanation.unknown]),
+        ("Not known, and how to find out", [escaped(text) for text in explanation.unknown]),
         ("Ruled out", [escaped(text) for text in explanation.ruled_out]),
         ("Missing", [escaped(text) for text in explanation.missing]),
     ):
@@ -50,7 +50,7 @@ def _with_source(claim: Claim) -> str:
 def _finding_text(finding: Mapping[str, Any]) -> str:
     """Return the sentences of a finding, and how sure each part of it is."""
     text = " ".join(filter(None, (finding["text"], finding["more"])))
-    return f"{text} (How sure: {sure_text(finding['sure'])}.)"
+    return f"{text} (Confidence: {sure_text(finding['sure'])}.)"
 
 
 def _recording_text(row: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ BASIS: Final = {
     "rows at once. Of several runs: of their means (Welch), for kernels and operators the wider of "
     "both",
     "step_time": "from the end of the device work of one step to that of the next, mean over ranks "
-    "and steps; by markers where a side has no device work by steps",
+    "and steps; where a side has no device work by steps, the duration of the step marker",
     "step_marker": "avg_iter_time_ms of iter_time: markers on the slowest rank, mean over steps",
     "waterfall": "parts of step_composition, mean over ranks; the remainder is idle time between "
     "the device work of steps",

@@ -49,7 +49,7 @@ def verdict_section(explanation: Explanation) -> Section:
             blocks.append(Lines(lines, title))
     for title, texts in (
         ("What to do", explanation.actions),
-        ("Not known", explanation.unknown),
+        ("Not known, and how to find out", explanation.unknown),
         ("Ruled out", explanation.ruled_out),
         ("Missing", explanation.missing),
     ):

@@ -99,7 +99,7 @@ def _sentences(moment: Moment) -> list[Line]:
     texts += found.chain_sentences[1:]  # the first link is what the sentence before states
     if found.cause is not None:
         cause = found.cause.replace("_", " ")
-        texts.append(f"cause: {cause}. How sure: {found.sure.text}")
+        texts.append(f"cause: {cause}. Confidence: {found.sure.text}")
     if not moment.on_one_clock:
         texts.append(
             "the clocks of these ranks are not corrected: nothing compares them, or times as "

@@ -32,7 +32,8 @@ class AlignmentPane(ChartPane):
         "Rows are ranks, columns collectives of one communicator in order of time. "
         "Colour: how much later than the first rank this one arrived; a cell of several "
         "shows the largest; a dot is on time, a blank cell has no such rank. Who waits has a LONG "
-        "kernel: the late rank has the shortest one. The line above the keys shows how sure."
+        "kernel: the late rank has the shortest one. The line above the keys shows how sure the "
+        "match is."
     )
     axis = Axis.COLLECTIVES
     among = Among.COLLECTIVES
@@ -166,4 +167,4 @@ def _match_text(scene: Scene) -> str:
         return ""
     from ccltui.metrics.collectives.matching.match import CONFIDENCES
 
-    return f"matched: who {CONFIDENCES[communicator.confidence[k]]}"
+    return f"match confidence {CONFIDENCES[communicator.confidence[k]]}"

@@ -50,7 +50,7 @@ _STRIP: Final = 16
 """Ranks from which on a strip shows them all: so many rows would fill the screen."""
 _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
 _BAR: Final = 10
-_SURE: Final = {"what": "sure of what", "who": "who", "how_much": "how much"}
+_SURE: Final = {"what": "sure of cause", "who": "rank", "how_much": "saving"}
 """Parts of confidence, and the heads of their columns, which are as wide with two blanks."""
 _LONGEST_NAME: Final = 14
 _KINDS: Final[Mapping[str, str]] = {
@@ -143,7 +143,7 @@ def _headline(scene: Scene, width: int, most: _Lines) -> Region:
     if not rows:
         return _without_answer(scene, width)
     first = rows[0]
-    region = Region("Diagnosis", f"sure: {sure_text(first['sure'], ' · ')}")
+    region = Region("Diagnosis", f"confidence: {sure_text(first['sure'], ' · ')}")
     text = wrap(str(first["text"]), width - 3, most=most.text)
     for at, line in enumerate(text):
         region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
@@ -199,7 +199,7 @@ def _step_title(scene: Scene) -> str:
     number, mean = times.get("num_iterations"), times.get("avg_iter_time_ms")
     if name == "Step" and number and number > 1 and times.get("std_iter_time_ms") is not None:
         if period is not None and mean is not None and time_text(mean) != time_text(period):
-            text += f", by markers {time_text(mean)}"  # whose spread it is
+            text += f"; step markers {time_text(mean)}"  # whose spread it is
         text += f" ± {time_text(times['std_iter_time_ms'])} (n = {number})"
     return text
 
@@ -413,7 +413,7 @@ def _rank(row: RankBar, names: int, *, on: bool, colour: bool) -> Draw:
 
 def _unknown(scene: Scene, room: int, width: int) -> Region:
     """Return what is not known and what would tell it; no lines where there is no room."""
-    region = Region("Not known")
+    region = Region("Not known, and how to find out")
     texts = answer(scene).get("unknown") or ()
     lines = [line for text in texts for line in wrap(str(text), width, most=3, indent="  ")]
     for line in lines if len(lines) < room else ():

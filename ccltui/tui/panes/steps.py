@@ -311,7 +311,7 @@ def _chosen_text(scene: Scene, width: int) -> str:
         texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
         if found.wait_ns:
             texts.append(f"{numbers.duration(found.wait_ns)} in sum")
-        texts.append(f"sure: {found.sure.text}")
+        texts.append(f"confidence: {found.sure.text}")
     # On narrow screens the length, which stands in the table, gives way to the sentence.
     begin = GAP.join([f"step {step}", length, texts[0]])
     if len(begin) > width:

@@ -140,7 +140,7 @@ def test_status_names_the_collective_and_who_was_last() -> None:
     assert text(above).rstrip() == (
         " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12 ms  32 MiB  it 2"
     )
-    assert text(below).startswith(" matched: who high   clock ±")
+    assert text(below).startswith(" match confidence high   clock ±")
 
 
 def test_status_says_where_the_recording_begins() -> None:

@@ -144,7 +144,7 @@ def test_columns_have_heads_only_where_a_finding_has_a_share(share: float | None
     text = "\n".join(lines(overview.paint(shown, 60, 98)))
 
     assert "What costs time, in all" in text
-    assert ("sure of what" in text) == (share is not None)
+    assert ("sure of cause" in text) == (share is not None)
 
 
 def test_groups_fold_and_unfold(computed: Scene) -> None:

@@ -88,7 +88,7 @@ def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     above, below = (line[0][0] for line in PANE.status(found, 160))
 
     assert "r5 keeps the others waiting" in above
-    assert "sure: what" in above
+    assert "confidence: cause" in above
     assert below.startswith(" against step ")
     assert "compute +" in below
     named = [text for text, _ in PANE.legend(found, narrow=False)]

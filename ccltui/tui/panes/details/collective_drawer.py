@@ -235,5 +235,5 @@ def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     elif instance.why is None:
         text = "why late: not known"
     else:
-        text = f"why late: {instance.why}; how sure: {instance.sure.text}"
+        text = f"why late: {instance.why}; confidence: {instance.sure.text}"
     return wrap(text, width, most=_WHY_LINES, indent="  ")
