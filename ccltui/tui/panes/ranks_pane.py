@@ -14,6 +14,7 @@ from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query, ViewQuery
+from ccltui.tui.state.finding_rows import named_ranks, naming, naming_text, result_of
 from ccltui.tui.state.own.pane_names import RANKS as NAME
 from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.own.sorting import Value
@@ -25,6 +26,7 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
+    from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.job_findings import Findings
 
@@ -56,6 +58,7 @@ class Row(Struct, frozen=True):
     fold: Fold | None
     rank: RankWaits | None = None
     ranks: tuple[Row, ...] = ()
+    number: int = 0  # of the first finding that names a rank of the row, 0 for none
 
     @property
     def waits(self) -> Fold | RankWaits:
@@ -84,9 +87,12 @@ def _time(value_us: float | None) -> str:
 
 
 def _shown_name(row: Row, room: int) -> str:
+    mark = f" ◀ {row.number}" if row.number else ""
+    room -= len(mark)
     if row.rank is not None:
-        return fit_middle(f"  {rank_name(row.rank.label)}  {row.rank.host}", room)
-    return fit_middle(str(row.order), room)
+        name = f"  {rank_name(row.rank.label)}  {row.rank.host}"
+        return fit_middle(name, room).rstrip() + mark
+    return fit_middle(str(row.order), room).rstrip() + mark
 
 
 def _num_ranks(row: Row, _: int) -> str:
@@ -114,10 +120,12 @@ class RanksPane(ListPane[Row]):
     title = "Ranks"
     short_title = "Ranks"
     about = (
-        "Ranks by the time that others wait for them in collectives, the worst first. C folds them "
+        "Ranks by the time that others wait for them in collectives, the worst first; those that a "
+        "finding names come before them, with its number (◀ 1). C folds them "
         "by node, by the process groups of each kind, by share of the ranks, or not; enter unfolds "
         "a row, and shows a rank in Timeline; / lists ranks and hosts whose name matches. caused: "
-        "wait of others that is due to a rank, sum over the ranks of a row; own wait: mean over "
+        "wait of others in collectives at which the rank came last, which may itself have waited "
+        "elsewhere; sum over the ranks of a row; own wait: mean over "
         "them (straggler_lag). The board has a node or group in each column and its members from "
         "top to bottom, in the colour of the wait they cause; ranks without a file stay empty. "
         "×N: a column shows the worst of N."
@@ -160,9 +168,11 @@ class RanksPane(ListPane[Row]):
         return (SINGLE,) if found is None else (*found.kinds, SINGLE)
 
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
-        """Return the rows of the kind in view, those that cause most wait first."""
-        found = self.table(scene)
-        return None if found is None else self.made_from("found", _rows, found, self.kind(scene))
+        """Return the rows of the kind in view: those that findings name, then by caused wait."""
+        found, kind = self.table(scene), self.kind(scene)
+        if found is None:
+            return None
+        return self.made_from("found", _rows, found, kind, result_of(scene))
 
     def words(self, row: Row) -> tuple[str]:
         """Return the name of a fold; number and host of a rank: ``r17 rank 17 node-2``."""
@@ -203,16 +213,22 @@ class RanksPane(ListPane[Row]):
 
         table, kind, row = self.table(scene), self.kind(scene), self.chosen(scene)
         assert table is not None
-        planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG)
+        found, top = naming(scene), 1
+        planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG if found is None else Ink.TEXT)
+        if found is not None:  # who comes last may have waited for others before
+            text = naming_text(scene, found)
+            planes.put_fitted(0, 1, f"{text[0].upper()}{text[1:]}.".ljust(planes.width), Ink.STRONG)
+            planes.put_fitted(1, 1, _answer(table, kind), Ink.TEXT)
+            top = 2
         height, width = planes.height, planes.width
         if height < _BOARD_FROM or len(table.ranks) < 2:
-            return 1
+            return top
         across = kind if any(table.members.get(kind, {}).values()) else "node"
         name = None if row is None or row.fold is None else row.fold.name
         room = height // 2 - 1
         board = wait_board(table, across, room, width, selected=name, colour=scene.colour)
-        planes.paste(board, 1, 0)
-        return 1 + board.height
+        planes.paste(board, top, 0)
+        return top + board.height
 
     def draw_beside(self, planes: Planes, scene: Scene, page: Page[Row]) -> None:
         """Draw the wait that each row causes as a bar, on one scale."""
@@ -255,14 +271,26 @@ class RanksPane(ListPane[Row]):
 RANKS: Final = RanksPane()
 
 
-def _rows(found: RankTable, kind: str) -> list[Row]:
+def _rows(found: RankTable, kind: str, findings: Result | None) -> list[Row]:
     from ccltui.metrics.findings.waits.rank_lateness import badness
 
+    named = named_ranks(findings)
+
+    def of_rank(fold: Fold | None, rank: RankWaits) -> Row:
+        return Row(fold, rank, number=named.get(rank.label, 0))
+
     if kind == SINGLE:
-        return [Row(None, one) for one in sorted(found.ranks.values(), key=badness)]
-    return [
-        Row(one, None, tuple(Row(one, rank) for rank in one.ranks)) for one in found.folds(kind)
-    ]
+        rows = [of_rank(None, one) for one in sorted(found.ranks.values(), key=badness)]
+    else:
+        rows = []
+        for fold in found.folds(kind):
+            ranks = tuple(sorted((of_rank(fold, one) for one in fold.ranks), key=_by_finding))
+            rows.append(Row(fold, None, ranks, ranks[0].number if ranks else 0))
+    return sorted(rows, key=_by_finding)
+
+
+def _by_finding(row: Row) -> tuple[bool, int]:
+    return not row.number, row.number
 
 
 def _answer(table: RankTable, kind: str) -> str:
@@ -271,7 +299,7 @@ def _answer(table: RankTable, kind: str) -> str:
     caused = [one.caused_us or 0.0 for one in table.ranks.values()]
     total = sum(caused)
     if not total:
-        return f"None of the {len(caused)} ranks makes others wait."
+        return f"None of the {len(caused)} ranks arrives last by more than the floor."
     worst = table.folds(kind)[0] if kind != SINGLE else None
     if worst is None:
         one = max(table.ranks.values(), key=lambda rank: rank.caused_us or 0.0)
@@ -279,8 +307,8 @@ def _answer(table: RankTable, kind: str) -> str:
     else:
         name, part = worst.name, worst.caused_us or 0.0
     return (
-        f"{numbers.counted(len(caused), 'rank')} cause {numbers.duration(round(total * 1e3))} of "
-        f"waiting in all, by who comes last; {numbers.percent(part / total)} of it: {name}."
+        f"Last to arrive: {numbers.duration(round(total * 1e3))} of waiting in all, "
+        f"{numbers.percent(part / total)} of it for {name}."
     )
 
 

@@ -9,11 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import KIND_INKS, Ink
+from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
+from ccltui.tui.state.finding_rows import naming, naming_text
 from ccltui.tui.state.own.event_listing import with_event
 from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.own.sorting import Sorting
@@ -305,13 +307,20 @@ def _chosen_text(scene: Scene, width: int) -> str:
     found = row.culprits.of(step)
     texts = []
     if found.label is None:
-        texts.append(f"nobody is named: {found.why}")
+        of_job = naming(scene)
+        texts.append(
+            f"nobody is named: {found.why}"
+            if of_job is None
+            else f"{naming_text(scene, of_job)}; of this step alone nobody is named: {found.why}"
+        )
     else:
         cause = cause_words(found.cause or "")
         texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
         if found.wait_ns:
             texts.append(f"{numbers.duration(found.wait_ns)} in sum")
-        texts.append(f"confidence: {found.sure.text}")
+        of_job = naming(scene, found.label)
+        sure = found.sure.text if of_job is None else sure_text(of_job["sure"])
+        texts.append(f"confidence: {sure}")
     # On narrow screens the length, which stands in the table, gives way to the sentence.
     begin = GAP.join([f"step {step}", length, texts[0]])
     if len(begin) > width:
