@@ -106,8 +106,9 @@ class Namer:
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is a single rank, so a slow device would look the same"
-        saves = self.savings.stage(int(one.stage or 0))
-        return Conclusion("heavy_stage", why, one, saves, cap=1 if alone else 2)
+        saves, bounds = self.savings.stage(int(one.stage or 0))
+        cap = 1 if alone else 2
+        return Conclusion("heavy_stage", why, one, saves, cap, bounds=bounds)
 
     def _node_of_stages(self, share: float) -> Conclusion | None:
         """Several stages that are slow by one factor, and are all that one host has."""

@@ -51,6 +51,10 @@ HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "
     "themselves or wait for slow ranks"
 )
+LESS, MAX_LESS = 0.1, 0.1
+"""A stage with more work has more of it in each pass. Where it takes less by the first share, in
+more than the second of its time, passes of a number are not the same part of the model."""
+MIXED_PASSES: Final = "it is not known which passes of the stages belong together"
 COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 """Why the time saved has bounds alone."""
 
@@ -224,8 +228,8 @@ class Savings(Struct, frozen=True, dict=True):
         counts = np.bincount(place[here])
         return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
 
-    def stage(self, stage: int) -> float:
-        """The work that a stage has beyond the others, shared out over all of them.
+    def stage(self, stage: int) -> tuple[float, Bounds | None]:
+        """The work that a stage has beyond the others, shared out over all of them, with bounds.
 
         The n-th pass of a direction is the same part of the model on all stages that hold as many.
         """
@@ -245,7 +249,24 @@ class Savings(Struct, frozen=True, dict=True):
                 middle = float(median_along(typical))
                 excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
         shared = targets.shared_out(excess, mine)
-        return self._with_units(np.maximum(own - excess + shared, 0.0))
+        saved = self._with_units(np.maximum(own - excess + shared, 0.0))
+        less = own[mine & (excess < -LESS * own)].sum()
+        if less <= MAX_LESS * own[mine].sum():
+            return saved, None
+        return saved, Bounds(saved, max(saved, self._most_of_stage(stage)), MIXED_PASSES)
+
+    def _most_of_stage(self, stage: int) -> float:
+        """Return the most that sharing out the work of a stage saves, ns a step.
+
+        No part of it is done by the stage itself any more but the share of each.
+        """
+        job, targets = self.ladder.job, self.ladder.targets
+        here = distinct_values(job.table.rank)
+        work = np.bincount(job.worker, targets.own, len(job.labels))[here] / job.num_steps
+        place = targets.place[here]
+        others = [float(work[place == one].mean()) for one in np.unique(place[place != stage])]
+        beyond = float(work[place == stage].mean()) - float(median_along(others))
+        return max(beyond, 0.0) * len(others) / (len(others) + 1)
 
     def transfers(self, mine: Bool) -> float:
         """Instances in a mask at the usual transfer time of their like, with their variation."""

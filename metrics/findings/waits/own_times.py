@@ -227,7 +227,7 @@ def _named(case: _Case) -> Slower | None:
         together = np.flatnonzero(case.hits[slow].any(axis=0))
         steps = tuple(one for one in case.speeds.step_ids[together].tolist() if one >= 0)
     factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
-    longer, share = _costs(case)
+    longer, share = _costs(case, more_work=kind == "heavy_stage")
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
     of_each = case.hits[slow].sum(axis=0)
     takes_turns = len(slow) > 1 and bool((of_each <= 1).all())
@@ -305,10 +305,12 @@ def _stage(view: View, labels: Sequence[str]) -> int | None:
     return int(stage) if members == set(labels) and len(members) > 1 else None
 
 
-def _costs(case: _Case) -> tuple[float, float]:
+def _costs(case: _Case, *, more_work: bool) -> tuple[float, float]:
     """Return how much longer the slow ranks compute, and what is lost by that, of rank time.
 
-    No more than others spend without computing, and than one slow rank is busy longer.
+    No more than others spend without computing, and than one slow rank is busy longer. Work that a
+    stage has more of, in longer kernels or in more of them, remains to be done: the stage itself
+    keeps its share.
     """
     ranks, speeds, hits, slow, others = (
         case.ranks,
@@ -321,6 +323,9 @@ def _costs(case: _Case) -> tuple[float, float]:
     excess = np.nan_to_num(speeds.by_step[slow] - 1, nan=0.0)
     usual = lower_median(np.array([compute[rank] for rank in others.tolist()], np.float64))
     longer = float(np.where(hits[slow], excess, 0.0).max(axis=0).mean()) * usual
+    if more_work:
+        mine = float(np.mean([compute[rank] for rank in slow.tolist()]))
+        longer = (mine - usual) * len(others) / (len(slow) + len(others))
     waiting = [ranks[rank].window_ns - compute[rank] for rank in others.tolist()]
     busy = np.array([busy_share(rank) * rank.window_ns for rank in ranks])
     late = float(busy[slow].max()) - lower_median(busy[others])
