@@ -20,7 +20,7 @@ from ccltui.parsers.numbers import counted
 def side_findings(job: Job) -> tuple[Finding, ...]:
     """Findings about runs and about machines, each if there are such files."""
     files = job.discovery.files
-    stands = () if hang_of(job.discovery) is None else (run_check(hang, job),)
+    stands = () if hang_of(job.discovery, job.store) is None else (run_check(hang, job),)
     checks = [runs] if has_runs(files) else []
     checks += [machines] if has_cluster(files) else []
     checks += [memory] if any(file.format is MEMORY_SNAPSHOT for file in files) else []
@@ -29,7 +29,7 @@ def side_findings(job: Job) -> tuple[Finding, ...]:
 
 def hang(job: Job) -> Finding:
     """State who did not arrive, where dumps, logs of watchdogs or RAS tell of a hang."""
-    found = hang_of(job.discovery)
+    found = hang_of(job.discovery, job.store)
     if found is None or found.kind in ("nothing", "late"):
         return Finding("hang", "ok", "no watchdog gave up" if found is None else found.text)
     return Finding("hang", "problem", found.text, found.do)

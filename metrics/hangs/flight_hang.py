@@ -12,7 +12,7 @@ from ccltui.metrics.hangs import flight_words as words
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
 from ccltui.metrics.hangs.flight_late import late_rank
 from ccltui.metrics.hangs.flight_mismatch import Mismatch, mismatches
-from ccltui.metrics.hangs.flight_order import out_of_order
+from ccltui.metrics.hangs.flight_order import OutOfOrder, apart_from_others, out_of_order
 from ccltui.metrics.hangs.flight_waits import Waits
 from ccltui.metrics.hangs.hang import (
     Does,
@@ -53,6 +53,7 @@ def flight_hang(
         record="flight recorder",
         files=tuple(files),
         standing=judge.standing(found.ranks),
+        since_ns=judge.since_ns(),
     )
 
 
@@ -67,6 +68,12 @@ class _Judge:
 
     def _is_done(self, call: Call) -> bool:
         return bool(self._job.ranks[call.rank].is_done[call.row])
+
+    def since_ns(self) -> int | None:
+        """Return when the first rank that waits made the call that it waits in."""
+        calls = [wait.call for wait in self._waits.by_rank.values()]
+        made = [int(self._job.ranks[one.rank].dump.columns.created_ns[one.row]) for one in calls]
+        return min((one for one in made if one > 0), default=None)
 
     def hang(self) -> Hang:
         """Return the verdict: the first cause that applies."""
@@ -232,6 +239,10 @@ class _Judge:
         roots = [rank for rank in self._waits.roots() if rank not in self._job.ranks]
         if not roots:
             return None
+        apart = apart_from_others(self._job, self._waits)
+        if len(apart) == 1:  # the rank without a dump may be one of those that wait
+            found = self._of_order(sorted(self._waits.by_rank), apart)
+            return structs.replace(found, sure="low")
         direct, through = self._waits.waiting_for(roots)
         call, _ = words.main_wait(self._waits, roots)
         if len(self._job.missing) > len(self._job.ranks):
@@ -239,7 +250,7 @@ class _Judge:
         idle = [rank for rank in self._job.ranks if rank not in self._waits.by_rank
                 and not self._job.ranks[rank].pending]  # fmt: skip
         is_stated = call is not None and self._job.groups[call.group].is_stated
-        is_sure = len(roots) == 1 and is_stated and not idle
+        is_sure = len(roots) == 1 and is_stated and not idle and not apart
         more = [*words.chain(self._job, self._waits), *words.idle_facts(idle)]
         at = call or next(iter(self._waits.by_rank.values())).call
         return Hang(
@@ -270,21 +281,23 @@ class _Judge:
         rings = self._waits.rings()
         if not rings:
             return None
-        ring = rings[0]
-        found = out_of_order(self._job, self._waits, ring)
+        return self._of_order(rings[0], out_of_order(self._job, self._waits, rings[0]))
+
+    def _of_order(self, ring: Sequence[int], found: Sequence[OutOfOrder]) -> Hang:
         direct, through = self._waits.waiting_for(ring)
-        waiting = sorted({*ring, *direct, *through} - ({found.rank} if found else set()))
-        call = found.call if found else self._waits.by_rank[ring[0]].call
+        named = [one.rank for one in found]
+        waiting = sorted({*ring, *direct, *through} - set(named))
+        call = found[0].call if found else self._waits.by_rank[ring[0]].call
         return Hang(
             "order",
             words.order_text(self._job, ring, found),
             tuple(words.chain(self._job, self._waits)),
-            _labels([found.rank]) if found else (),
+            _labels(named),
             _labels(waiting),
             self._job.groups[call.group].label,
             self._operation(call),
             self._number(call),
-            self._lowered("medium") if found else "low",
+            self._lowered("medium") if len(found) == 1 else "low",
             words.SAME_ORDER,
         )
 

@@ -39,13 +39,24 @@ class OutOfOrder(NamedTuple):
     witnesses: tuple[int, ...]
 
 
-def out_of_order(job: FlightJob, waits: Waits, ring: Sequence[int]) -> OutOfOrder | None:
-    """Return the rank of a ring that is out of order, None where that cannot be told."""
-    for compared in (_against_others, _passed_over, _against_past, _alone):
+def out_of_order(job: FlightJob, waits: Waits, ring: Sequence[int]) -> tuple[OutOfOrder, ...]:
+    """Return the ranks of a ring that are out of order, () where that cannot be told.
+
+    Several may be against their own past, but not all of the ring.
+    """
+    for compared in (_against_others, _passed_over, _after_another, _against_past, _alone):
         found = [one for rank in ring if (one := compared(job, waits, rank)) is not None]
-        if found:
-            return found[0] if len(found) == 1 else None
-    return None
+        if len(found) == 1 or (compared is _after_another and 0 < len(found) < len(ring)):
+            return tuple(found)
+        if found and compared is not _against_others:
+            return ()
+    return ()
+
+
+def apart_from_others(job: FlightJob, waits: Waits) -> list[OutOfOrder]:
+    """Return all ranks that wait and entered their call in another order than most of the rest."""
+    found = [_against_others(job, waits, rank) for rank in waits.by_rank]
+    return [one for one in found if one is not None]
 
 
 def _against_others(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
@@ -92,6 +103,35 @@ def _profiles(job: FlightJob, call: Call) -> Mapping[int, Mapping[str, int]]:
         for group in {*alike, call.group}
         if (rows := calls.rows.get(group, {}).get(call.seq))
     }
+
+
+def _after_another(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Compare what a rank entered right before its call with what it did at calls like it."""
+    call = waits.by_rank[rank].call
+    calls = job.ranks[rank]
+    if job.is_p2p(call) or not call.row:
+        return None
+    mine = _kind(job, call)
+    rows = [one for held in calls.rows.get(call.group, {}).values() for one in held
+            if 0 < one < call.row]  # fmt: skip
+    before = [one for one in rows if _kind(job, calls.call(one)) == mine]
+    usual = {_kind(job, calls.call(one - 1)) for one in before}
+    last = calls.call(call.row - 1)
+    if len(before) < _LEAST_HISTORY or len(usual) > 1 or _kind(job, last) in usual:
+        return None
+    skipped = calls.call(max(before) - 1)
+    if skipped.group == call.group or job.is_p2p(skipped):
+        return None
+    number = _profile(job, call).get(job.groups[skipped.group].label)
+    if number is None:
+        return None
+    return OutOfOrder(rank, call, job.groups[skipped.group].label, number, number + 1, ())
+
+
+def _kind(job: FlightJob, call: Call) -> tuple[int, str, int]:
+    """Return what calls of one line of a program have in common."""
+    calls = job.ranks[call.rank]
+    return call.group, calls.operation(call.row), int(calls.dump.columns.num_in[call.row])
 
 
 def _against_past(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:

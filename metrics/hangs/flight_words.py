@@ -298,21 +298,22 @@ def mismatch_facts(job: FlightJob, found: Mismatch) -> Iterator[str]:
         yield "as many ranks call the one as the other: neither is named"
 
 
-def order_text(job: FlightJob, ring: Sequence[int], found: OutOfOrder | None) -> str:
+def order_text(job: FlightJob, ring: Sequence[int], found: Sequence[OutOfOrder]) -> str:
     """Return who entered its groups in another order, where ranks wait for one another."""
     who = f"{named(ring)} wait for one another"
-    if found is None:
+    if not found:
         return (
             f"{who} in groups that they enter in different order; it is not known which rank is "
             "wrong"
         )
-    where = place_of(job, found.call)
-    usual = f"{named(found.witnesses)} had" if found.witnesses else "it had before"
-    direction = "before" if found.its < found.usual else "after"
-    number = found.usual if found.its < found.usual else found.its
+    one = found[0]
+    where = place_of(job, one.call)
+    direction = "before" if one.its < one.usual else "after"
+    number = one.usual if one.its < one.usual else one.its
+    unlike = f"unlike {named(one.witnesses)}" if one.witnesses else "unlike in its steps before"
     text = (
-        f"rank {found.rank} entered {job.call_text(found.call)} {direction} number {number:,} of "
-        f"{found.other}: it had entered {found.its:,} there where {usual} {found.usual:,}"
+        f"{named([each.rank for each in found])} entered {job.call_text(one.call)} {direction} "
+        f"number {number:,} of {one.other}, {unlike}"
     )
     return text + (f"; the call comes from {where}" if where else "") + f"; {who}"
 

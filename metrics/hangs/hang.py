@@ -79,11 +79,15 @@ class Hang(Struct, frozen=True):
         sequence: Its number in the group, None where not said.
         sure: How sure the culprits are, or that nobody is.
         do: What to do next.
-        record: What tells it: "watchdog", "ras", "flight recorder".
+        record: What tells it: "watchdog", "ras", "flight recorder", or several, joined by ", ".
         files: Paths of the files.
         where: Folder of the job below the directory, "" for that itself.
         standing: What all ranks do, those that are named first; () where only the ranks above are
             known.
+        is_local: The ranks are numbered inside a communicator, and nothing tells those of the job.
+        alive: Labels of ranks that the record shows to run: they answer, or printed something.
+        since_ns: When the first of those that wait made the call that they wait in, on its own
+            clock since the epoch; None where the record does not say.
     """
 
     kind: Kind
@@ -100,6 +104,9 @@ class Hang(Struct, frozen=True):
     files: tuple[str, ...] = ()
     where: str = ""
     standing: tuple[Standing, ...] = ()
+    is_local: bool = False
+    alive: tuple[str, ...] = ()
+    since_ns: int | None = None
 
     def rows(self) -> tuple[Standing, ...]:
         """Return what all ranks do; of a record that does not say so, who waits for whom."""

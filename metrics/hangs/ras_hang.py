@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, ranks_text, sentence
+from ccltui.metrics.hangs.ras_ranks import Counts, hang_by_counts, in_job, numbering
 from ccltui.parsers.cluster.nccl_log import (
     RasCommunicator,
     RasDifference,
@@ -26,10 +27,19 @@ _AGAIN: Final = (
 _MOST_NAMED: Final = 8
 
 
-def ras_hang(reports: Sequence[RasReport], files: tuple[str, ...] = ()) -> Hang | None:
+def ras_hang(
+    reports: Sequence[RasReport],
+    files: tuple[str, ...] = (),
+    groups: Sequence[tuple[int, ...]] = (),
+) -> Hang | None:
     """Return what the last of some reports of one job says; None without any.
 
     Events of the monitor come after it: they state processes, and no ranks.
+
+    Args:
+        reports: In the order of their times.
+        files: Paths of all of them.
+        groups: Members of the groups of the job in their order, where other records state them.
     """
     if not reports:
         return None
@@ -39,7 +49,7 @@ def ras_hang(reports: Sequence[RasReport], files: tuple[str, ...] = ()) -> Hang 
     before = reports[-2] if len(reports) > 1 else None
     found = list(_all(last, before))
     found += [one for event in events if event is not last for one in _missing(event)]
-    first = found[0] if found else _nothing(last)
+    first = _in_job(found[0] if found else _nothing(last), last, before, groups)
     more = (*first.more, *(one.text for one in found[1:_MOST_NAMED]))
     if len(reports) > 1:
         more = (*more, f"the last of {len(reports)} reports")
@@ -51,6 +61,30 @@ def ras_hang(reports: Sequence[RasReport], files: tuple[str, ...] = ()) -> Hang 
         record="ras",
         files=files,
     )
+
+
+def _in_job(
+    told: Hang, last: RasReport, before: RasReport | None, groups: Sequence[tuple[int, ...]]
+) -> Hang:
+    """Return a verdict in the numbers of the job, where they are known.
+
+    A rank that is behind in one communicator may wait in another: of several ones all counts
+    decide.
+    """
+    numbers = None if last.is_of_monitor else numbering(last, groups)
+    if numbers is None:
+        has_world = len(last.communicators) == 1 and not groups
+        return structs.replace(told, is_local=bool(told.ranks) and not has_world)
+    alive = Counts(last, numbers).alive
+    mine = structs.replace(in_job(told, last, numbers), alive=alive)
+    several = len(last.communicators) > 1
+    by_counts = hang_by_counts(last, before, numbers) if several else None
+    if by_counts is None or told.kind == "errors":
+        return mine
+    text = told.text[:1].lower() + told.text[1:]
+    if by_counts.kind == "peers_missing":
+        return structs.replace(mine, ranks=by_counts.ranks)
+    return structs.replace(by_counts, more=(*by_counts.more, text), alive=alive)
 
 
 def _all(report: RasReport, before: RasReport | None) -> Iterator[Hang]:

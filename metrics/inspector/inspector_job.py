@@ -43,7 +43,7 @@ def inspector_job(view: View) -> RolledJob:
     )
     if not files:
         raise refuse("no_side_file", "no records of NCCL Inspector here")
-    job = _rolled(files, view.job.store)
+    job = rolled_job(files, view.job.store)
     if not job.facts.series:
         why = job.facts.unread[0] if job.facts.unread else "no collective is in the records here"
         raise refuse("no_side_file", why)
@@ -51,7 +51,7 @@ def inspector_job(view: View) -> RolledJob:
 
 
 @lru_cache(maxsize=2)
-def _rolled(files: tuple[FoundFile, ...], store: Path | None) -> RolledJob:
+def rolled_job(files: tuple[FoundFile, ...], store: Path | None) -> RolledJob:
     """Return the sums of logs: those in the store, else made and stored for the next time."""
     key = _key(files)
     if store is not None and key:

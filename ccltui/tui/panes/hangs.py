@@ -20,6 +20,7 @@ from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ccltui.metrics.hangs.hang import Hang, Standing
     from ccltui.parsers.found_files import Discovery
@@ -50,13 +51,13 @@ class HangsQuery(FileQuery["Sequence[Row]"], frozen=True):
         """Return the ranks hang by hang, the surest first, found in a separate process."""
         from ccltui.tui.state.side_tables import made_in_process
 
-        return made_in_process(partial(_rows, job.discovery), cancelled)
+        return made_in_process(partial(_rows, job.discovery, job.store), cancelled)
 
 
-def _rows(discovery: Discovery) -> list[Row]:
+def _rows(discovery: Discovery, store: Path | None) -> list[Row]:
     from ccltui.metrics.hangs.find_hang import hangs_of
 
-    return [Row(hang, standing) for hang in hangs_of(discovery) for standing in hang.rows()]
+    return [Row(hang, standing) for hang in hangs_of(discovery, store) for standing in hang.rows()]
 
 
 def _ranks(labels: Sequence[str]) -> str:
@@ -152,9 +153,9 @@ class HangsPane(FilePane[Row]):
         return Ink.STRONG if row.standing.is_named else Ink.TEXT
 
     def remark(self, scene: Scene, *, narrow: bool) -> str:
-        """Return how many records tell of a hang, where there are several."""
-        count = len({(row.hang.record, row.hang.where) for row in self.found_rows(scene) or ()})
-        return numbers.counted(count, "record") if count > 1 else ""
+        """Return how many jobs hang, where there are several."""
+        count = len({row.hang.where for row in self.found_rows(scene) or ()})
+        return numbers.counted(count, "job") if count > 1 else ""
 
     def details_of(self, row: Row, width: int) -> list[tuple[str, Ink]]:
         """Return the sentences of the hang, what to do, and what it is from."""
@@ -164,12 +165,8 @@ class HangsPane(FilePane[Row]):
             lines += [(line, Ink.LABEL) for line in wrap(f"Next: {clean(hang.do)}", width, most=2)]
         place = f" in {clean(hang.where)}" if hang.where else ""
         files = numbers.counted(len(hang.files), "file")
-        lines.append(
-            (
-                f"sure: {hang.sure}   {_RECORDS.get(hang.record, hang.record)}, {files}{place}",
-                Ink.DIM,
-            )
-        )
+        told = " and ".join(_RECORDS.get(one, one) for one in hang.record.split(", "))
+        lines.append((f"sure: {hang.sure}   {told}, {files}{place}", Ink.DIM))
         for text in hang.more:
             lines += [(line, Ink.TEXT) for line in wrap(clean(text), width, most=4, indent="  ")]
         return lines

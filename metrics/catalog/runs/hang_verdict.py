@@ -51,7 +51,7 @@ def hang_verdict(view: View) -> Result:
     """Ranks that did not arrive; the value is that of the surest hang, the others are listed."""
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
-    found = hangs_of(view.job.discovery)
+    found = hangs_of(view.job.discovery, view.job.store)
     if not found:
         raise refuse(
             "no_side_file",

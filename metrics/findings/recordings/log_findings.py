@@ -27,7 +27,7 @@ _UNKNOWN: Final = (
 
 def hang_finding(view: View) -> Finding | None:
     """Return the hang that logs or RAS tell of, None where they tell of none."""
-    found = hang_of(view.job.discovery)
+    found = hang_of(view.job.discovery, view.job.store)
     if found is None:
         return None
     sure: Level = found.sure
@@ -50,7 +50,7 @@ _MOST_FACTS: Final = 3
 
 def names_culprits(view: View) -> bool:
     """Return whether a hang is told of that stands before everything else that is recorded."""
-    found = hang_of(view.job.discovery)
+    found = hang_of(view.job.discovery, view.job.store)
     return found is not None and found.kind not in _NAMES_NOBODY
 
 

@@ -238,7 +238,7 @@ def test_a_log_for_each_rank(tmp_path: Path) -> None:
 
     assert found.ranks == ("2",)
     assert len(found.files) == 4
-    assert found.where == "logs"
+    assert found.where == ""
 
 
 def test_folders_of_torchrun(tmp_path: Path) -> None:
