@@ -36,14 +36,17 @@ def inspector_job(view: View) -> RolledJob:
     """
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
-    files = tuple(
-        file
-        for file in view.job.discovery.files
-        if file.format is NCCL_INSPECTOR and file.duplicate_of is None
+    return job_of(view.job.discovery.files, view.job.store)
+
+
+def job_of(files: Sequence[FoundFile], store: Path | None) -> RolledJob:
+    """Return the records among the files of a directory by minute; see `inspector_job`."""
+    logs = tuple(
+        file for file in files if file.format is NCCL_INSPECTOR and file.duplicate_of is None
     )
-    if not files:
+    if not logs:
         raise refuse("no_side_file", "no records of NCCL Inspector here")
-    job = rolled_job(files, view.job.store)
+    job = rolled_job(logs, store)
     if not job.facts.series:
         why = job.facts.unread[0] if job.facts.unread else "no collective is in the records here"
         raise refuse("no_side_file", why)

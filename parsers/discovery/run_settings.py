@@ -30,6 +30,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import UNKNOWN, Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -103,6 +104,11 @@ def has_cluster(files: Iterable[FoundFile]) -> bool:
 def has_hangs(files: Iterable[FoundFile]) -> bool:
     """Whether any file is a dump, a log or a report that is written where a job hangs."""
     return any(file.format in (FLIGHT_RECORD, WATCHDOG_LOG, NCCL_RAS) for file in files)
+
+
+def has_hours(files: Iterable[FoundFile]) -> bool:
+    """Whether any file is of a recorder that runs for hours."""
+    return any(file.format is NCCL_INSPECTOR for file in files)
 
 
 def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:

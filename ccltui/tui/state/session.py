@@ -47,6 +47,7 @@ class Session(Struct, frozen=True):
     has_cluster: bool = False  # whether a file has values about machines
     has_reports: bool = False  # whether reports are made of a file of nsys
     has_hangs: bool = False  # whether a file is of a recorder that tells where a job hangs
+    has_hours: bool = False  # whether a file has records of hours of collectives
     since: int = 0
     elsewhere: str = ""  # the run of ccltui index that reads the files, and how far it is
 
@@ -109,6 +110,7 @@ class Session(Struct, frozen=True):
         from ccltui.parsers.discovery.run_settings import (  # noqa: PLC0415
             has_cluster,
             has_hangs,
+            has_hours,
             has_runs,
         )
 
@@ -122,6 +124,7 @@ class Session(Struct, frozen=True):
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
             has_hangs=has_hangs(found),
+            has_hours=has_hours(found),
             has_reports=any(
                 file.format.reports and file.format.to_sqlite is None for file in found
             ),

@@ -33,7 +33,7 @@ def stored(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> View:
     """A view of the logs, of which every read goes to an empty store."""
     monkeypatch.setattr(inspector_logs, "_IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(inspector_logs, "allowed_cpus", lambda: 1)
-    inspector_jobs._rolled.cache_clear()
+    inspector_jobs.rolled_job.cache_clear()
     return View(start_job(logs, store=tmp_path / "store"))
 
 
@@ -66,7 +66,7 @@ def test_sums_that_are_stored_are_those_that_were_made(
     stored: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = inspector_job(stored)
-    inspector_jobs._rolled.cache_clear()
+    inspector_jobs.rolled_job.cache_clear()
     monkeypatch.setattr(inspector_jobs, "rolled_up", None)
     again = inspector_job(stored)
 
@@ -78,7 +78,7 @@ def test_sums_that_are_stored_are_those_that_were_made(
 
 def test_damaged_columns_are_read_again_from_the_logs(stored: View, tmp_path: Path) -> None:
     before = inspector_job(stored)
-    inspector_jobs._rolled.cache_clear()
+    inspector_jobs.rolled_job.cache_clear()
     for columns in (tmp_path / "store").glob("*/columns.bin"):
         damaged = bytearray(columns.read_bytes())
         damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
