@@ -362,9 +362,7 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=""
-            if saves is not None
-            else "the replay gives only a lower and an upper bound",
+            saves_why=_why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
@@ -591,6 +589,8 @@ class Culprits:
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
             text = f"probably {text}"
+        if kind == "slow_link" and verdict is not self.verdict:
+            bounds = None  # stages that wait for one another may wait for each of its transfers
         return replace(
             bare,
             text=sentence(text),
@@ -598,9 +598,7 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=""
-            if saves is not None
-            else "the replay gives only a lower and an upper bound",
+            saves_why=_why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence,
                 who=confidence if where.ranks else "unknown",
@@ -668,6 +666,15 @@ def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float |
     Hosts that launch hardly faster than devices work may keep the step as long as it is.
     """
     return None if bounds_ms and not bounds_ms[0] else saves_ms
+
+
+def _why_not_exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> str:
+    """Return why no single saving is stated, "" where one is."""
+    if saves_ms is not None:
+        return ""
+    if bounds_ms is None:
+        return "no replay shows how much shorter a step would be"
+    return "the replay gives only a lower and an upper bound"
 
 
 def _most_saved(verdict: Mapping[str, Any]) -> float:
