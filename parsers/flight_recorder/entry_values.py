@@ -6,8 +6,10 @@ once for the list, and the text that is made is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
+
+import msgspec
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.flight_recorder.dump import NONE, Frame
@@ -154,31 +156,57 @@ class Stacks:
         self._frame_of: dict[int, int] = {}
         self._stacks: dict[tuple[int, ...], int] = {(): 0}
         self._stack_of: dict[int, int] = {}
+        self._stack_of_text: dict[bytes, int] = {}
+        self._stack_by_ids: dict[tuple[int, ...], int] = {}
 
     def index(self, frames: Any) -> int:
-        """Return the index of a stack; 0 where there is none."""
+        """Return the index of a stack; 0 where there is none.
+
+        Raises msgspec.DecodeError for the text of one that is no JSON.
+        """
+        if type(frames) is msgspec.Raw:
+            return self._of_text(bytes(frames))
         if type(frames) is not list:
             return 0
         found = self._stack_of.get(id(frames))
         if found is None:
-            key = tuple([self._frame(one) for one in frames[:_MOST_FRAMES]])
-            found = self._stack_of[id(frames)] = self._stacks.setdefault(key, len(self._stacks))
+            # Pickles share frames, not lists of them: equal stacks are told by identity in 1 us.
+            frames_of = tuple(map(id, frames[:_MOST_FRAMES]))
+            found = self._stack_by_ids.get(frames_of)
+            if found is None:
+                key = tuple([self._frame(one) for one in frames[:_MOST_FRAMES]])
+                found = self._stacks.setdefault(key, len(self._stacks))
+                self._stack_by_ids[frames_of] = found
+            self._stack_of[id(frames)] = found
+        return found
+
+    def _of_text(self, text: bytes) -> int:
+        found = self._stack_of_text.get(text)
+        if found is None:
+            value = msgspec.json.decode(text)
+            frames = value[:_MOST_FRAMES] if type(value) is list else []
+            key = tuple([self._added(one) for one in frames])
+            found = self._stacks.setdefault(key, len(self._stacks))
+            self._stack_of_text[text] = found
         return found
 
     def _frame(self, frame: Any) -> int:
         found = self._frame_of.get(id(frame))
         if found is None:
-            made = Frame("", "", NONE)
-            if isinstance(frame, Mapping):
-                name, file = frame.get("name"), frame.get("filename")
-                made = Frame(
-                    name[:_LONGEST] if type(name) is str else "",
-                    file[:_LONGEST] if type(file) is str else "",
-                    integer(frame.get("line")),
-                )
-            found = self._frames.setdefault(made, len(self._frames))
-            self._frame_of[id(frame)] = found
+            found = self._frame_of[id(frame)] = self._added(frame)
         return found
+
+    def _added(self, frame: Any) -> int:
+        """Return the number of a frame, which is added if it is new."""
+        made = Frame("", "", NONE)
+        if isinstance(frame, dict):
+            name, file = frame.get("name"), frame.get("filename")
+            made = Frame(
+                name[:_LONGEST] if type(name) is str else "",
+                file[:_LONGEST] if type(file) is str else "",
+                integer(frame.get("line")),
+            )
+        return self._frames.setdefault(made, len(self._frames))
 
     def all(self) -> tuple[tuple[Frame, ...], ...]:
         """Return all stacks in the order of their indices."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
@@ -68,10 +69,56 @@ def read_flight_dump(path: Path, *, shown: str, rank: int | None = None) -> Flig
                          path=shown)  # fmt: skip
     named = _last_number(shown) if rank is None else rank
     modified_ns = path.stat().st_mtime_ns
-    return dump_of(value, shown=shown, named=named, modified_ns=modified_ns, notes=notes)
+    try:
+        return dump_of(value, shown=shown, named=named, modified_ns=modified_ns, notes=notes)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceError(f"not valid JSON: {error}", path=shown) from error
+
+
+_FIELDS: Final = (
+    *("profiling_name", "pg_id", "process_group", "record_id", "op_id", "collective_seq_id"),
+    *("seq_id", "p2p_seq_id", "state", "retired", "is_p2p", "duration_ms", "thread_name"),
+    *("input_sizes", "output_sizes", "input_dtypes", "output_dtypes"),
+    *("time_created_ns", "time_created_us"),
+    *("time_discovered_started_ns", "time_discovered_completed_ns"),
+)
+"""What is read of an entry, beside its stack."""
+_Entry: Final = msgspec.defstruct(
+    "_Entry",
+    [
+        *((name, Any, msgspec.UNSET) for name in _FIELDS),
+        ("frames", msgspec.Raw, msgspec.UNSET),
+    ],
+    gc=False,
+)
 
 
 def _json(data: bytes, shown: str) -> Any:
+    """Return the value of a dump in JSON; stacks of entries stay text, as `Stacks` takes them.
+
+    A stack of 30 frames is 30 objects, and most stacks of a dump are equal: built they take three
+    quarters of the time.
+    """
+    try:
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        value = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != _ENTRIES}
+        if _ENTRIES in fields:
+            value[_ENTRIES] = [_fields(one) for one in _ENTRIES_DECODER.decode(fields[_ENTRIES])]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _any_json(data, shown)
+    return value
+
+
+def _fields(entry: Any) -> dict[str, Any]:
+    return {name: one for name, one in structs.asdict(entry).items() if one is not msgspec.UNSET}
+
+
+_ENTRIES: Final = "entries"
+_ENTRIES_DECODER: Final = msgspec.json.Decoder(list[_Entry])  # type: ignore[valid-type]
+
+
+def _any_json(data: bytes, shown: str) -> Any:
+    """Return the value of any JSON: of another form than a dump, or damaged."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
