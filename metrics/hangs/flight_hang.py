@@ -119,7 +119,8 @@ class _Judge:
 
     def _unreadable(self) -> Hang:
         count = len(self._refused) + len(self._job.unused)
-        text = f"no dump of the flight recorder can be used, of {count}"
+        text = f"none of {count} dumps of the flight recorder can be used"
+        text = text if count > 1 else "the dump of the flight recorder cannot be used"
         return Hang("abstained", text, sure="low", do=words.ALL_DUMPS)
 
     def _mismatch(self) -> Hang | None:
@@ -162,7 +163,7 @@ class _Judge:
         named = sorted({*roots, *frozen})
         call, _ = words.main_wait(self._waits, roots or named)
         direct, through = self._waits.waiting_for(named)
-        text = words.stopped_text(self._job, self._waits, roots, direct, through)
+        text = words.stopped_text(self._job, self._waits, roots, [*direct, *through])
         sure: Sure = self._sure_of(roots) if roots and is_clear else self._lowered("medium")
         only_weak = roots and all(not self._is_strong(rank) for rank in roots)
         if only_weak and len(roots) > 1 and not frozen:
@@ -255,7 +256,7 @@ class _Judge:
         at = call or next(iter(self._waits.by_rank.values())).call
         return Hang(
             "no_dump",
-            words.no_dump_text(self._job, roots, at, direct, through),
+            words.no_dump_text(self._job, roots, at, [*direct, *through]),
             tuple(more),
             _labels(roots),
             _labels([*direct, *through]),
@@ -291,7 +292,7 @@ class _Judge:
         return Hang(
             "order",
             words.order_text(self._job, ring, found),
-            tuple(words.chain(self._job, self._waits)),
+            (*words.order_facts(ring, found), *words.chain(self._job, self._waits)),
             _labels(named),
             _labels(waiting),
             self._job.groups[call.group].label,
@@ -339,7 +340,7 @@ class _Judge:
         if not is_gloo or not lost or len(lost) > len(self._job.ranks):
             return None
         who = ranks_text(_labels(lost))
-        text = f"{who} left no dump, and no rank that left one is seen to be missing anywhere"
+        text = f"{who} left no dump, and the dumps of the others do not show where it is missing"
         return Hang("no_dump", text, ("gloo does not record whether a call ended or failed",),
                     _labels(lost), sure="low", do=words.AT_LOST.format(who=who))  # fmt: skip
 
@@ -370,7 +371,7 @@ class _Judge:
         return Hang(
             "late",
             words.late_text(self._job, late),
-            tuple(words.late_facts(late)),
+            tuple(words.late_facts(self._job, late)),
             _labels([late.rank]),
             (),
             self._job.groups[late.group].label,

@@ -150,7 +150,7 @@ def _first_sentence(first: Hang, clauses: Sequence[str]) -> tuple[str, list[str]
     """Return the clause of who did not arrive, its record and what others say, and the rest."""
     text = first.text.removesuffix(".")
     head, _, rest = text.partition("; ")
-    who = f"{head} ({_IN_BRACKETS[first.record]})"
+    who = head if first.kind == "no_dump" else f"{head} ({_IN_BRACKETS[first.record]})"
     kept, left = [who], list[str]()
     for clause in clauses:
         fits = len("; ".join([*kept, clause])) < _LONGEST

@@ -292,13 +292,14 @@ class _Judge:
         last = sorted({one.enqueued for one in behind.values() if one.enqueued is not None})
         its = _last_words(last, len(behind))
         text = (
-            f"{ranks_text(list(behind))} never entered {group.call(group.first_stuck)} ({its}); "
-            f"{count_ranks(len(others))} {'waits' if len(others) == 1 else 'wait'} for "
+            f"{ranks_text(list(behind))} never entered {group.call(group.first_stuck)}; "
+            f"{count_ranks(len(others) + len(further))} "
+            f"{'waits' if len(others) + len(further) == 1 else 'wait'} for "
             f"{'it' if len(behind) == 1 else 'them'}"
         )
+        more = [its]
         if further:
-            text += f" there, and {len(further)} more in other groups"
-        more = []
+            more.append(f"{count_ranks(len(further))} of those that wait are in other groups")
         raised = [
             f"{ranks_text(behind_ranks)} raised {one.text}"
             for one in self._lines.desyncs
