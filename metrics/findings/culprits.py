@@ -299,10 +299,18 @@ class Culprits:
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
         cost = _cost(one.cost_ms, saves, period_ms)
+        if cost > one.cost_ms:
+            text = waiting_text(
+                (label,),
+                len(self._view.job.ranks),
+                cost / period_ms,
+                cost_text(cost, by_steps=self._window_ms is None),
+                all_here=not self._view.job.missing_ranks,
+            )
+            one = replace(one, text=sentence(text), share=cost / period_ms)
         return replace(
             one,
             cost_ms=cost,
-            share=cost / period_ms if cost > one.cost_ms else one.share,
             saves_ms=_exact(saves, bounds),
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
             saves_why="",

@@ -12,6 +12,7 @@ from ccltui.metrics.findings.waits.own_times import slower_ranks
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
+from ccltui.parsers.numbers import percent
 
 SMALL = {"steps": 4, "micro_batches": 2, "layers": 1}
 
@@ -135,3 +136,16 @@ def test_exposed_transfers_of_a_slow_pair_are_no_bound_of_what_is_saved(tmp_path
     assert found["cost_ms"] < truth.faults[0].cost_ms
     assert (found["saves_ms"], found["saves_bounds_ms"]) == (None, None)
     assert found["saves_why"]
+
+
+# A replay saves more than twice the waiting that is matched to the late one of two ranks.
+MORE_THAN_WAITING = 996269
+
+
+def test_the_sentence_states_the_share_of_its_finding(tmp_path: Path) -> None:
+    _, view = opened(tmp_path, random_spec(MORE_THAN_WAITING, varied=True))
+
+    found = first_fault(view)
+
+    assert found["class"] == "waiting_for_rank"
+    assert percent(found["share"]) in found["text"]
