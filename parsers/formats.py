@@ -28,7 +28,7 @@ from ccltui.parsers.cluster import (
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
-from ccltui.parsers.inspector import NCCL_INSPECTOR
+from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
@@ -215,6 +215,7 @@ FORMATS: tuple[Format, ...] = (
     NCCL_LOG,
     ARCHIVE,
     NCCL_INSPECTOR,
+    NCCL_INSPECTOR_PROM,
     FLIGHT_RECORD,
     MEMORY_SNAPSHOT,
     PICKLE,

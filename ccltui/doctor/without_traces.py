@@ -19,7 +19,7 @@ from ccltui.parsers.discovery.sniff import UTF16
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.found_files import FoundFile
-from ccltui.parsers.inspector import NCCL_INSPECTOR
+from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
 from ccltui.parsers.job import Job
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.names import listed
@@ -41,6 +41,7 @@ SHOWN_BY: Final[dict[str, str]] = {
     WATCHDOG_LOG.kind: _HANG,
     FLIGHT_RECORD.kind: _HANG,
     NCCL_INSPECTOR.kind: "ccltui explain DIR, --metric duration_lag",
+    NCCL_INSPECTOR_PROM.kind: "ccltui explain DIR",
     MEMORY_SNAPSHOT.kind: "ccltui explain DIR, --metric memory_peaks",
     NCCL_LOG.kind: "--metric nccl_transport",
     TRAINING_METRICS.kind: _RUNS,

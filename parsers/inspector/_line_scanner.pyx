@@ -2,7 +2,8 @@
 """Scan lines of NCCL Inspector into columns, without Python objects.
 
 Hand-written because a JSON library builds objects for records that become rows of arrays: the
-general decoder, which is msgspec with typed structs, takes five times the CPU time (docs/bench.md).
+general decoder, which is msgspec with typed structs, takes five to eight times the CPU
+time (docs/bench.md).
 
 All lines of one series are equal but for four whole numbers and two bandwidths. A template is the
 text between these; the general decoder has read a line of it before, and again with other numbers

@@ -61,6 +61,9 @@ def _of_traces(view: View) -> Answer:
 
 def _without_traces(view: View) -> Answer:
     """Return the findings on a directory in which nothing is a trace that can be opened."""
+    from ccltui.metrics.findings.recordings.inspector_values import (  # noqa: PLC0415
+        values_answer,
+    )
     from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
         empty_answer,
         execution_answer,
@@ -81,5 +84,6 @@ def _without_traces(view: View) -> Answer:
         or execution_answer(view)
         or log_answer(view)
         or profiler_answer(view)
+        or values_answer(view)
         or empty_answer(view)
     )
