@@ -16,6 +16,8 @@ _SHADES: Final = "█▓▒░"
 _MORE: Final = {"communication": "&$", "idle": "'-_"}
 """Characters without colour of the second and later parts of one kind."""
 GAP: Final = "  "
+LEAST_NAMED: Final = 0.001
+"""Share from which on a part is named in any case: bars have fewer than a thousand cells."""
 
 
 class Part(Struct, frozen=True):
@@ -84,10 +86,19 @@ def put_composition(
 
 
 def legend_rows(parts: Sequence[Part], width: int) -> list[list[int]]:
-    """Return the indices of the parts on each line of a legend of so many cells."""
+    """Return the indices of the parts on each line of a legend of so many cells.
+
+    Where not all have room on one line, parts that are drawn in no cell of the bar are left out.
+    """
+    every = [*range(len(parts))]
+    named = [at for at in every if parts[at].share >= LEAST_NAMED]
+    for chosen in (every, named):
+        if _size(parts, chosen, 1) <= width:
+            return [chosen]
     rows: list[list[int]] = [[]]
     used = 0
-    for index, part in enumerate(parts):
+    for index in named:
+        part = parts[index]
         size = len(part.text) + 2 + (len(GAP) if rows[-1] else 0)
         if rows[-1] and used + size > width:
             rows.append([])
@@ -97,11 +108,24 @@ def legend_rows(parts: Sequence[Part], width: int) -> list[list[int]]:
     return rows
 
 
+def _size(parts: Sequence[Part], row: Sequence[int], gap: int) -> int:
+    return sum(len(parts[index].text) + 2 for index in row) + gap * max(len(row) - 1, 0)
+
+
 def put_legend(
-    planes: Planes, y: int, x: int, parts: Sequence[Part], row: Sequence[int], *, colour: bool
+    planes: Planes,
+    y: int,
+    x: int,
+    parts: Sequence[Part],
+    row: Sequence[int],
+    *,
+    width: int,
+    colour: bool,
 ) -> None:
-    """Draw one line of the legend."""
+    """Draw one line of the legend, with narrower gaps where it needs the room."""
     cells = cells_of(parts, colour=colour)
-    for index in row:
+    gap = GAP if _size(parts, row, len(GAP)) <= width else " "
+    for place, index in enumerate(row):
+        x = planes.put(y, x, gap if place else "", Ink.TEXT)
         x = planes.put(y, x, cells[index].glyph, cells[index].style)
-        x = planes.put(y, x, f" {parts[index].text}{GAP}", Ink.TEXT)
+        x = planes.put(y, x, f" {parts[index].text}", Ink.TEXT)

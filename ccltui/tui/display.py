@@ -26,7 +26,7 @@ from ccltui.tui.state.pane import (
 )
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Layout, Shown
+from ccltui.tui.state.view_state import WIDE, Layout, Shown
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ccltui.tui.input.prompted_list import PromptedList
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
-WIDE = 160
 SHORT = 30
 DRAWER_COLUMNS = 60
 _DRAWER = "drawer"

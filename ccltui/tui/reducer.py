@@ -15,7 +15,9 @@ from ccltui.tui.engine.messages import (
     after,
 )
 from ccltui.tui.moves.loss_list import at_first
+from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.finding_rows import step_at
 from ccltui.tui.state.followed import Looked
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
@@ -69,10 +71,18 @@ def _at_first_finding(before: Scene, after: Scene) -> Scene:
 
     Alignment and Timeline then open where the time is lost, not at the first collective.
     """
-    is_new = "findings" in after.findings.results and "findings" not in before.findings.results
+    # Numbers over fewer ranks may have come before the places that the cursor can be put on.
+    is_new = "findings" in after.findings.results and (
+        "findings" not in before.findings.results
+        or before.findings.generation != after.findings.generation
+        or not before.findings.is_matched
+    )
     if not is_new or after.state.pane != OVERVIEW or after.history.by:
         return after
-    return after.with_state(at_first(after))
+    state = at_first(after)
+    at = state.selection.time_ns
+    step = None if at is None else step_at(after, at)
+    return after.with_state(state if step is None else STEPS.with_step(state, step.id))
 
 
 def _adopted(scene: Scene, findings: Findings) -> Scene:

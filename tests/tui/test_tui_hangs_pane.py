@@ -60,7 +60,7 @@ async def test_enter_on_a_hang_shows_what_each_rank_does(opened: Open, hung: Pat
         text = pane_text(app)
         assert f"▶r{named[0]}" in text
         assert "Next: Look at rank" in text
-        assert "sure: high" in text
+        assert "confidence: high" in text
 
 
 async def test_panes_of_traces_are_not_offered_without_traces(opened: Open, hung: Path) -> None:

@@ -20,7 +20,7 @@ async def test_ranks_quote_the_finding_before_who_comes_last(start: Start, settl
         (label,) = first["where"]["ranks"]
 
         lines = pane_text(app).splitlines()
-        assert lines[0].startswith(f" Finding 1: {first['label']} (r{label}; who ")
+        assert lines[0].startswith(f" Finding 1: {first['label']} (r{label}; confidence ")
         assert first["sure"]["who"] in lines[0]
         assert lines[1].startswith(" Last to arrive: ")
         row = PANE.rows(app.scene)[0]
@@ -40,7 +40,7 @@ async def test_steps_name_whom_the_finding_names(start: Start, settle: Settle) -
 
         assert not shows(app, "  nobody is named")
         keeps = f"r{label} keeps the others waiting" if shows(app, "keeps the others") else ""
-        assert shows(app, keeps or f"finding 1: {first['label']} (r{label}; who ")
+        assert shows(app, keeps or f"finding 1: {first['label']} (r{label}; confidence ")
 
 
 async def test_the_drawer_is_as_sure_as_the_finding_it_shows(start: Start, settle: Settle) -> None:

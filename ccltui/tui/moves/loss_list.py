@@ -60,12 +60,16 @@ def show(scene: Scene, index: int) -> ViewState:
 
 
 def at_first(scene: Scene) -> ViewState:
-    """Put the shared cursor on the place of the first finding that has one; nothing else moves."""
+    """Put the shared cursor on the place of the first finding that has one.
+
+    The Timeline shows the step of that place, where there are steps; the pane stays.
+    """
     places = [row["place"] for row in findings(scene) if row["place"] is not None]
     if not places:
         return scene.state
     there = _at(scene, places[0])
-    return replace(scene.state, selection=there.selection, columns=there.columns)
+    state = replace(scene.state, selection=there.selection, columns=there.columns)
+    return _with_step(scene, state, there.selection.time_ns)
 
 
 def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:

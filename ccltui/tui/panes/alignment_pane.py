@@ -117,6 +117,8 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
     floor = scene.floor_ns
     if floor is None:
         return []
+    if scene.disproved:
+        return [("lags not known ", Ink.TAB)]
     cell = " " if narrow else "  "
     if scene.colour:
         ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]

@@ -16,6 +16,7 @@ from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers.numbers import counted, percent, time_text
+from ccltui.tui.moves.loss_list import at_first
 from ccltui.tui.panes.overview_grid import Draw, Region, middle_of, put_regions
 from ccltui.tui.panes.overview_page import MARK
 from ccltui.tui.state.file_rows import FileRow, capture_rows
@@ -25,7 +26,6 @@ from ccltui.tui.state.finding_rows import (
     answer,
     details,
     findings,
-    first_time_ns,
     rank_bars,
     result_of,
     step_at,
@@ -205,7 +205,9 @@ def _step_title(scene: Scene) -> str:
 
 
 def _legend(parts: Sequence[Part], row: Sequence[int], *, colour: bool) -> Draw:
-    return lambda planes, y, x, width: put_legend(planes, y, x, parts, row, colour=colour)
+    return lambda planes, y, x, width: put_legend(
+        planes, y, x, parts, row, width=width, colour=colour
+    )
 
 
 def _add_strip(region: Region, scene: Scene, width: int) -> None:
@@ -312,6 +314,9 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
         region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))
     before, names = len(findings(scene)), max(len(_rank_text(row)) for row in rows)
     first, shown = _window(len(rows), room, chosen or 0)
+    if shown < len(rows):
+        in_view = sum(len(row.labels) for row in rows[first : first + shown])
+        region.note = f"{in_view} of {counted(len(work), 'rank')}, $ lists all"
     for number in range(first, first + shown):
         on = number == chosen
         region.add(_rank(rows[number], names, on=on, colour=scene.colour), before + number)
@@ -358,9 +363,12 @@ def _timeline(scene: Scene, room: int, width: int) -> Region:
         return Region()
     from ccltui.tui.panes.timeline import around
 
-    step = step_at(scene, first_time_ns(scene))
+    at = at_first(scene).selection.time_ns
+    step = step_at(scene, 0 if at is None else at)
     labels = _listed_ranks(scene, room - 1 - (step is not None))
     title = "Timeline" if step is None else f"Timeline of step {step.id}"
+    if step is not None and findings(scene) and findings(scene)[0]["place"] is not None:
+        title += ", where the first finding is largest"
     if len(labels) < len(lanes):
         title += f", {len(labels)} of {counted(len(lanes), 'rank')}"
     region = Region(title, "3 opens it")

@@ -166,7 +166,7 @@ class HangsPane(FilePane[Row]):
         place = f" in {clean(hang.where)}" if hang.where else ""
         files = numbers.counted(len(hang.files), "file")
         told = " and ".join(_RECORDS.get(one, one) for one in hang.record.split(", "))
-        lines.append((f"sure: {hang.sure}   {told}, {files}{place}", Ink.DIM))
+        lines.append((f"confidence: {hang.sure}   {told}, {files}{place}", Ink.DIM))
         for text in hang.more:
             lines += [(line, Ink.TEXT) for line in wrap(clean(text), width, most=4, indent="  ")]
         return lines

@@ -69,7 +69,7 @@ class OverviewPane(Pane):
         if other:
             return [(other, Ink.TAB)]
         steps = measured_steps(scene.findings.steps, scene.session.filter)
-        if not steps:
+        if not steps or narrow:  # the title of the step has their number, and tabs need the room
             return []
         first, last = steps[0].id, steps[-1].id
         if first == last:

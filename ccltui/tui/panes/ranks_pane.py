@@ -165,7 +165,7 @@ class RanksPane(ListPane[Row]):
     def kinds(self, scene: Scene) -> tuple[str, ...]:
         """Return what ranks are folded by; single ranks are last."""
         found = self.table(scene)
-        return (SINGLE,) if found is None else (*found.kinds, SINGLE)
+        return (SINGLE,) if found is None else self.made_from("kinds", _kinds, found)
 
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
         """Return the rows of the kind in view: those that findings name, then by caused wait."""
@@ -287,6 +287,12 @@ def _rows(found: RankTable, kind: str, findings: Result | None) -> list[Row]:
             ranks = tuple(sorted((of_rank(fold, one) for one in fold.ranks), key=_by_finding))
             rows.append(Row(fold, None, ranks, ranks[0].number if ranks else 0))
     return sorted(rows, key=_by_finding)
+
+
+def _kinds(found: RankTable) -> tuple[str, ...]:
+    """Return what ranks are folded by, without kinds whose folds have a single rank each."""
+    folding = [kind for kind in found.kinds if any(len(one.ranks) > 1 for one in found.folds(kind))]
+    return (*folding, SINGLE)
 
 
 def _by_finding(row: Row) -> tuple[bool, int]:

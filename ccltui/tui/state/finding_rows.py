@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ccltui.metrics.confidence import sure_text
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -99,16 +98,6 @@ def step_at(scene: Scene, time_ns: int) -> Step | None:
     """Return the step that contains a time, None between steps."""
     steps = scene.findings.steps
     return next((step for step in steps if step.start_ns <= time_ns < step.end_ns), None)
-
-
-def first_time_ns(scene: Scene) -> int:
-    """Return the time of the first finding that has one, else that of the cursor or the begin."""
-    places = [row["place"] for row in findings(scene) if row["place"] is not None]
-    times = [at for place in places if (at := time_of(scene, place)) is not None]
-    if times:
-        return times[0]
-    at, steps = scene.state.selection.time_ns, scene.findings.steps
-    return at if at is not None else steps[0].start_ns if steps else 0
 
 
 class RankBar(Struct, frozen=True):
@@ -204,7 +193,7 @@ def naming_text(scene: Scene, found: Row) -> str:
     who = f"{rank_name(ranks[0])}{f' and {len(ranks) - 1} more' if len(ranks) > 2 else ''}"
     if len(ranks) == 2:
         who = " and ".join(map(rank_name, ranks))
-    return f"finding {number}: {found['label']} ({who}; {sure_text({'who': found['sure']['who']})})"
+    return f"finding {number}: {found['label']} ({who}; confidence {found['sure']['who']})"
 
 
 def work_by_rank(scene: Scene) -> list[float]:

@@ -27,6 +27,10 @@ class Order(Enum):
         return orders[(orders.index(self) + 1) % len(orders)]
 
 
+WIDE: Final = 160
+"""Columns from which both charts are on the screen."""
+
+
 class Layout(Enum):
     """Layout of the charts on a wide screen: stacked, side by side, or one alone."""
 

@@ -98,7 +98,7 @@ def test_fewer_ranks_in_alignment_are_a_page_around_the_selected_one() -> None:
 
     assert ALIGNMENT_STATE.of(closer.state).ranks_in_view == 4
     planes = alignment.paint(closer, 24, 80)
-    assert [planes.row_text(y)[:4].strip() for y in (1, 2, 3, 4)] == ["r8", "▶r9", "r10", "r11"]
+    assert [planes.row_text(y)[:4].strip() for y in (1, 4, 7, 10)] == ["r8", "▶r9", "r10", "r11"]
     pinned = after(on(closer, "0"), chart_moves.pin)
     assert alignment.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
 
