@@ -22,8 +22,8 @@ _RATES: Final = ("nccl_bus_bandwidth_gbs", "nccl_p2p_bus_bandwidth_gbs")
 _TIMES: Final = ("nccl_collective_exec_time_microseconds", "nccl_p2p_exec_time_microseconds")
 _SHOWN: Final = 6
 _DO: Final = (
-    "Let Inspector write JSON lines (NCCL_INSPECTOR_PROM_DUMP=0): they hold each collective, so "
-    "that late ranks and slow groups can be told."
+    "Write JSON lines with Inspector (NCCL_INSPECTOR_PROM_DUMP=0): they hold each collective, and "
+    "show which ranks arrive late and which groups are slow."
 )
 _Kind = tuple[str, str, str]
 """Communicator, operation and range of sizes."""
