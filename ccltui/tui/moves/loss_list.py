@@ -15,6 +15,8 @@ from ccltui.tui.state.own.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, ViewState
 
+_MOST_IN_STEP = 32
+"""Ranks up to which Timeline opens at a step: of 64 a step sends 20.8 kB at 120x40, all 20 kB."""
 _AROUND = 3
 """Time span in view around a loss that has a time, as a multiple of its length."""
 
@@ -69,6 +71,8 @@ def at_first(scene: Scene) -> ViewState:
         return scene.state
     there = _at(scene, places[0])
     state = replace(scene.state, selection=there.selection, columns=there.columns)
+    if len(scene.findings.lanes) > _MOST_IN_STEP:
+        return state
     return _with_step(scene, state, there.selection.time_ns)
 
 
