@@ -131,14 +131,14 @@ def _add_follow(parser: argparse.ArgumentParser) -> None:
         "--interval",
         type=args.grammar(args.seconds),
         metavar="SECONDS",
-        help="seconds between two looks; a file is whole where it stood still for as long and its "
-        "reader finds its end; default: 10",
+        help="seconds between two checks; a file is complete when it has not changed for that "
+        "long and its reader finds its end; default: 10",
     )
     group.add_argument(
         "--until-idle",
         type=args.grammar(args.seconds),
         metavar="SECONDS",
-        help="look no longer when nothing changed for so long; files without an end are then read "
+        help="stop checking when nothing has changed for that long; incomplete files are then read "
         "as they are, and a command that prints ends",
     )
     group.add_argument(

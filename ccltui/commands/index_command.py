@@ -78,7 +78,7 @@ def parser() -> args.Parser:
         "a run that was started before, here or elsewhere"
     ).add_mutually_exclusive_group()
     running.add_argument(
-        "--status", action="store_true", help="print how far it is; status 1 where none runs"
+        "--status", action="store_true", help="print its progress; exit status 1 if none is running"
     )
     running.add_argument(
         "--cancel", action="store_true", help="cancel its jobs and end its command"

@@ -296,7 +296,7 @@ def _guessed_ranks(view: View) -> list[str]:
             f"no file states a rank: they are numbered in the order of their processes: {places}"
         ]
     path = paths[0]
-    return [f"{path} states no rank: {labels} number its devices in their order"]
+    return [f"{path} does not state its ranks: its devices count as {labels}, in their order"]
 
 
 def _nameless_ranks(view: View) -> list[str]:
@@ -304,8 +304,8 @@ def _nameless_ranks(view: View) -> list[str]:
     if len(nameless) < 2:
         return []
     return [
-        f"{len(nameless)} files state no rank ({some_of(nameless)}): they are taken for ranks of "
-        "one job, which a rank map can state"
+        f"{len(nameless)} files do not state a rank ({some_of(nameless)}): they count as ranks of "
+        "one job; --rank-map can state their ranks"
     ]
 
 

@@ -32,7 +32,7 @@ async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None
 
         assert shows(app, "8/8")
         assert shows(app, "Everyone waits for rank 5")
-        assert shows(app, "Ranks, those named first")
+        assert shows(app, "Ranks, culprits first")
         await pilot.press("u", "G")
         await pilot.pause()
         assert shows(app, "collective calls")

@@ -79,4 +79,4 @@ async def test_the_pane_is_not_offered_beside_traces_alone(start: Start) -> None
     async with app.run_test(size=(80, 24)) as pilot:
         await press(pilot, "W")
         assert pane(app) == OVERVIEW
-        assert shows(app, "! no dump of a flight recorder here")
+        assert shows(app, "! no flight recorder dump here")

@@ -51,15 +51,15 @@ def moment_section(view: View, results: Mapping[str, Result]) -> Section:
 
     title = "Worst moments"
     purpose = (
-        "The late arrivals for which the ranks waited longest in sum, of different groups, "
-        "operations or latest ranks where there are such, with what every rank did around them, "
-        "on one clock where that is known."
+        "The late arrivals that cost the most waiting, of different groups, operations or late "
+        "ranks where possible, with what every rank did around them, on one clock where the "
+        "clocks could be compared."
     )
     if reason := why_absent(results, "straggler_lag"):
         return Section("moments", title, purpose, absent=reason)
     found = worst_moments(view, count=COUNT, examined=EXAMINED, most_ranks=MOST_LANES)
     if not found:
-        reason = "no rank is later than the lag floor at any collective"
+        reason = "no rank is late at any collective by more than the error of the clocks"
         return Section("moments", title, purpose, absent=reason)
     blocks: list[Block] = [_LEGEND]
     blocks += [_moment(number, moment) for number, moment in enumerate(found)]
@@ -102,8 +102,8 @@ def _sentences(moment: Moment) -> list[Line]:
         texts.append(f"cause: {cause}. Confidence: {found.sure.text}")
     if not moment.on_one_clock:
         texts.append(
-            "the clocks of these ranks are not corrected: nothing compares them, or times as "
-            "recorded were asked for. Lanes may be displaced against each other"
+            "the clocks of these ranks are not corrected, because no collective compares them or "
+            "--raw-clocks was given. Lanes may be displaced against each other"
         )
     if len(moment.lanes) < moment.num_ranks:
         texts.append(

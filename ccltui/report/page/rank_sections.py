@@ -214,7 +214,7 @@ def _heat_table(heat: LateHeat) -> Table:
     ]
     heads = [Column(edge) for edge in edges[:-1]]
     note = (
-        f"Columns are named by their beginning since the first event; the last one ends at "
+        f"Each column is named by its start since the first event; the last one ends at "
         f"{edges[-1]}. – marks a rank that was in no collective."
     )
     caption = "Largest lateness by rank and time, us"

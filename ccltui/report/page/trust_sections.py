@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
 
 _MATCH: Final = {
-    "high": "matched; who took part: high confidence",
-    "medium": "matched; who took part: medium confidence",
-    "low": "matched; who took part: low confidence",
+    "high": "matched with high confidence",
+    "medium": "matched with medium confidence",
+    "low": "matched with low confidence",
     "mismatched": "operations of the ranks differ",
     "incomplete": "not recorded on all ranks",
 }

@@ -79,7 +79,7 @@ def dimension_section(results: Mapping[str, Result]) -> Section:
     blocks: list[Block] = [Table("Communication by dimension", columns, rows)]
     lines = [*whys, *(Line(f"{dim}: {why}.") for dim, why in absent.items())]
     if lines:
-        blocks.append(Lines(lines, "Not known, and absent"))
+        blocks.append(Lines(lines, "Not known or absent"))
     return Section("dimensions", title, purpose, blocks)
 
 

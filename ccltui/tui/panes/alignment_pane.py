@@ -160,7 +160,8 @@ def _floor_text(scene: Scene) -> str:
     if scene.floor_ns is None or scene.communicator is None:
         return ""
     drawn, blamed = map(numbers.duration, (scene.floor_ns, scene.communicator.floor_ns))
-    return f"floor {drawn}" if drawn == blamed else f"floor {drawn}, blamed from {blamed}"
+    text = f"late from {drawn}"
+    return text if drawn == blamed else f"{text} (drawn), {blamed} (blamed)"
 
 
 def _match_text(scene: Scene) -> str:

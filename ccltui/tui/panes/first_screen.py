@@ -239,9 +239,9 @@ def _add_strip(region: Region, scene: Scene, width: int) -> None:
 def _costs(scene: Scene, room: int, width: int, chosen: int | None) -> Region:
     """Return the list of findings, as many as there is room for, with the selected one."""
     rows = findings(scene)
-    per = "a step" if answer(scene).get("period") == "step" else "in all"
+    per = "per step" if answer(scene).get("period") == "step" else "in all"
     timed = any(row["cost_ms"] is not None for row in rows)
-    region = Region(f"What costs time, {per}" if timed else "Findings")
+    region = Region(f"What costs time ({per})" if timed else "Findings")
     if not rows or (len(rows) == 1 and not timed):  # the headline is all there is
         return Region()
     first, shown = _window(len(rows), max(room, 1), chosen or 0)
@@ -308,7 +308,7 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
     rows, work = rank_bars(scene), work_by_rank(scene)
     if not rows or room < 1:
         return Region()
-    region = Region("Ranks, those named first", counted(len(work), "rank"))
+    region = Region("Ranks, culprits first", counted(len(work), "rank"))
     if len(work) >= _STRIP and room > 1:
         room -= 1
         region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))

@@ -106,7 +106,7 @@ class HangsPane(FilePane[Row]):
     noun = "row"
     waiting = "dumps and logs are being read"
     nothing = (
-        "no dump of a flight recorder here, no log in which a watchdog gave up, and no report of "
+        "no flight recorder dump here, no log in which a watchdog timed out, and no report of "
         "ncclras: to record them: docs/hangs.md"
     )
     metric_name = "hang_verdict"

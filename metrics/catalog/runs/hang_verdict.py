@@ -55,8 +55,8 @@ def hang_verdict(view: View) -> Result:
     if not found:
         raise refuse(
             "no_side_file",
-            "no dump of a flight recorder here, no log in which a watchdog gave up, and no report "
-            "of RAS",
+            "no flight recorder dump, no log in which a watchdog timed out, and no report of "
+            "NCCL's RAS",
         )
     first = found[0]
     details = {**_row(first), "hangs": [_row(one) for one in found]}

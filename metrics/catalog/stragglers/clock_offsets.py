@@ -100,8 +100,8 @@ def clock_offsets(view: View) -> Result:
 def _why(view: View) -> str:
     residual = view.clocks.residual_p95_ns or 0
     if residual > MAX_RESIDUAL_NS:
-        text = "collectives that are taken for one end up to"
-        return f"{text} {duration(residual)} apart: they cannot be used to compare clocks"
+        text = f"matched collectives end up to {duration(residual)} apart on different ranks"
+        return f"{text}: they cannot be used to compare clocks"
     if view.clocks.evidence == "uncertain matches":
         return (
             "collectives are matched by order alone, with low confidence: they cannot be used to "

@@ -61,11 +61,11 @@ _REPAIRED: Final = "every pass takes the mean over stages of the typical worker 
 @metric(
     unit="ratio",
     definition=(
-        "Step time divided by the step time without stragglers: collectives and transfers are "
-        "replayed with every rank computing and idling, between two calls, as long as is typical "
-        "of the ranks that run the same program and are not slow; a step takes at least the time "
-        "that its launches take, and there is no value where less work makes it longer by more "
-        "than rounding (a millionth)."
+        "Step time divided by the step time without stragglers. The latter is that of a replay of "
+        "collectives and transfers in which every rank computes and idles between two calls as "
+        "long as is typical of the ranks that run the same program and are not slow; a step takes "
+        "at least as long as its launches. There is no value where less work makes the replayed "
+        "step longer by more than rounding (a millionth)."
     ),
     needs=(
         "GPU kernels of all ranks",
