@@ -165,7 +165,7 @@ def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
     """Keys that the settings change. Raises GrammarError with the name of the settings file."""
     if not config.keys:
         return {}
-    from ccltui.tui.input.key_table import checked  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.input.keymap import checked  # noqa: PLC0415  (the registry of actions)
     from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
     register_plugged_panes()  # their keys can be changed too
@@ -182,7 +182,7 @@ def print_keys(config: Config) -> int:
     """Print every key of the explorer and changes by the settings; return the exit status."""
     from ccltui.report.output import write_report  # noqa: PLC0415
     from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
-    from ccltui.tui.input.key_table import key_lines  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.input.keymap import key_lines  # noqa: PLC0415  (the registry of actions)
     from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
     register_plugged_panes()

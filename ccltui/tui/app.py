@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
-from ccltui.report.diagnostics.session_log import LOG
+from ccltui.report.session_log import LOG
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
@@ -284,7 +284,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._front.show(self.scene, prompt)
         if self.scene.session.job is None:
             return
-        from ccltui.tui.state.queries.wanted_queries import wanted  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.state.wanted_queries import wanted  # noqa: PLC0415  (after the first paint)
 
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:

@@ -9,8 +9,7 @@ from typing import Final
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
 from ccltui.metrics.hangs.flight_late import Late
 from ccltui.metrics.hangs.flight_mismatch import Mismatch
-from ccltui.metrics.hangs.flight_order import OutOfOrder
-from ccltui.metrics.hangs.flight_waits import Waits
+from ccltui.metrics.hangs.flight_waits import OutOfOrder, Waits
 from ccltui.metrics.hangs.hang import count_ranks, ranks_text
 from ccltui.parsers.flight_recorder.dump import SCHEDULED, STARTED, Frame
 from ccltui.parsers.names import listed, printable

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.arrivals import GroupArrivals
-from ccltui.metrics.collectives.blame import Chosen, choose
+from ccltui.metrics.collectives.lag_tables import Chosen, choose
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import without_device_times

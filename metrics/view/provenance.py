@@ -31,7 +31,7 @@ from ccltui.parsers.numbers import duration
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
-    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 

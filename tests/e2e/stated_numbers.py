@@ -26,23 +26,23 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text
 from ccltui.report.explanation import Explanation, explain
-from ccltui.report.explanations.explanation_writers import as_json, as_markdown
+from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.markdown_text import escaped
 from ccltui.report.page.make_page import METRICS, make_page
 from ccltui.report.page.page_parts import Number, Page
-from ccltui.tui.engine import query_answers
+from ccltui.report.text_layout import escaped
+from ccltui.tui.engine import analysis
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.ranks_pane import RANKS, SINGLE
 from ccltui.tui.panes.steps import STEPS
+from ccltui.tui.reducer import adopt
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
-from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.wanted_queries import culprits_of_steps, parts_of_steps
 
 ON_PAGES: Final = tuple(
     dict.fromkeys((*METRICS, "gpu_busy", "idle_ratio", "pipeline_bubble", "temporal_breakdown"))
@@ -113,7 +113,7 @@ class Recording(Struct, dict=True):
         for pane in (STEPS, RANKS):
             for query in pane.queries(scene):
                 assert isinstance(query, ViewQuery)
-                answered = query_answers.answer(self.view, scene, query)
+                answered = analysis.answer(self.view, scene, query)
                 scene = replace(scene, answers=scene.answers.with_result(answered))
         return scene
 

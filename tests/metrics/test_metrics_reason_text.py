@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason
+from ccltui.metrics.unavailable import merged_reasons
 
 
 def no_step(rank: str, text: str = "marks no step") -> Reason:

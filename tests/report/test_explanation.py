@@ -8,7 +8,7 @@ from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Where
 from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
-from ccltui.report.explanations.explanation_writers import as_json, as_markdown
+from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import step_time
 

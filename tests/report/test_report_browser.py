@@ -14,9 +14,9 @@ import pytest
 from report_html import all_of, page_of, parsed, text_of
 
 from ccltui.demo import Spec, write_job
-from ccltui.report.page.html_page import html_page
+from ccltui.report.page.page_formats import html_page
 from ccltui.report.page.page_parts import Page, Picture, Section
-from ccltui.report.page.share_bar import Share, step_bar
+from ccltui.report.page.pictures import Share, step_bar
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next((found for name in _NAMES if (found := shutil.which(name))), None)

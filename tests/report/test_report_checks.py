@@ -65,7 +65,10 @@ def test_a_card_with_unusable_values(whole: Path, tmp_path: Path) -> None:
 
 def test_no_card(whole: Path, tmp_path: Path) -> None:
     found = findings(without(whole, tmp_path / "job", "workload_card"))
-    assert found["workload card"] == ("warning", "none, so throughput and model FLOPs are not known")
+    assert found["workload card"] == (
+        "warning",
+        "none, so throughput and model FLOPs are not known",
+    )
 
 
 def test_a_card_that_is_no_yaml(whole: Path, tmp_path: Path) -> None:

@@ -31,15 +31,18 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.window import parse_window
 from ccltui.report.explanation import explain
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.heat_picture import heat_picture
-from ccltui.report.page.html_page import html_page
 from ccltui.report.page.make_page import METRICS
-from ccltui.report.page.markdown_page import markdown_page
-from ccltui.report.page.moment_picture import moment_picture
-from ccltui.report.page.moment_section import COUNT, EXAMINED, MOST_LANES
+from ccltui.report.page.page_formats import html_page, markdown_page
 from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
-from ccltui.report.page.rank_sections import HEAT_COLUMNS, MOST_RANKS, TABLE_COLUMNS
-from ccltui.report.page.svg_elements import svg_text
+from ccltui.report.page.pictures import heat_picture, moment_picture, svg_text
+from ccltui.report.page.rank_sections import (
+    COUNT,
+    EXAMINED,
+    HEAT_COLUMNS,
+    MOST_LANES,
+    MOST_RANKS,
+    TABLE_COLUMNS,
+)
 
 MOST_BYTES = 2_000_000
 SECTIONS = (

@@ -21,8 +21,8 @@ from ccltui.tui.actions.action_list import active
 from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.pane import pane_named
+from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:

@@ -20,9 +20,9 @@ from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes import PANES
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries.wanted_queries import launch_query
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.wanted_queries import launch_query
 
 pytestmark = pytest.mark.long
 

@@ -18,14 +18,13 @@ from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
-from ccltui.tui.panes.pages.text_tables import tables_of, value_of
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
-from ccltui.tui.panes.text_page import TextPage
-from ccltui.tui.state.own import pane_names
-from ccltui.tui.state.own.sorting import Sorting, Value
+from ccltui.tui.panes.text_page import TextPage, tables_of, value_of
+from ccltui.tui.state import pane_names
 from ccltui.tui.state.pane import Pane
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import Sorting, Value
 
 
 @pytest.mark.parametrize("pane", [one for one in panes.PANES if not one.is_chart])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.page.page_parts import (
     ABSENT,

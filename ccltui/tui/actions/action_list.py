@@ -10,8 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from ccltui.tui.actions import unavailable_reasons as reasons
-from ccltui.tui.actions.action import Action, Effect, Where, only
-from ccltui.tui.actions.general_actions import GENERAL
+from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, only
 from ccltui.tui.moves import (
     causal_zoom,
     chart_moves,
@@ -25,10 +24,9 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
-from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.panes import files, hours, kernels, parallelism_pane, ranks_pane, runs
-from ccltui.tui.state.figures import metric_list
-from ccltui.tui.state.own import pane_names
+from ccltui.tui.state import metric_list, pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState

@@ -133,7 +133,7 @@ class Following:
 
     def _read(self) -> Job | None:
         """Load the files to open; None, and a line says why, where nothing can be opened."""
-        from ccltui.index.size_advice import with_advice  # noqa: PLC0415
+        from ccltui.index.work_division import with_advice  # noqa: PLC0415
         from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
         from ccltui.parsers.job import LoadSettings, load_job  # noqa: PLC0415
 

@@ -57,7 +57,7 @@ def run_load(
         The loaded job, None where nothing could be opened.
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
-    from ccltui.index.size_advice import with_advice  # noqa: PLC0415
+    from ccltui.index.work_division import with_advice  # noqa: PLC0415
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
     from ccltui.parsers.job import LoadSettings, load_job  # noqa: PLC0415
 

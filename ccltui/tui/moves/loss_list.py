@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.finding_rows import findings, result_of, step_at, time_of
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, ViewState
 

@@ -14,8 +14,8 @@ from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane
 from ccltui.tui.state.answers import FileQuery
 from ccltui.tui.state.finding_rows import findings
-from ccltui.tui.state.own.pane_names import HANGS as NAME
 from ccltui.tui.state.pane import Record
+from ccltui.tui.state.pane_names import HANGS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

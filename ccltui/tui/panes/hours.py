@@ -15,11 +15,11 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane, Page
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.own.own_state import ListState, OwnState
-from ccltui.tui.state.own.pane_names import HOURS as NAME
-from ccltui.tui.state.own.sorting import Value
 from ccltui.tui.state.pane import Record, pane_in_view
+from ccltui.tui.state.pane_names import HOURS as NAME
+from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import Value
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Align, fit, fit_middle, wrap
 from ccltui.parsers import numbers
-from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.own.own_state import ListState, OwnState
-from ccltui.tui.state.own.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
@@ -216,7 +216,7 @@ class ListPane(Pane, Generic[R]):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the rows, and for the numbers of a second path."""
-        from ccltui.tui.state.against.second_path import queries_of
+        from ccltui.tui.state.second_path import queries_of
 
         query = self.query(scene)
         if query is None:

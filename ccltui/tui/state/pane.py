@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.tui.state.own.pane_names import OVERVIEW
+from ccltui.tui.state.pane_names import OVERVIEW
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 

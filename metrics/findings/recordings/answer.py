@@ -64,14 +64,12 @@ def _without_traces(view: View) -> Answer:
     from ccltui.metrics.findings.recordings.inspector_values import (  # noqa: PLC0415
         values_answer,
     )
-    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415  # noqa: PLC0415
         empty_answer,
         execution_answer,
-    )
-    from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
-    from ccltui.metrics.findings.recordings.profiler_events import (  # noqa: PLC0415
         profiler_answer,
     )
+    from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
 
     if names_culprits(view) and (hang := log_answer(view)) is not None:
         return hang

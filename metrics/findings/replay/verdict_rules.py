@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.findings.replay.conclusions import Conclusion, Namer
+from ccltui.metrics.findings.replay.conclusions import Conclusion, Namer, Signatures
 from ccltui.metrics.findings.replay.host_needs import hosts_bind
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts
 from ccltui.metrics.findings.replay.ladder import (
@@ -22,7 +22,6 @@ from ccltui.metrics.findings.replay.ladder import (
     Ladder,
     ladder_of,
 )
-from ccltui.metrics.findings.replay.signatures import Signatures
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
