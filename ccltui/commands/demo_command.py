@@ -116,8 +116,8 @@ def parser() -> args.Parser:
     result.add_argument(
         "--all-records",
         action="store_true",
-        help="with --hang: also reports of RAS, records of NCCL Inspector and the log of the "
-        "watchdogs, of which some are missing, as of a real job",
+        help="with --hang: also reports of RAS, records of NCCL Inspector, the log of the "
+        "watchdogs and traces of steps before, of which some are missing, as of a real job",
     )
     add_functions(result)
     explore.add_arguments(result)

@@ -1,4 +1,4 @@
-"""All records of a job that hangs in a known way: dumps, RAS, NCCL Inspector, logs of watchdogs.
+"""All records of a job that hangs in a known way: dumps, RAS, Inspector, logs, a trace before it.
 
 A real job leaves some of them: which are missing is drawn, and so is whether the rank at fault, or
 another one, was slow for the last part of an hour before.
@@ -13,12 +13,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.demo.demo_job import CARD_NAME, build
 from ccltui.demo.hung_job import START_NS, Op, Outcome, Plan, RankState, plan, run
+from ccltui.demo.profiler_view import BASE_NS
+from ccltui.demo.profiler_view import START_NS as TRACE_START_NS
+from ccltui.demo.spec import Spec, Straggler
 
 FAULTS: Final = (
     *("late", "crashed", "lost_file", "host_loop", "two_late", "operation", "size", "left_out"),
@@ -29,6 +33,11 @@ _SEEDS_APART: Final = 1_000_003
 _GPUS: Final = 4
 _HISTORY_S: Final = 3600
 _INTERVAL_S: Final = 30
+WINDOW_BEFORE_NS: Final = 120 * 10**9
+"""From the first recorded step to the hang: less than any rank was slow for."""
+_WINDOW_STEPS: Final = 5
+_WINDOW_DELAY_NS: Final = 3_000_000
+"""Of a step of the slow rank: a fifth to a half of its time in jobs of one layer a stage."""
 _NCCL: Final = {
     "all_reduce": "AllReduce",
     "_all_gather_base": "AllGather",
@@ -48,6 +57,7 @@ class Kept(Struct, frozen=True):
         inspector: Whether records of NCCL Inspector are there.
         slow: A rank that was slow before the hang, -1 for none.
         slow_minutes: For how long.
+        window: Whether traces of the last steps are there: of the job, or of one of other size.
     """
 
     dumps: tuple[int, ...]
@@ -56,6 +66,7 @@ class Kept(Struct, frozen=True):
     inspector: bool
     slow: int
     slow_minutes: int
+    window: Literal["", "same", "other"] = ""
 
 
 class MixedJob(Struct, frozen=True):
@@ -105,7 +116,9 @@ def _kept(one: Plan, outcome: Outcome, dice: random.Random) -> Kept:
     logs = dice.random() < 0.6 or not (with_dump or reports)
     others = [rank for rank in range(one.world) if rank != one.rank]
     slow = dice.choice((one.rank, one.rank, dice.choice(others), -1))
-    return Kept(tuple(with_dump), reports, logs, dice.random() < 0.6, slow, dice.randrange(5, 45))
+    inspector, minutes = dice.random() < 0.6, dice.randrange(5, 45)
+    windows: tuple[Literal["", "same", "other"], ...] = ("", "same", "same", "other")
+    return Kept(tuple(with_dump), reports, logs, inspector, slow, minutes, dice.choice(windows))
 
 
 def write_hung_records(directory: Path, *, seed: int, fault: str | None, answer: Path) -> None:
@@ -129,8 +142,10 @@ def write_hung_records(directory: Path, *, seed: int, fault: str | None, answer:
         raise FileExistsError(f"{directory} holds {present[0].name}: choose a new directory")
     job = mixed_job(seed, fault)
     write_mixed(directory, job)
+    write_window(directory, job)
+    slow = job.kept.slow if job.kept.window == "same" and job.kept.slow >= 0 else None
     truth = {"fault": job.plan.fault, "ranks": list(job.truth), "world_size": job.plan.world,
-             "hung": job.outcome.is_hung}  # fmt: skip
+             "hung": job.outcome.is_hung, "slow_in_trace": slow}  # fmt: skip
     answer.write_text(json.dumps(truth, indent=2) + "\n", encoding="ascii")
 
 
@@ -160,6 +175,39 @@ def write_mixed(directory: Path, job: MixedJob) -> list[Path]:
         path.write_text(text, encoding="ascii")
         paths.append(path)
     return paths
+
+
+def window_spec(job: MixedJob) -> Spec:
+    """Return the job of the traces: of as many ranks as the one that hangs, or of twice as many."""
+    one, slow = job.plan, job.kept.slow
+    return Spec.quiet(
+        tp=one.tp,
+        pp=one.pp,
+        dp_shard=one.dp * (2 if job.kept.window == "other" else 1),
+        gpus_per_node=_GPUS,
+        steps=_WINDOW_STEPS,
+        micro_batches=one.pp,
+        layers=one.pp,
+        seed=one.seed,
+        jitter_ns=1_500,
+        stragglers=(Straggler(slow, "compute", _WINDOW_DELAY_NS),) if slow >= 0 else (),
+    )
+
+
+def write_window(directory: Path, job: MixedJob) -> None:
+    """Write traces of steps before the hang into ``kineto``, where the job leaves any.
+
+    The rank that was slow before the hang is slow in them.
+    """
+    if not job.kept.window:
+        return
+    base_ns = START_NS - WINDOW_BEFORE_NS - (TRACE_START_NS - BASE_NS)
+    folder = directory / "kineto"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in build(window_spec(job)).files.items():
+        if name != CARD_NAME:
+            moved = text.replace(str(BASE_NS), str(base_ns), 1)
+            (folder / name).write_text(moved, encoding="ascii")
 
 
 def _host(rank: int) -> str:

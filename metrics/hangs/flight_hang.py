@@ -53,6 +53,7 @@ def flight_hang(
         files=tuple(files),
         standing=judge.standing(found.ranks),
         since_ns=judge.since_ns(),
+        world_size=judge.world_size,
     )
 
 
@@ -67,6 +68,11 @@ class _Judge:
 
     def _is_done(self, call: Call) -> bool:
         return bool(self._job.ranks[call.rank].is_done[call.row])
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks of the job, None where no dump states it."""
+        return self._job.world if self._job.is_world_stated else None
 
     def since_ns(self) -> int | None:
         """Return when the first rank that waits made the call that it waits in."""

@@ -88,6 +88,7 @@ class Hang(Struct, frozen=True):
         alive: Labels of ranks that the record shows to run: they answer, or printed something.
         since_ns: When the first of those that wait made the call that they wait in, on its own
             clock since the epoch; None where the record does not say.
+        world_size: Number of ranks of the job, None where the record does not state it.
     """
 
     kind: Kind
@@ -107,6 +108,7 @@ class Hang(Struct, frozen=True):
     is_local: bool = False
     alive: tuple[str, ...] = ()
     since_ns: int | None = None
+    world_size: int | None = None
 
     def rows(self) -> tuple[Standing, ...]:
         """Return what all ranks do; of a record that does not say so, who waits for whom."""
@@ -168,6 +170,18 @@ def ranks_text(labels: Sequence[str], most: int = 8) -> str:
     more = f" and {len(parts) - most} more ranges" if len(parts) > most else ""
     named = " and ".join(filter(None, [", ".join(parts[:most][:-1]), parts[:most][-1]]))
     return f"rank{'' if len(labels) == 1 else 's'} {named}{more}"
+
+
+def few_ranks(labels: Sequence[str], total: int | None = None) -> str:
+    """Return ranks for a first sentence: by number up to two, else "12 ranks", "12 of 32 ranks"."""
+    named = ranks_text(labels)
+    if len(re.findall(r"\d+", named)) <= _MOST_IN_FIRST:
+        return named
+    return count_ranks(len(labels)) if total is None else f"{len(labels)} of {total} ranks"
+
+
+_MOST_IN_FIRST: Final = 2
+"""Numbers of ranks in a first sentence, which holds three numbers at most."""
 
 
 def ranges(numbers: Sequence[int]) -> list[str]:

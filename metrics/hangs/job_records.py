@@ -85,6 +85,17 @@ def _folder(path: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def job_folder(path: str) -> str:
+    """Return the folder of the job that a trace is of, without that of its iteration."""
+    parts = _folder(path)
+    while parts and _ITERATION.fullmatch(parts[-1]):
+        parts = _folder("/".join(parts))
+    return _joined(parts)
+
+
+_ITERATION: Final = re.compile(r"iteration[_-]?\d{1,12}", re.IGNORECASE)
+
+
 def _joined(parts: Sequence[str]) -> str:
     kept = list(parts)
     while kept and _RECORDS.fullmatch(kept[-1]):

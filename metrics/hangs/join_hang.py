@@ -61,6 +61,8 @@ def joined(found: Sequence[Hang], beside: Sequence[str] = ()) -> Hang:
         record=", ".join(dict.fromkeys(one.record for one in ordered)),
         files=tuple(dict.fromkeys(path for one in ordered for path in one.files)),
         standing=first.standing or _standing(rest, relations),
+        world_size=next((one.world_size for one in ordered if one.world_size), None),
+        since_ns=next((one.since_ns for one in ordered if one.since_ns), None),
     )
 
 
@@ -150,7 +152,9 @@ def _first_sentence(first: Hang, clauses: Sequence[str]) -> tuple[str, list[str]
     """Return the clause of who did not arrive, its record and what others say, and the rest."""
     text = first.text.removesuffix(".")
     head, _, rest = text.partition("; ")
-    who = head if first.kind == "no_dump" else f"{head} ({_IN_BRACKETS[first.record]})"
+    # the sentences of these name their record
+    is_named = "left no dump" in head or "RAS" in head
+    who = head if is_named else f"{head} ({_IN_BRACKETS[first.record]})"
     kept, left = [who], list[str]()
     for clause in clauses:
         fits = len("; ".join([*kept, clause])) < _LONGEST

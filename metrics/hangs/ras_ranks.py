@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, ranks_text
+from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, few_ranks, ranks_text
 from ccltui.parsers.cluster.nccl_log import RasCommunicator, RasRank, RasReport
 
 _Process = tuple[str, int, int]
@@ -32,10 +32,11 @@ _SAME_CALLS: Final = (
 
 
 class Numbering(Struct, frozen=True):
-    """The number in the job of each process, and what it is taken from."""
+    """The number in the job of each process, what it is taken from, and if these are all."""
 
     by_process: Mapping[_Process, int]
     source: str
+    is_of_all: bool = False
 
 
 def numbering(report: RasReport, groups: Sequence[tuple[int, ...]] = ()) -> Numbering | None:
@@ -54,7 +55,7 @@ def numbering(report: RasReport, groups: Sequence[tuple[int, ...]] = ()) -> Numb
     orders = {tuple(sorted((rank.process, rank.rank) for rank in one.ranks)) for one in whole}
     world = 1 + max((max(group) for group in groups if group), default=-1)
     if len(orders) == 1 and len(every) >= world:
-        return Numbering(dict(next(iter(orders))), "the communicator of all ranks")
+        return Numbering(dict(next(iter(orders))), "the communicator of all ranks", is_of_all=True)
     return _by_groups(comms, groups)
 
 
@@ -206,7 +207,7 @@ def hang_by_counts(report: RasReport, before: RasReport | None, numbers: Numberi
     if counts.is_crossed or (len(roots) > 1 and counts.has_p2p):
         return _unsure(counts)
     if counts.is_whole_communicator(roots):
-        who = ranks_text(_labels(roots))
+        who = few_ranks(_labels(roots))
         text = (
             f"{who} are behind others by RAS's counts, and are all of a communicator: they may "
             "have entered a call that none finishes"
@@ -220,27 +221,46 @@ def hang_by_counts(report: RasReport, before: RasReport | None, numbers: Numberi
 def _unsure(counts: Counts) -> Hang:
     """Say that ranks are apart, where the one at fault cannot be told from those that wait."""
     ranks = _labels({*counts.waits, *(one for found in counts.waits.values() for one in found)})
+    roots = counts.roots()
+    shown = _labels(roots if counts.has_p2p and roots else counts.waits)
     if counts.is_crossed:
         text = "ranks of a communicator launched different types of collectives, in equal parts"
-    elif counts.has_p2p:
+    elif counts.has_p2p and roots:
         text = (
-            f"{ranks_text(_labels(counts.roots()))} are behind by RAS's counts, and some of them "
-            "may wait in a receive, which no count tells"
+            f"{few_ranks(shown)} {'is' if len(roots) == 1 else 'are'} behind by RAS's counts, and "
+            "some of them may wait in a receive, which no count tells"
         )
     else:
         text = (
-            f"{ranks_text(_labels(counts.waits))} are ahead of others in one communicator and "
+            f"{few_ranks(shown)} are ahead of others in one communicator and "
             "behind in another: RAS's counts do not tell who is at fault"
         )
-    return Hang("abstained", text, (), (), ranks, sure="low", do=_SAME_CALLS)
+    named = ranks_text(shown) if shown else ""
+    more = (f"these are {named}",) if named and named not in text and not counts.is_crossed else ()
+    return Hang("abstained", text, more, (), ranks, sure="low", do=_SAME_CALLS)
+
+
+def missing_text(ranks: Sequence[str], count: int, total: int | None) -> str:
+    """Return that ranks do not answer, and how many others do.
+
+    Args:
+        ranks: Those that do not, as far as they are known.
+        count: How many do not.
+        total: How many there are, None where that is not known.
+    """
+    who = few_ranks(ranks) if ranks else count_ranks(count)
+    verb = "does" if count == 1 else "do"
+    others = (total or 0) - count
+    answer = f"; the {others} others do" if others > 1 else "; the other does" if others else ""
+    return f"{who} {verb} not answer RAS{answer}"
 
 
 def _missing(counts: Counts) -> Hang:
-    who = ranks_text(_labels(counts.missing))
-    verb = "does" if len(counts.missing) == 1 else "do"
-    text = f"{who} {verb} not answer RAS"
-    return Hang("peers_missing", text, (), _labels(counts.missing), sure="high",
-                do=f"Look at the processes of {who} first: the others wait for them")  # fmt: skip
+    ranks = _labels(counts.missing)
+    text = missing_text(ranks, len(ranks), len(ranks) + len(counts.alive))
+    return Hang("peers_missing", text, (), ranks, sure="high",
+                do=f"Look at the processes of {ranks_text(ranks)} first: the others wait for them",
+                )  # fmt: skip
 
 
 def _odd(counts: Counts, *, stands: bool | None) -> Hang:
@@ -254,14 +274,15 @@ def _odd(counts: Counts, *, stands: bool | None) -> Hang:
 
 
 def _behind(counts: Counts, roots: Sequence[int], *, stands: bool | None) -> Hang:
-    who = ranks_text(_labels(roots))
+    who, named = few_ranks(_labels(roots)), ranks_text(_labels(roots))
     gap, comm = max((counts.gap(rank) for rank in roots), key=lambda one: one[0])
     waiting = sorted(set(counts.waits) - set(roots))
-    calls = "call" if gap == 1 else "calls"
+    calls = "one call" if gap == 1 else f"{gap:,} calls"
+    num = len(waiting)
+    others = count_ranks(num) if len(roots) == 1 else "another" if num == 1 else "others"
     text = (
-        f"{who} {'is' if len(roots) == 1 else 'are'} {gap:,} {calls} behind by RAS's counts; "
-        f"{count_ranks(len(waiting))} {'waits' if len(waiting) == 1 else 'wait'} for "
-        f"{'it' if len(roots) == 1 else 'them'}"
+        f"{who} {'is' if len(roots) == 1 else 'are'} {calls} behind by RAS's counts; "
+        f"{others} {'waits' if num == 1 else 'wait'} for {'it' if len(roots) == 1 else 'them'}"
     )
     more = {
         True: "the counts are those of the report before: nothing moves",
@@ -276,8 +297,9 @@ def _behind(counts: Counts, roots: Sequence[int], *, stands: bool | None) -> Han
         sure = "medium"
     if len(roots) > 1:  # they may wait for one another: only one that is alone is behind all
         sure = "low"
-    return Hang("behind", text, (more,), _labels(roots), _labels(waiting), _called(comm),
-                sure=sure, do=_DO.format(who=who))  # fmt: skip
+    names = () if named == who else (f"behind are {named}",)
+    return Hang("behind", text, (*names, more), _labels(roots), _labels(waiting), _called(comm),
+                sure=sure, do=_DO.format(who=named))  # fmt: skip
 
 
 def in_job(told: Hang, report: RasReport, numbers: Numbering) -> Hang:
@@ -291,9 +313,18 @@ def in_job(told: Hang, report: RasReport, numbers: Numbering) -> Hang:
         return structs.replace(told, is_local=True)
     labels = tuple(str(one) for one in ranks)
     more = told.more
+    text = told.text
     if labels != told.ranks:
-        more = (*more, f"{ranks_text(labels)} in the job, by {numbers.source}")
-    return structs.replace(told, ranks=labels, waiting=tuple(map(str, waiting)), more=more)
+        more = (f"{ranks_text(labels)} in the job, by {numbers.source}", *more)
+        text = of_communicator(text)
+    return structs.replace(
+        told, text=text, ranks=labels, waiting=tuple(map(str, waiting)), more=more
+    )
+
+
+def of_communicator(text: str) -> str:
+    """Return a sentence whose ranks are numbered inside a communicator."""
+    return f"in one communicator, {text[:1].lower()}{text[1:]}"
 
 
 def _called(comm: RasCommunicator) -> str:

@@ -70,6 +70,7 @@ def watchdog_hang(lines: WatchdogLines, files: tuple[str, ...] = ()) -> Hang | N
         record="watchdog",
         files=files,
         alive=judge.speaking,
+        world_size=lines.world_size,
     )
 
 
@@ -113,7 +114,7 @@ class _Group:
             one.operation for one in self.states.values() if one.operation and one.timed_out == seq
         )
         operation = operation_words(named.most_common(1)[0][0]) if named else "collective"
-        return f"{operation}{'' if seq is None else f' {seq:,}'} of {self.label}"
+        return f"{operation}{'' if seq is None else f' {seq:,}'} of {self.name or self.label}"
 
     def operation(self, seq: int | None) -> str:
         """Its operation, "" where not said."""
@@ -510,11 +511,9 @@ class _Judge:
         more = "the cause is a link, a network card or a device; no rank is named"
         if first and max(first) < 0:
             kind = "never_completed"
-            most = max((one.enqueued or 0 for one in stuck.values()), default=0)
-            text = (
-                f"no collective of {group.label} ever completed: {group.call(at)} was entered by "
-                f"{who} ({most:,} enqueued) and ended on none"
-            )
+            call = group.call(at).partition(" of ")[0]
+            waits = "waits" if len(stuck) == 1 else "wait"
+            text = f"no collective of {group.label} ever completed: {who} {waits} in {call}"
             more = "the cause is a connection or a device, not a late rank"
         if elsewhere:
             who = f"{len(stuck)} of {len(group.states)} ranks"

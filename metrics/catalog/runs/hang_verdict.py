@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer
@@ -51,7 +50,9 @@ def hang_verdict(view: View) -> Result:
     """Ranks that did not arrive; the value is that of the surest hang, the others are listed."""
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
-    found = hangs_of(view.job.discovery, view.job.store)
+    from ccltui.metrics.findings.recordings.hang_window import hangs_of_view  # noqa: PLC0415 - findings read metrics
+
+    found = hangs_of_view(view)
     if not found:
         raise refuse(
             "no_side_file",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
+from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
 from ccltui.metrics.findings.recordings.other_recordings import RECORD
 from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.hangs.find_hang import hang_of
@@ -131,7 +132,7 @@ _UNKNOWN: Final = (
 
 def hang_finding(view: View) -> Finding | None:
     """Return the hang that logs or RAS tell of, None where they tell of none."""
-    found = hang_of(view.job.discovery, view.job.store)
+    found = next(iter(hangs_of_view(view)), None)
     if found is None:
         return None
     sure: Level = found.sure
