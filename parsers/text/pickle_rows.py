@@ -18,8 +18,6 @@ Take = Callable[[tuple[Any, ...]], None]
 _GET: Final = rb"(?:h.|j.{4})"
 _LONG: Final = rb"|".join(rb"\x%02x.{%d}" % (size, size) for size in range(1, 9))
 _INTEGER: Final = rb"(?:K.|M..|J.{4}|\x8a(?:" + _LONG + rb"))"
-SIMPLE_VALUE: Final = _GET + rb"|" + _INTEGER + rb"|[N\x88\x89]|G.{8}"
-"""From the memo, an integer, a constant or a float."""
 _GETS: Final = rb"\((?:h.|j.{4})+e"
 _FORMS: Final = tuple(
     (re.compile(form, re.DOTALL), puts)

@@ -4,28 +4,22 @@ A loop over the bytes knows the opcodes that build None, bool, int, float, text,
 tuples, dictionaries and sets. Every other opcode, among them all that name a class or call a
 function, ends the reading. Lengths are compared with the bytes that are left before anything is
 taken, and depth and numbers of values are bounded: a file costs memory in proportion to its size.
+Dictionaries of known form are taken at once (`pickle_dictionaries.py`, `pickle_rows.py`).
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.text.pickle_rows import (
-    SIMPLE_VALUE,
-    Layout,
-    Rows,
-    Take,
-    index_of,
-    layout_of,
-    value_of,
-)
+from ccltui.parsers.text.pickle_dictionaries import Dictionaries
+from ccltui.parsers.text.pickle_rows import Layout, Rows, Take, layout_of, value_of
 
 MOST_DEPTH: Final = 64
 """Containers in one another; dumps of PyTorch have 5."""
@@ -47,12 +41,10 @@ _MARK: Final = 0x28
 _EMPTY_DICT: Final = 0x7D
 _STOP: Final = 0x2E
 _BINGET: Final = 0x68
-_BINFLOAT: Final = 0x47
-_GETS: Final = frozenset({_BINGET, 0x6A})
-_SIMPLE: Final = frozenset(b"hjKMJN\x88\x89G\x8a")
-_TOKEN: Final = re.compile(SIMPLE_VALUE, re.DOTALL)
-_RUN: Final = re.compile(rb"(?:" + SIMPLE_VALUE + rb"){1,4096}", re.DOTALL)
-_MOST_VALUES: Final = 1 << 16
+_BINGET_RUN: Final = re.compile(rb"(?:h.){1,4096}", re.DOTALL)
+_LONG_BINGET_RUN: Final = re.compile(rb"(?:j.{4}){1,4096}", re.DOTALL)
+_RUNS: Final = {_BINGET: _BINGET_RUN, 0x6A: _LONG_BINGET_RUN}
+_LONG_INDEX: Final = struct.Struct("<BI")
 _REFUSED: Final = {
     0x63: "GLOBAL",
     0x93: "STACK_GLOBAL",
@@ -126,22 +118,6 @@ def read_plain_pickle(
 
 class _CutError(Exception):
     """The bytes end where more are needed."""
-
-
-class _Values(dict[bytes, Any]):
-    """Values by the bytes of their opcodes; the lookup of a known one is one step of Python."""
-
-    def __init__(self, value_of: Callable[[bytes], Any]) -> None:
-        super().__init__()
-        self._value_of = value_of
-
-    def __missing__(self, token: bytes) -> Any:
-        """Return the value of an opcode; one that was skipped is None, and is not remembered."""
-        value = self._value_of(token)
-        if value is _NOTHING:
-            return None
-        self[token] = value
-        return value
 
 
 class _RowLists:
@@ -254,7 +230,7 @@ class _Reading:
         self._memo: dict[int, Any] = {}
         self._depths: dict[int, int] = {}  # by id; every container lives until the end
         self._placed: set[int] = set()  # ids of containers that are inside another
-        self._values = _Values(self.value_of)
+        self._dictionaries = Dictionaries(self._memo, self._new_inside, self._inside)
         self._num_containers = 0
         self._num_puts = 0
         self._rows = _RowLists(rows) if rows is not None else None
@@ -276,7 +252,7 @@ class _Reading:
 
     def _loop(self) -> Any:
         """Read opcodes up to STOP; those that make up nearly all of a dump without a call each."""
-        data, edge = self._data, self._edge()
+        data, edge, memo = self._data, self._edge(), self._memo
         stack = self._levels[-1]
         left = MOST_OPCODES
         while left > 0:
@@ -289,14 +265,20 @@ class _Reading:
                 data, edge = self._data, self._edge()
                 continue
             code = data[at]
-            if code in _SIMPLE:
-                left -= self._take_run(code, stack)
-            elif code in _NEW:
-                if code == _EMPTY_DICT and self._rows is not None and self._take_rows(stack):
-                    continue
+            if code == _BINGET and data[at + 2 : at + 3] != b"h":
+                self._next = at + 2
+                value = memo.get(data[at + 1], _NOTHING)
+                stack.append(self._missing(data[at + 1]) if value is _NOTHING else value)
+            elif code in _RUNS:
+                left -= self._get_run(_RUNS[code], stack)
+            elif code == 0x4B:  # BININT1
+                self._next = at + 2
+                stack.append(data[at + 1])
+            elif code in _CONSTANTS:
                 self._next = at + 1
-                self._count_container()
-                stack.append(_NEW[code]())
+                stack.append(_CONSTANTS[code])
+            elif code in _NEW:
+                left -= self._begin(code, stack)
             elif code == _MARK:
                 self._next = at + 1
                 stack = self._mark()
@@ -310,6 +292,26 @@ class _Reading:
                     data, edge = self._data, self._edge()
         raise self._error(f"more than {MOST_OPCODES:,} operations")
 
+    def _begin(self, code: int, stack: list[Any]) -> int:
+        """Push an empty container, or the dictionary that begins here where it can be taken whole.
+
+        Returns the number of opcodes beside the first.
+        """
+        if code == _EMPTY_DICT and self._rows is not None and self._take_rows(stack):
+            return 0
+        if code == _EMPTY_DICT and self._rows is None:
+            found = self._dictionaries.take(self._data, self._at)
+            if found is not None:
+                self._next, value = found
+                self._count_container()
+                self._set_depth(value, self._dictionaries.deepest + 1)
+                stack.append(value)
+                return 2 * len(value)
+        self._next = self._at + 1
+        self._count_container()
+        stack.append(_NEW[code]())
+        return 0
+
     def _mark(self) -> list[Any]:
         """Open a level and return it."""
         if len(self._levels) > MOST_DEPTH:
@@ -320,46 +322,31 @@ class _Reading:
             self._rows.enter(self._levels)
         return stack
 
-    def _take_run(self, code: int, stack: list[Any]) -> int:
-        """Push numbers, constants and values from the memo that follow one another.
+    def _get_run(self, run: re.Pattern[bytes], stack: list[Any]) -> int:
+        """Take values from the memo by opcodes that follow one another; return how many.
 
-        The keys and numbers of entries and the frames of stacks are such runs. A value that
-        occurred before is taken by its bytes. Returns how many there are.
+        The keys of entries and the frames of stacks are such runs: ten times as fast.
         """
-        found = _RUN.match(self._data, self._at)
+        found = run.match(self._data, self._at)
         if found is None:
-            if code in _GETS:
-                raise _CutError
-            self._next = self._at + 1
-            self._rarer(code)
-            return 0
+            raise _CutError
         self._next = found.end()
-        values = self._values
-        if len(values) > _MOST_VALUES:
-            values.clear()
-        tokens = _TOKEN.findall(found[0])
-        stack += [values[token] for token in tokens]
-        return len(tokens)
+        taken = found[0]
+        indices = taken[1::2] if run is _BINGET_RUN else [
+            index for _, index in _LONG_INDEX.iter_unpack(taken)
+        ]  # fmt: skip
+        memo = self._memo
+        try:
+            stack += [memo[index] for index in indices]
+        except KeyError:
+            stack += [memo[one] if one in memo else self._missing(one) for one in indices]
+        return len(indices)
 
-    def value_of(self, token: bytes) -> Any:
-        """Return the value of one opcode of `_SIMPLE`, which other ones of these bytes have too."""
-        code = token[0]
-        if code in _CONSTANTS:
-            return _CONSTANTS[code]
-        if code == _BINFLOAT:
-            return _FLOAT.unpack(token[1:])[0]
-        if code not in _GETS:
-            return value_of(token, self._memo)
-        index = index_of(token)
-        if index in self._memo:
-            return self._memo[index]
-        self._missing(index)
-        return _NOTHING
-
-    def _missing(self, index: int) -> None:
-        """Allow a value that was skipped with a row only in another row."""
+    def _missing(self, index: int) -> object:
+        """Return None for a value that was skipped with a row, and is taken in another row."""
         if self._rows is None or not self._rows.is_open or index >= self._num_puts:
             raise self._error(_NOT_PUT)
+        return None
 
     def _edge(self) -> int:
         """Return the place from which on there may be too few bytes for an opcode and its value."""
@@ -459,7 +446,7 @@ class _Reading:
         if index > self._num_puts:
             raise self._error(f"memo index {index:,} after {self._num_puts:,} values")
         if index < self._num_puts:
-            self._values.clear()
+            self._dictionaries.forget()
         self._memo[index] = self._levels[-1][-1]
         self._num_puts = max(self._num_puts, index + 1)
 
@@ -483,9 +470,8 @@ class _Reading:
 
     def _new_tuple(self, count: int) -> None:
         items = self._popped(count)
-        self._count_container()
         made = tuple(items)
-        self._placed_inside(made, items)
+        self._new_inside(made, items)
         self._levels[-1].append(made)
 
     def _open(self, kind: type) -> Any:
@@ -536,7 +522,12 @@ class _Reading:
             raise self._error("a container in a set")
         target.update(items)
 
-    def _placed_inside(self, target: Any, items: list[Any]) -> None:
+    def _new_inside(self, made: Any, items: Sequence[Any]) -> None:
+        """Count a container that was made with its items."""
+        self._count_container()
+        self._placed_inside(made, items)
+
+    def _placed_inside(self, target: Any, items: Sequence[Any]) -> None:
         """Note which containers are inside another, and how deep that is by now."""
         kinds = set(map(type, items))
         if kinds.isdisjoint(_CONTAINERS):
@@ -547,9 +538,17 @@ class _Reading:
             raise self._error("a container in itself")
         self._placed |= ids
         deepest = max([depths[one] for one in ids if one in depths], default=1)
-        depth = depths[id(target)] = max(depths.get(id(target), 1), deepest + 1)
+        self._set_depth(target, max(depths.get(id(target), 1), deepest + 1))
+
+    def _inside(self, value: Any) -> int:
+        """Note that a container is inside another, and return its depth."""
+        self._placed.add(id(value))
+        return self._depths.get(id(value), 1)
+
+    def _set_depth(self, target: Any, depth: int) -> None:
         if depth > MOST_DEPTH:
             raise self._error(f"more than {MOST_DEPTH} containers in one another")
+        self._depths[id(target)] = depth
 
     def _stopped(self) -> Any:
         if len(self._levels) != 1 or len(self._levels[0]) != 1:
