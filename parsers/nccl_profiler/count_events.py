@@ -97,7 +97,7 @@ class _Counting:
             return
         try:
             event = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.unread += 1
             return
         if not isinstance(event, dict):
