@@ -107,6 +107,7 @@ def measured(data: bytes, folder: Path, *arguments: str) -> dict[str, object]:
 def with_all_parts(page: Page) -> bytes:
     """The page, and a bar with the percentage of every kind of part."""
     kinds = ["compute", "waiting", "bubble", "copies", "idle"]
+    kinds += [f"idle cause-{one}" for one in ("data_loading", "checkpoint", "allocation")]
     kinds += [f"communication dim-{one}" for one in DIMENSIONS] + ["communication"]
     bar = step_bar([Share(kind, kind, 1 / len(kinds)) for kind in kinds], "all parts")
     section = Section("parts", "Parts", "", [Picture(bar)])

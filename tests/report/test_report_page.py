@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -399,14 +398,3 @@ def test_timelines_of_hosts_without_a_common_clock_say_so(shared: Path) -> None:
     assert "The clocks of these ranks are not corrected" in moments
     lanes = [one for one in root.iter() if one.get("class") == "slim communication"]
     assert lanes
-
-
-def test_paper_has_the_light_colours_of_the_screen() -> None:
-    """They are stated once: dark ones are for screens, and print changes grounds and texts only."""
-    styles = (files("ccltui.report.page") / "page.css").read_text(encoding="utf-8")
-
-    assert re.findall(r"@media ([^{]*dark[^{]*) {", styles) == [
-        "screen and (prefers-color-scheme: dark)"
-    ]
-    assert len(re.findall(r"--compute:", styles)) == 2
-    assert len(re.findall(r"--ground:", styles)) == 3

@@ -127,11 +127,11 @@ def step_section(results: Mapping[str, Result]) -> Section:
 
 
 def _kind(part: Mapping[str, Any]) -> str:
-    """Return the class of the colour: dimensions of communication differ in shade."""
+    """Return the classes of the colour: dimensions and causes of idle time have their own."""
     kind = str(part["kind"])
     if kind == "communication":
         return f"communication dim-{part['part']}"
-    return kind
+    return f"idle cause-{part['part']}" if kind == "idle" else kind
 
 
 def _basis(results: Mapping[str, Result], name: str, *keys: str) -> str:

@@ -13,6 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ccltui.report.page import page_parts as parts
+from ccltui.report.page.page_colours import colour_rules
 from ccltui.report.page.pictures import svg_text
 from ccltui.report.text_layout import escaped, markdown_table
 
@@ -46,8 +47,12 @@ def html_page(page: parts.Page) -> bytes:
         }
     )
     environment.filters["svg"] = lambda element: Markup(svg_text(element))
-    styles = Markup(_resource(_STYLES))
-    text = environment.get_template(_TEMPLATE).render(page=page, styles=styles)
+    text = environment.get_template(_TEMPLATE).render(
+        page=page,
+        light=Markup(colour_rules("light")),
+        dark=Markup(colour_rules("dark")),
+        styles=Markup(_resource(_STYLES)),
+    )
     return text.encode()
 
 

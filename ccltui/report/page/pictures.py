@@ -272,7 +272,7 @@ def _lane(picture: Element, lane: Lane, x_of: Callable[[int], float], y: float, 
     """Draw a lane, the wait of a member below it, and its arrival."""
     upper, lower = (row - 4) * 0.58, (row - 4) * 0.42
     middle = y + 1 + upper + lower / 2
-    rect(picture, _LEFT, y + 1, _WIDTH - _LEFT - _MOMENT_RIGHT, row - 4, kind="idle")
+    rect(picture, _LEFT, y + 1, _WIDTH - _LEFT - _MOMENT_RIGHT, row - 4, kind="lane")
     for part, kind in ((lane.compute, "compute"), (lane.copies, "copies")):
         pieces = _strokes(part, x_of, y + 1 + upper / 2)
         path(picture, pieces, f"wide {kind}", width=upper)

@@ -246,7 +246,7 @@ _MOMENT_LEGEND: Final = Legend(
         Swatch("communication", "communication"),
         Swatch("of it waiting at this collective", "waiting"),
         Swatch("copies", "copies"),
-        Swatch("nothing of the kind", "idle"),
+        Swatch("nothing of the kind", "lane"),
         Swatch("arrival at the collective", "mark"),
     )
 )

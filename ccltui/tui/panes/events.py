@@ -33,6 +33,8 @@ _TIMES = (Column("start", "right"), Column("dur", "right"))
 _NARROW = 100
 _BESIDE = (52, 68)
 """Width of the other columns beside the type: on a narrow screen, with one more on a wider."""
+_LEAST_NAME = 12
+"""Cells of a name where these leave it none: then the columns at the right are dropped."""
 
 
 _UNKNOWN = -1
@@ -251,7 +253,7 @@ def _lines(events: EventTable, rows: list[int], width: int) -> list[str]:
             [[*_times(events, row), events.name_of(row)] for row in rows],
             width,
         )
-    what = Column("what", widest=width - _BESIDE[width >= _NARROW])
+    what = Column("what", widest=max(width - _BESIDE[width >= _NARROW], _LEAST_NAME))
     columns = (
         Column("k", "right"),
         *_TIMES,
