@@ -32,7 +32,7 @@ _DICTIONARY: Final = re.compile(rb"\}\((?:" + _PAIR + rb"){1,64}+u", re.DOTALL)
 _PAIRS: Final = re.compile(_PAIR, re.DOTALL)
 _ITEMS: Final = re.compile(_ITEM, re.DOTALL)
 _MOST_PAIRS: Final = 1 << 16
-"""Kept at once; those of one dump of 2,000 entries are 3971."""
+"""Kept at once; those of one dump of 2,000 entries are 3,971."""
 
 _LIST: Final = 0x5D
 _BINGET: Final = 0x68

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ccltui.draw.alignment_chart import levels, scale_top_ns
 from ccltui.draw.composition import Part, legend_rows
-from ccltui.metrics.unavailable import Reason
+from ccltui.metrics.result import Reason
 from ccltui.tui.panes import first_screen
 from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.finding_rows import step_at

@@ -47,7 +47,8 @@ def test_each_event_counts_once_and_lines_of_old_versions_are_told(tmp_path: Pat
 
     assert found.counts == {"COLL": 1, "GPU": 1}
     assert found.operations == {"AllReduce": 1}
-    assert (found.ranks, found.communicators) == ({1}, {"8014878751372216337"})
+    assert sorted(found.ranks) == [1]
+    assert sorted(found.communicators) == ["8014878751372216337"]
     assert found.unread == 1
 
 
@@ -81,4 +82,6 @@ def test_a_real_file_of_lines_has_the_known_counts(shared: Path) -> None:
 
     known = {"state": 138, "KernelCh": 96, "ProxyCtrl": 24, "Coll": 4, "KERNEL": 4}
     assert known.items() <= found.counts.items()
-    assert (found.operations, found.ranks, found.unread) == ({"AllReduce": 4}, {0, 1, 2, 3}, 0)
+    assert found.operations == {"AllReduce": 4}
+    assert sorted(found.ranks) == [0, 1, 2, 3]
+    assert found.unread == 0
