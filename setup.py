@@ -44,10 +44,5 @@ PASSES = Extension(
 CUT_FILES = Extension(
     "ccltui.parsers.store._cut_files", ["ccltui/parsers/store/_cut_files.pyx"], **_OPTIONS
 )
-LINES = Extension(
-    "ccltui.parsers.inspector._line_scanner",
-    ["ccltui/parsers/inspector/_line_scanner.pyx"],
-    **_OPTIONS,
-)
 
-setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES])
+setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES])

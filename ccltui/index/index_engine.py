@@ -7,7 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ccltui.index.index_state import FileRecord, IndexState, Plan
+from ccltui.index.index_plan import Plan
+from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.parsers.found_files import FoundFile
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer
@@ -50,14 +51,12 @@ def hang_verdict(view: View) -> Result:
     """Ranks that did not arrive; the value is that of the surest hang, the others are listed."""
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
-    from ccltui.metrics.findings.recordings.hang_window import hangs_of_view  # noqa: PLC0415 - findings read metrics
-
-    found = hangs_of_view(view)
+    found = hangs_of(view.job.discovery)
     if not found:
         raise refuse(
             "no_side_file",
-            "no flight recorder dump, no log in which a watchdog timed out, and no report of "
-            "NCCL's RAS",
+            "no dump of a flight recorder here, no log in which a watchdog gave up, and no report "
+            "of RAS",
         )
     first = found[0]
     details = {**_row(first), "hangs": [_row(one) for one in found]}
@@ -76,11 +75,7 @@ def _row(one: Hang) -> Mapping[str, Any]:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(one).items()
     }
-    standing = [
-        {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
-        for row in map(structs.asdict, one.standing)
-    ]
-    return {"num_ranks": one.num_blamed, **row, "standing": standing}
+    return {"num_ranks": one.num_blamed, **row}
 
 
 metric_cal = hang_verdict.document_of

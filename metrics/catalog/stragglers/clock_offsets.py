@@ -67,16 +67,11 @@ def clock_offsets(view: View) -> Result:
     }
     unknown = [label for label in labels if label not in known]
     reasons = [
-        Reason(
-            "clock_unknown",
-            f"rank {label} shares no collective that could compare its clock with the others",
-            rank=label,
-        )
+        Reason("clock_unknown", f"nothing compares the clock of rank {label}", rank=label)
         for label in unknown
     ]
     if len(details["components"]) > 1:
-        sets = len(details["components"])
-        text = f"no collective links {sets} sets of ranks, so their clocks cannot be compared"
+        text = f"{len(details['components'])} sets of ranks share no collective that all wait for"
         reasons.append(Reason("clock_unknown", text))
     if any(abs(offset) > 0 for offset in offsets) and view.options.raw_clocks:
         warnings = [*warnings, "times elsewhere are as recorded: the offsets are not applied"]
@@ -100,8 +95,8 @@ def clock_offsets(view: View) -> Result:
 def _why(view: View) -> str:
     residual = view.clocks.residual_p95_ns or 0
     if residual > MAX_RESIDUAL_NS:
-        text = f"matched collectives end up to {duration(residual)} apart on different ranks"
-        return f"{text}: they cannot be used to compare clocks"
+        text = "collectives that are taken for one end up to"
+        return f"{text} {duration(residual)} apart: they cannot be used to compare clocks"
     if view.clocks.evidence == "uncertain matches":
         return (
             "collectives are matched by order alone, with low confidence: they cannot be used to "

@@ -1,0 +1,1 @@
+"""Communicators, ranks, steps and kernels with figures, as places to go to."""

@@ -1,0 +1,1 @@
+"""Tables in pages of text, and the board of ranks."""

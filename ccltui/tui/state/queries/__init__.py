@@ -1,0 +1,1 @@
+"""Queries of panes for what the server process computes, and when each is asked."""

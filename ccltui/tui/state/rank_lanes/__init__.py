@@ -1,0 +1,1 @@
+"""Rows of the Timeline below the one of a rank: streams, idle time, threads of the host."""

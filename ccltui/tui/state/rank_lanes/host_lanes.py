@@ -1,0 +1,146 @@
+"""Lanes of a rank that explain its device work: idle time by cause, and threads of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ccltui.draw.lanes import Track
+from ccltui.draw.palette import IDLE_INKS, Ink
+from ccltui.draw.stream_rows import Stream
+from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
+from ccltui.metrics.findings.causes.activity import host_cause
+from ccltui.metrics.findings.rank_time.idle_causes import CAUSES, all_idle_times
+from ccltui.metrics.model.classify import distinct
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.rank_facts import RankFacts
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.array_types import I64
+    from ccltui.parsers.columns import Group, RankTrace
+
+LABELS: Final[Mapping[Group, str]] = {"annotations": "range", "cpu_ops": "op", "runtime": "call"}
+_INKS: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED)
+"""Colours of events on the host: that of the cause of idle time which they stand for."""
+
+
+class HostLanes(Struct, frozen=True):
+    """Lanes of the host of one rank, and what of it has no lane; "" where nothing is left out."""
+
+    rows: tuple[Stream, ...]
+    note: str = ""
+
+
+def idle_lane(rank: RankView) -> Stream | None:
+    """Return all idle time of a rank by cause, None where it has no device work."""
+    if not rank.facts.has_device:
+        return None
+    times = all_idle_times(rank)
+    inks = tuple(dict.fromkeys(IDLE_INKS[cause] for cause in CAUSES))
+    starts = np.concatenate([times[cause].start_ns for cause in CAUSES])
+    ends = np.concatenate([times[cause].end_ns for cause in CAUSES])
+    cause = np.repeat(np.arange(len(CAUSES)), [len(times[cause]) for cause in CAUSES])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, cause = starts[order], ends[order], cause[order]
+    kind = np.array([inks.index(IDLE_INKS[one]) for one in CAUSES], np.uint8)[cause]
+    parts = tuple(_track(starts[kind == one], ends[kind == one]) for one in range(len(inks)))
+    return Stream(
+        label="idle",
+        work=_track(starts, ends),
+        parts=parts,
+        start_ns=starts,
+        end_ns=ends,
+        kind=kind,
+        name=cause.astype(np.int32),
+        text=cause_text,
+        inks=inks,
+    )
+
+
+def cause_text(number: int) -> str:
+    """Return the name of a cause of idle time by its place among the causes."""
+    return CAUSES[number].replace("_", " ")
+
+
+def host_lanes_of(view: View, ranks: Sequence[str]) -> Mapping[str, HostLanes]:
+    """Return the lanes of the hosts of some ranks. Raises KeyError for an unknown rank."""
+    return {label: _lanes(view.facts.ranks[label]) for label in ranks}
+
+
+def _lanes(facts: RankFacts) -> HostLanes:
+    found = host_threads(facts)
+    rows: list[Stream] = []
+    for number, thread in enumerate(found.threads, 1):
+        # The lanes of a thread stand together: the first bears its number.
+        for place, level in enumerate(thread.levels):
+            mark = f"{number} " if len(found.threads) > 1 and not place else ""
+            rows.append(replace(_stream(facts.trace, level, mark), track=thread.track))
+    return HostLanes(tuple(rows), _note(facts.trace, found))
+
+
+def _stream(trace: RankTrace, level: Level, mark: str) -> Stream:
+    events = trace.group(level.group)
+    name = events.name[level.rows]
+    start, end = events.start_ns[level.rows], events.end_ns[level.rows]
+    kinds = np.zeros(len(trace.strings) + 1, np.uint8)  # the last is that of no name
+    for one in distinct(name):
+        cause = host_cause(level.group, trace.text(one))
+        if cause is not None:
+            kinds[one] = _INKS.index(IDLE_INKS[cause])
+    kind = kinds[name]
+    label = LABELS[level.group] + (f" {level.depth + 1}" if level.depth else "")
+    return Stream(
+        label=mark + label,
+        work=_track(start, end),
+        parts=tuple(_track(start[kind == i], end[kind == i]) for i in range(len(_INKS))),
+        start_ns=start,
+        end_ns=end,
+        kind=kind,
+        name=name,
+        text=partial(_text, trace),
+        inks=_INKS,
+    )
+
+
+def _text(trace: RankTrace, name: int) -> str:
+    return trace.text(name)
+
+
+def _track(start_ns: I64, end_ns: I64) -> Track:
+    time = union(start_ns, end_ns)
+    return Track.of(time.start_ns, time.end_ns)
+
+
+def _note(trace: RankTrace, found: HostThreads) -> str:
+    """Say which threads the lanes are of, where there are several, and what has no lane."""
+    if not found.threads:
+        return "nothing of the host is recorded"
+    parts = []
+    if len(found.threads) > 1:
+        names = [f"{i} is {_thread_name(trace, one)}" for i, one in enumerate(found.threads, 1)]
+        parts.append("thread " + ", ".join(names))
+    hidden = []
+    for number, thread in enumerate(found.threads, 1):
+        of = f" of thread {number}" if len(found.threads) > 1 else ""
+        for group, deepest in thread.deepest.items():
+            left = deepest - sum(level.group == group for level in thread.levels)
+            if left:
+                hidden.append(f"{left} deeper {LABELS[group]} {_plural('level', left)}{of}")
+    if found.others:
+        hidden.append(f"{found.others} more {_plural('thread', found.others)}")
+    return "; ".join([*parts, *(["not drawn: " + ", ".join(hidden)] if hidden else [])])
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _thread_name(trace: RankTrace, thread: HostThread) -> str:
+    return trace.tracks[thread.track].tid if thread.track >= 0 else "not recorded"
