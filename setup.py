@@ -44,5 +44,10 @@ PASSES = Extension(
 CUT_FILES = Extension(
     "ccltui.parsers.store._cut_files", ["ccltui/parsers/store/_cut_files.pyx"], **_OPTIONS
 )
+LINES = Extension(
+    "ccltui.parsers.inspector._line_scanner",
+    ["ccltui/parsers/inspector/_line_scanner.pyx"],
+    **_OPTIONS,
+)
 
-setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES])
+setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES])

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from bench.measure import Command, compile_modules, run
 from ccltui.metrics.collectives.arrivals import arrivals
-from ccltui.metrics.collectives.blame import choose, tally
 from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
+from ccltui.metrics.collectives.lag_tables import choose, tally
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.model.calls import CallRows, Calls
 from ccltui.metrics.model.classify import TYPES

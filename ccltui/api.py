@@ -24,9 +24,8 @@ from ccltui.parsers import job as loading
 from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.window import Window
-from ccltui.report import explanation
-from ccltui.report.explanations import explanation_writers
-from ccltui.report.explanations.selection_options import command_options
+from ccltui.report import explanation, explanation_writers
+from ccltui.report.explanation_writers import command_options
 from ccltui.report.json_document import TraceSummary
 
 if TYPE_CHECKING:

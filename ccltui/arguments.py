@@ -24,6 +24,8 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "openmetrics")
 """Built-in output formats of reports of metrics."""
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
+INTERVAL_S: Final = 10.0
+"""Seconds between two looks of --follow; a file server answers one at 1,000 files in under one."""
 _HELP_WIDTH = 92
 
 T = TypeVar("T")

@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
             f"see {PROG} --help"
         )
     if options.follow:
-        return _follow(options)
+        return _follow(options, arguments)
     _refuse_options_of_follow(options)
     if options.metric or options.fail_if:
         if options.other is not None:
@@ -123,22 +123,23 @@ def _add_follow(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--follow",
         action="store_true",
-        help="look at DIR at every interval, and print a JSON line whenever files come, grow or "
-        "go; --metric NAME adds its value, --output FILE gets the report of the last state; ctrl+c "
-        "or SIGTERM ends it",
+        help="look at DIR at every interval. The explorer takes in files that come or grow. With "
+        "--format jsonl or --metric NAME, or without a terminal, print a JSON line at each change; "
+        "--output FILE gets the report of the last state; ctrl+c or SIGTERM ends it",
     )
     group.add_argument(
         "--interval",
         type=args.grammar(args.seconds),
         metavar="SECONDS",
-        help="seconds between two looks; a file is whole where it stood still for as long and its "
-        "reader finds its end; default: 10",
+        help="seconds between two checks; a file is complete when it has not changed for that "
+        "long and its reader finds its end; default: 10",
     )
     group.add_argument(
         "--until-idle",
         type=args.grammar(args.seconds),
         metavar="SECONDS",
-        help="end when nothing changed for so long; files without an end are then read as they are",
+        help="stop checking when nothing has changed for that long; incomplete files are then read "
+        "as they are, and a command that prints ends",
     )
     group.add_argument(
         "--alert",
@@ -146,8 +147,8 @@ def _add_follow(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=args.grammar(args.gate),
         metavar="EXPR",
-        help="a condition as of --fail-if: print a line when it becomes true, and exit with 5 in "
-        "the end; may be repeated",
+        help="a condition as of --fail-if: print a line, or show it in the explorer, when it "
+        "becomes true, and exit with 5 in the end; may be repeated",
     )
     group.add_argument(
         "--alert-command",
@@ -164,7 +165,8 @@ def _refuse_options_of_follow(options: argparse.Namespace) -> None:
             raise GrammarError(f"--{name.replace('_', '-')} needs --follow")
 
 
-def _follow(options: argparse.Namespace) -> int:
+def _follow(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Follow a directory in the explorer, or headless with numbers or no terminal."""
     if options.format not in (None, "jsonl"):
         raise GrammarError("--follow prints JSON lines: --format jsonl")
     refused = {
@@ -174,11 +176,17 @@ def _follow(options: argparse.Namespace) -> int:
         "--sample-ranks": options.sample_ranks is not None,
         "--serve": options.serve is not None,
     }
+    options.interval = options.interval or args.INTERVAL_S
     for name, given in refused.items():
         if given:
             raise GrammarError(f"--follow does not go with {name}")
     if options.alert_command is not None and not options.alert:
         raise GrammarError("--alert-command needs --alert EXPR")
+    if options.until_idle is not None and options.until_idle < options.interval:
+        raise GrammarError("--until-idle is shorter than --interval")
+    prints = options.format is not None or options.output is not None or bool(options.metric)
+    if not prints and explore.has_terminal():
+        return _explore(options, arguments)
     options.format = None
     args.settle_format(options, args.FORMATS, "json")
     from ccltui.commands import follow_command  # noqa: PLC0415
@@ -189,7 +197,7 @@ def _follow(options: argparse.Namespace) -> int:
             metrics=tuple(options.metric),
             alerts=tuple(options.alert),
             command=options.alert_command,
-            interval_s=options.interval or follow_command.INTERVAL_S,
+            interval_s=options.interval,
             until_idle_s=options.until_idle,
             output=options.output,
             format=options.format,
@@ -232,7 +240,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     for name, given in headless.items():
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
-    _check_exists(options.trace)
+    if not options.follow:  # a followed directory may come later
+        _check_exists(options.trace)
     if options.runs_vary is not None and options.other is None:
         raise GrammarError("--runs-vary needs a second directory to compare with")
     if options.other is not None:

@@ -13,8 +13,8 @@ from types import FrameType
 from ccltui import exit_codes
 from ccltui.ending import end_at_once
 from ccltui.parsers.system.lost_signals import raise_lost_signals
-from ccltui.report.diagnostics.session_log import LOG, target_of
 from ccltui.report.output import print_message, print_traceback
+from ccltui.report.session_log import LOG, target_of
 
 Command = Callable[[Sequence[str]], int]
 
@@ -175,7 +175,7 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
     else:
         text = f"{type(error).__name__}: {error}"
         # Imported here: no run but a defective one needs it.
-        from ccltui.report.diagnostics.crash_report import write_crash_report  # noqa: PLC0415
+        from ccltui.report.crash_report import write_crash_report  # noqa: PLC0415
 
         debug = "--debug" in arguments
         report = write_crash_report(error, arguments, with_content=debug)

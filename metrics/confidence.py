@@ -16,7 +16,7 @@ Level = Literal["high", "medium", "low", "unknown"]
 LEVELS: Final[Sequence[Level]] = ("unknown", "low", "medium", "high")
 """Levels in ascending order."""
 
-_PARTS: Final[Mapping[str, str]] = {"what": "what", "who": "who", "how_much": "how much"}
+_PARTS: Final[Mapping[str, str]] = {"what": "cause", "who": "rank", "how_much": "saving"}
 """Parts in the order in which they are stated, with their words."""
 
 
@@ -41,7 +41,7 @@ class Sure(Struct, frozen=True):
 
 
 def sure_text(sure: Mapping[str, str], separator: str = ", ") -> str:
-    """Return the stated parts of a confidence in words: ``what high, who medium``.
+    """Return the stated parts of a confidence in words: ``cause high, rank medium``.
 
     A part of which nothing is stated is left out; without any the text is ``not known``. Each level
     follows the name of its part, so that a part that stands alone is not read as the whole.

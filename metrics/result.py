@@ -1,11 +1,38 @@
-"""The result of a metric: its value with unit and details, or the reasons why there is none."""
+"""The result of a metric: its value with unit and details, or the reasons why there is none.
+
+Units by the names of keys: ``wait_us`` is in microseconds.
+
+The attributes of a metric that its result repeats, for type checks below `metrics.metric`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct, field
+
+
+class MetricDefinition(Protocol):
+    """A metric without the function that computes it: functions on views take this type."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line and in documents."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value."""
+
+    @property
+    def definition(self) -> str:
+        """One sentence: the quantity, its unit and its denominator."""
+
+    @property
+    def headline(self) -> str:
+        """The key of the details whose value is the value of the result."""
+
 
 Status = Literal["ok", "partial", "unavailable"]
 
@@ -128,3 +155,32 @@ def values_by_step(result: Result, headline: str) -> list[float | None]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_UNITS: Final = tuple(
+    (re.compile(rf"(?:.*_)?{pattern}"), unit)
+    for pattern, unit in (
+        ("tokens_per_s(?:_per_.*)?|throughput_total", "tokens/s"),
+        ("per_s", "1/s"),
+        ("ns", "ns"),
+        ("us", "us"),
+        ("ms", "ms"),
+        ("s", "s"),
+        ("bytes", "bytes"),
+        ("GBps(?:_.*)?", "GB/s"),
+        ("us_per_MB", "us/MB"),
+        ("tflops(?:_.*)?", "TFLOPS"),
+        ("ppb", "ppb"),
+        ("pct(?:_of_.*)?", "%"),
+        ("(?:ratio|fraction)(?:_of_.*)?", "ratio"),
+    )
+)
+
+
+def unit_of(key: str) -> str:
+    """Unit by the suffix of a part of ``key``, the last part first; "" for none."""
+    for part in reversed(key.split(".")):
+        for pattern, unit in _UNITS:
+            if pattern.fullmatch(part):
+                return unit
+    return ""

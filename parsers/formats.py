@@ -28,9 +28,10 @@ from ccltui.parsers.cluster import (
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import SOURCES, UNKNOWN, Companion, Format, Match, Report, Rule
-from ccltui.parsers.inspector import NCCL_INSPECTOR
+from ccltui.parsers.inspector import NCCL_INSPECTOR, NCCL_INSPECTOR_PROM
 from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
+from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
 from ccltui.parsers.plug_ins import (
     FORMATS as FORMAT_PLUG_INS,
@@ -182,6 +183,7 @@ def _silent(
 FORMATS: tuple[Format, ...] = (
     TPU_TRACE,  # before Kineto, whose rules match its JSON too, and other profiles with hosts
     OTHER_TRACE,  # before Kineto, whose rules match its JSON too
+    NCCL_PROFILER,  # likewise
     KINETO,
     NSYS_SQLITE,
     NSYS_TABLES,
@@ -213,6 +215,7 @@ FORMATS: tuple[Format, ...] = (
     NCCL_LOG,
     ARCHIVE,
     NCCL_INSPECTOR,
+    NCCL_INSPECTOR_PROM,
     FLIGHT_RECORD,
     MEMORY_SNAPSHOT,
     PICKLE,

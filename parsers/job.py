@@ -322,6 +322,7 @@ class Job(Struct, frozen=True):
     unread_ranks: tuple[int, ...] = ()  # have a file, which a sample of ranks leaves out
     merged: MergedRanks = field(default_factory=MergedRanks)
     side: tuple[RankTrace, ...] = ()  # of processes that coordinate the ranks: no rank themselves
+    store: Path | None = None  # directory of the store, where anything is kept
 
     @property
     def world_size(self) -> int | None:
@@ -343,6 +344,13 @@ class Job(Struct, frozen=True):
         """Files that were read to their end; those whose ranks are left out are among them."""
         read = (*self.ranks, *self.merged.traces, *self.side)
         return frozenset(trace.source.path for trace in read if trace.read_share == 1)
+
+    @property
+    def unfinished_files(self) -> dict[str, str]:
+        """Files that gave nothing or have no end, and why: a job may still write them."""
+        reasons = {failure.path: failure.error for failure in self.failures}
+        cut = "has no end: perhaps still written"
+        return reasons | {trace.source.path: cut for trace in self.ranks if trace.truncated}
 
     def ranks_in(self, path: str) -> tuple[int, ...] | None:
         """Return the ranks taken from a file that holds several, None for other files."""
@@ -488,6 +496,7 @@ def start_job(
         card_problem=problem,
         profile_mode=profile_mode,
         run_sources=run_sources(discovery, chosen),
+        store=store,
     )
 
 

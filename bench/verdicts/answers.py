@@ -264,7 +264,8 @@ def read_finding(
         "cause": OF_HOSTS.get(kind, ""),
         # Who has most of an idle time is not stated with a confidence.
         "confidence": "low" if sure == "unknown" else sure,
-        "saved_ms": found["saves_ms"],
+        # Lower and upper bounds are no figure that could be compared.
+        "saved_ms": found["saves_ms"] if found["saves_bounds_ms"] is None else None,
         "step_ms": details["period_ms"],
         "of_window": details["period"] == "window",
         "material": (found["share"] or 0.0) >= MATERIAL,

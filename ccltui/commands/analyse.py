@@ -145,7 +145,7 @@ def _write_gate_reports(
 ) -> None:
     """Write the outcome of the gates of all directories for CI systems."""
     if options.junit is not None:
-        from ccltui.report.gate_reports import junit_suites  # noqa: PLC0415  (xml)
+        from ccltui.report.gates import junit_suites  # noqa: PLC0415  (xml)
 
         write_report(junit_suites(suites), options.junit)
     for name, verdicts in suites.items():

@@ -113,6 +113,12 @@ def parser() -> args.Parser:
         help="write dumps of flight recorders of a job that hangs instead of traces, and what is "
         f"wrong beside DIR; KIND is one of {', '.join(HANGS)}",
     )
+    result.add_argument(
+        "--all-records",
+        action="store_true",
+        help="with --hang: also reports of RAS, records of NCCL Inspector, the log of the "
+        "watchdogs and traces of steps before, of which some are missing, as of a real job",
+    )
     add_functions(result)
     explore.add_arguments(result)
     args.add_loading(result)
@@ -201,13 +207,15 @@ def write_hung_demo(options: argparse.Namespace) -> Path:
         OSError: Nothing can be written.
     """
     from ccltui.demo.hung_job import write_hung  # noqa: PLC0415
+    from ccltui.demo.hung_records import write_hung_records  # noqa: PLC0415
 
     target = options.directory or _default_directory(f"{FOLDER}-hung")
     answer = target.with_name(f"{target.name}.answer.json")
     fault = None if options.hang == "any" else options.hang
+    write = write_hung_records if options.all_records else write_hung
     try:
-        write_hung(target, seed=options.seed or 0, fault=fault, answer=answer)
-    except FileExistsError as error:
+        write(target, seed=options.seed or 0, fault=fault, answer=answer)
+    except (FileExistsError, ValueError) as error:
         raise GrammarError(str(error)) from None
     return target
 

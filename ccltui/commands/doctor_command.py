@@ -164,7 +164,7 @@ def _load(options: argparse.Namespace) -> LoadedJob:
 
 def _findings(job: Job) -> tuple[Finding, ...]:
     if not job.ranks and not job.failures:
-        from ccltui.doctor.without_traces import without_traces  # noqa: PLC0415  (numpy)
+        from ccltui.doctor.side_checks import without_traces  # noqa: PLC0415  (numpy)
 
         return without_traces(job)
     from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
@@ -174,7 +174,7 @@ def _findings(job: Job) -> tuple[Finding, ...]:
 
 def _answers(job: Job) -> bool:
     """Return whether a file of the directory gives metrics without any trace."""
-    from ccltui.doctor.without_traces import answering  # noqa: PLC0415  (numpy)
+    from ccltui.doctor.side_checks import answering  # noqa: PLC0415  (numpy)
 
     return bool(answering(job))
 

@@ -13,8 +13,7 @@ from ccltui.metrics.findings.finding import Recording
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report import explanation
-from ccltui.report.explanations.explanation_writers import WRITERS
-from ccltui.report.explanations.selection_options import command_options
+from ccltui.report.explanation_writers import WRITERS, command_options
 from ccltui.report.output import check_target, write_report
 from ccltui.verbs import usage_of
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -15,6 +15,9 @@ from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of, s
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
+
+if TYPE_CHECKING:
+    from ccltui.tui.options import FollowSettings
 
 _PORT: Final = 8790
 
@@ -113,6 +116,7 @@ def run(
     config = read_config(options.config)
     set_nsys_path(loading)
     functions = use_functions(options, for_screen=True)
+    follow = _follow_settings(options)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,
@@ -135,15 +139,33 @@ def run(
                 runs_vary_pct=runs_vary_pct,
                 keys=_keys_of(config),
                 functions=functions,
+                follow=follow,
             ),
         )
+
+
+def _follow_settings(options: argparse.Namespace) -> FollowSettings | None:
+    """How the path is followed, None where it is not. Raises GrammarError for unknown metrics."""
+    if not options.follow:
+        return None
+    from ccltui.commands.measure import find_metric  # noqa: PLC0415  (imports metrics)
+    from ccltui.tui.options import FollowSettings as Settings  # noqa: PLC0415
+
+    for gate in options.alert:
+        find_metric(gate.metric)
+    return Settings(
+        interval_s=options.interval,
+        until_idle_s=options.until_idle,
+        alerts=tuple(options.alert),
+        command=options.alert_command,
+    )
 
 
 def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
     """Keys that the settings change. Raises GrammarError with the name of the settings file."""
     if not config.keys:
         return {}
-    from ccltui.tui.input.key_table import checked  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.input.keymap import checked  # noqa: PLC0415  (the registry of actions)
     from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
     register_plugged_panes()  # their keys can be changed too
@@ -160,7 +182,7 @@ def print_keys(config: Config) -> int:
     """Print every key of the explorer and changes by the settings; return the exit status."""
     from ccltui.report.output import write_report  # noqa: PLC0415
     from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
-    from ccltui.tui.input.key_table import key_lines  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.input.keymap import key_lines  # noqa: PLC0415  (the registry of actions)
     from ccltui.tui.plugged_panes import register_plugged_panes  # noqa: PLC0415
 
     register_plugged_panes()

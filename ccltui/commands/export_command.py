@@ -124,7 +124,7 @@ def _perfetto(view: View, options: argparse.Namespace) -> None:
 
 
 def _manifest(view: View, options: argparse.Namespace) -> None:
-    from ccltui.export.perfetto_manifest import manifest  # noqa: PLC0415
+    from ccltui.export.perfetto_trace import manifest  # noqa: PLC0415
 
     document = manifest(view)
     if options.output == "-":

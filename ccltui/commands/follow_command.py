@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
-import shlex
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui import exit_codes
+from ccltui.arguments import INTERVAL_S
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.commands.measure import (
     Measured,
@@ -32,20 +30,16 @@ from ccltui.commands.print_metrics import judged
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.discovery.watch import Changes, Watch
 from ccltui.parsers.errors import GrammarError, TraceError
+from ccltui.report.alert_command import run_command
 from ccltui.report.explanation import headline
-from ccltui.report.gates import Gate, Verdict
+from ccltui.report.gates import Gate
 from ccltui.report.json_document import Entry, Report, result_dict
 from ccltui.report.output import check_target, print_message, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
-    from ccltui.parsers.job import Job
 
 SCHEMA: Final = "ccltui.follow/1"
-INTERVAL_S: Final = 10.0
-"""Seconds between two looks: a file server answers a look at 1,000 files in well under one."""
-_COMMAND_S: Final = 60.0
-"""Seconds after which the command of an alert is ended: no look happens while it runs."""
 
 
 class FollowOptions(Struct, frozen=True):
@@ -107,8 +101,6 @@ def run(options: FollowOptions, loading: LoadOptions, selection: ViewOptions) ->
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)
-    if options.until_idle_s is not None and options.until_idle_s < options.interval_s:
-        raise GrammarError("--until-idle is shorter than --interval")
     with _stopped_by_signals() as stop:
         follower = Follower(options, loading, selection, stop)
         idle_since = time.monotonic()
@@ -189,7 +181,7 @@ class Follower:
         """Load and measure the files to open; with ``hold`` without those that have no end."""
         try:
             loaded = self._load()
-            while hold and self._watch.hold(_unaccepted(loaded.job)):
+            while hold and self._watch.hold(loaded.job.unfinished_files):
                 loaded = self._load()
         except GrammarError:
             raise
@@ -226,7 +218,10 @@ class Follower:
                 self._alerted = True
                 self._write("alert", {"condition": verdict.gate.text, "value": verdict.value})
                 if self._options.command is not None:
-                    run_command(self._options.command, verdict, self._loading.path)
+                    path = self._loading.path
+                    problem = run_command(self._options.command, verdict, path, output=sys.stderr)
+                    if problem is not None:
+                        print_message(problem)
         self._true = frozenset(one.gate.text for one in verdicts if one.tripped)
 
     def _write(self, event: str, line: Mapping[str, Any]) -> None:
@@ -236,39 +231,8 @@ class Follower:
         sys.stdout.flush()
 
 
-def _unaccepted(job: Job) -> dict[str, str]:
-    """Return the files that gave nothing or have no end, and why."""
-    reasons = {failure.path: failure.error for failure in job.failures}
-    cut = "has no end: perhaps still written"
-    return reasons | {trace.source.path: cut for trace in job.ranks if trace.truncated}
-
-
 def _short(metric: Metric, measured: Measured) -> dict[str, Any]:
     """Value of a metric as a line has it; its details are in the report."""
     result = next(result for one, result in measured.results if one.name == metric.name)
     whole = result_dict(result)
     return {name: whole[name] for name in ("metric", "status", "value", "unit", "reason")}
-
-
-def run_command(command: str, verdict: Verdict, path: str) -> None:
-    """Start the command of an alert without a shell; what it prints goes to standard error."""
-    words: Sequence[str] = shlex.split(command)
-    alert = {
-        "CCLTUI_ALERT": verdict.gate.text,
-        "CCLTUI_ALERT_VALUE": str(verdict.value),
-        "CCLTUI_ALERT_PATH": path,
-    }
-    try:
-        done = subprocess.run(
-            words,
-            check=False,
-            env={**os.environ, **alert},
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
-            timeout=_COMMAND_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        print_message(f"--alert-command: {error}")
-        return
-    if done.returncode:
-        print_message(f"--alert-command: {words[0]} ended with status {done.returncode}")

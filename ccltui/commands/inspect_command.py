@@ -1,16 +1,85 @@
-"""``ccltui inspect DIR``: print all that is recorded of one event, and the events related to it."""
+"""``ccltui inspect DIR``: print all that is recorded of one event, and the events related to it.
+
+Write the report of one event as text or JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.numbers import decimal_size
 from ccltui.report.output import check_target, write_report
+from ccltui.report.printable_json import json_bytes
+from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.inspection.event_facts import EventReport, Fact, Value
+
+
+_NS: Final = 1_000
+
+
+def as_table(report: EventReport) -> bytes:
+    """Return the facts, those that are not recorded with the reason, and the related events."""
+    rows = [[fact.name, _text(fact)] for fact in report.facts]
+    links = [
+        [
+            one.relation,
+            one.event.rank,
+            f"{one.event.group} {one.event.row}",
+            numbers.instant(one.start_ns, _NS),
+            numbers.duration(one.dur_ns),
+            one.name,
+            one.note,
+        ]
+        for one in report.links
+    ]
+    event = report.event
+    lines = [f"rank {event.rank} {event.group} {event.row}: {report.name}", ""]
+    lines += table(["fact", "value"], rows)
+    if links:
+        heading = ["related", "rank", "event", "start", "duration", "name", ""]
+        lines += ["", *table(heading, links)]
+    return text_bytes(lines)
+
+
+def _text(fact: Fact) -> str:
+    if fact.value is None:
+        return f"not recorded: {fact.why}"
+    return _value(fact.value, fact.unit)
+
+
+def _value(value: Value, unit: str) -> str:
+    if isinstance(value, tuple):
+        return " < ".join(value)
+    if isinstance(value, float):
+        return f"{value:.4g} {unit}".rstrip()
+    if isinstance(value, int) and unit == "ns":
+        return numbers.duration(value)
+    if isinstance(value, int) and unit == "bytes":
+        return decimal_size(value)
+    if isinstance(value, int) and unit:
+        return numbers.instant(value, _NS)
+    return str(value)
+
+
+def as_json(report: EventReport) -> bytes:
+    """Return the report as a JSON document."""
+    return json_bytes(report.document(), indent=True)
+
+
+WRITERS: Final[Mapping[str, Callable[[EventReport], bytes]]] = {
+    "table": as_table,
+    "json": as_json,
+}
+
 
 PROG = "ccltui inspect"
 _DESCRIPTION = """\
@@ -72,10 +141,11 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load_job(LoadOptions.of(options.trace, options))
     # A wrong command line is refused before numpy is imported.
     from ccltui.metrics.inspection.event_facts import EventRef  # noqa: PLC0415
-    from ccltui.metrics.inspection.event_report import inspect_event  # noqa: PLC0415
-    from ccltui.metrics.inspection.find_event import find_event  # noqa: PLC0415
+    from ccltui.metrics.inspection.event_report import (  # noqa: PLC0415
+        find_event,
+        inspect_event,
+    )
     from ccltui.metrics.view.job_view import View  # noqa: PLC0415
-    from ccltui.report.event_writers import WRITERS  # noqa: PLC0415
 
     view = View(loaded.job, args.selection_of(options))
     rank = options.rank if options.rank is not None else next(iter(view.facts.ranks), "")

@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.index import STATE_FOLDER
-from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed

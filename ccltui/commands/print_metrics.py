@@ -111,7 +111,7 @@ def write_gate_reports(
     """Write the outcome of gates for CI systems, where that is asked for."""
     if junit_file is None and not github:
         return
-    from ccltui.report.gate_reports import github_annotations, junit  # noqa: PLC0415  (xml)
+    from ccltui.report.gates import github_annotations, junit  # noqa: PLC0415  (xml)
 
     if junit_file is not None:
         write_report(junit(verdicts, title), junit_file)

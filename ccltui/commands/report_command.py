@@ -92,11 +92,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _write(page: Page, form: str, target: str) -> None:
     if form == "md":
-        from ccltui.report.page.markdown_page import markdown_page  # noqa: PLC0415
+        from ccltui.report.page.page_formats import markdown_page  # noqa: PLC0415
 
         data = markdown_page(page)
     else:
-        from ccltui.report.page.html_page import html_page  # noqa: PLC0415  (jinja2)
+        from ccltui.report.page.page_formats import html_page  # noqa: PLC0415  (jinja2)
 
         data = html_page(page)
     if target == "-":

@@ -180,7 +180,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_studies(options: argparse.Namespace) -> int:
     from ccltui import slow_path  # noqa: PLC0415
-    from ccltui.report.nsys_text import alltoall_writers as writers  # noqa: PLC0415
+    from ccltui.report.nsys_text import alltoall_study as writers  # noqa: PLC0415
     from ccltui.report.nsys_text.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
 
     if options.report or options.filter_time or options.filter_nvtx:
@@ -220,8 +220,10 @@ def _print_reports(options: argparse.Namespace) -> int:
     from ccltui.commands import stats_sources as sources  # noqa: PLC0415  (numpy)
     from ccltui.metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
     from ccltui.report.nsys_text import nsys_outputs as outputs  # noqa: PLC0415
-    from ccltui.report.nsys_text.nsys_cells import TIME_UNITS  # noqa: PLC0415
-    from ccltui.report.nsys_text.nsys_writers import write_reports  # noqa: PLC0415
+    from ccltui.report.nsys_text.nsys_writers import (  # noqa: PLC0415
+        TIME_UNITS,
+        write_reports,
+    )
 
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)

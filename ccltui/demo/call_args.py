@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ccltui.demo.job_schedule import Activity, Call
+from ccltui.demo.simulate import Activity, Call
 from ccltui.demo.spec import Spec
 
 Args = dict[str, Any]

@@ -26,6 +26,7 @@ FAULTS: Final = (
 """A rank stops; it ends and leaves no dump; it stops and the dump of another is lost; it calls
 another operation, size or type; it enters two groups in the other order; it leaves a call out; a
 link is dead; nothing is wrong; two ranks stop; a rank is slow."""
+_OF_TWO: Final = ("two_late", "deadlock")
 _OURS: Final = re.compile(r"_dump_\d+\.json")
 _RING: Final = 2000
 START_NS: Final = 1_780_000_000_000_000_000
@@ -100,9 +101,10 @@ class Plan(Struct, frozen=True):
             return (self.rank,) if self.backend == "gloo" or is_timed else ()
         if self.fault == "type" and self.only_active:
             return ()  # its call is complete, and left out of the dumps
-        if self.fault in ("network", "none") or (self.fault == "order" and not is_hung):
+        in_order = self.fault in ("order", "deadlock") and not is_hung
+        if self.fault in ("network", "none") or in_order:
             return ()
-        if self.fault == "two_late":
+        if self.fault in _OF_TWO:
             return tuple(sorted({self.rank, self.other}))
         return (self.rank,)
 
@@ -160,12 +162,12 @@ def with_fault(one: Plan, rank: int) -> list[Op | None]:
     """Return the calls of a rank with its fault; None is where its host stops."""
     calls: list[Op | None] = list(program(one, rank))
     at = one.at
-    is_at_fault = rank == one.rank or (one.fault == "two_late" and rank == one.other)
+    is_at_fault = rank == one.rank or (one.fault in _OF_TWO and rank == one.other)
     if not is_at_fault:
         return calls
-    if one.fault in ("late", "crashed", "lost_file", "two_late"):
+    if one.fault in ("late", "crashed", "lost_file", "two_late", "host_loop"):
         calls[at:] = [None]
-    elif one.fault in ("operation", "size", "type", "left_out", "order"):
+    elif one.fault in ("operation", "size", "type", "left_out", "order", "deadlock"):
         _wrong(calls, one)
     return calls
 
@@ -184,7 +186,9 @@ def _wrong(calls: list[Op | None], one: Plan) -> None:
             calls[place] = call._replace(dtype="Half")
         elif one.fault == "left_out":
             del calls[place]
-        elif call.group != after.group:
+        elif call.group != after.group and (
+            one.fault == "order" or "0" not in (call.group, after.group)
+        ):
             calls[place], calls[place + 1] = after, call
         else:
             continue
@@ -238,8 +242,8 @@ _SEEDS_APART: Final = 10_000
 """Jobs that belong to one seed: of these one has the fault and can be told."""
 
 
-class _Rank(Struct):
-    """The state of one rank while the job runs."""
+class RankState(Struct):
+    """The state of one rank while the job runs, and when nothing moves any more."""
 
     rank: int
     calls: list[Op | None]
@@ -270,17 +274,18 @@ class _Rank(Struct):
 
 
 class Outcome(NamedTuple):
-    """The dump of each rank that left one, and whether a rank did not come to its end."""
+    """The dump of each rank that left one, whether a rank did not end, and all ranks."""
 
     dumps: dict[int, dict[str, Any]]
     is_hung: bool
+    ranks: list[RankState]
 
 
 def run(one: Plan) -> Outcome:
     """Run a job until nothing moves."""
     dice = random.Random(one.seed + 1)
     groups = one.groups()
-    ranks = [_Rank(rank, with_fault(one, rank)) for rank in range(one.world)]
+    ranks = [RankState(rank, with_fault(one, rank)) for rank in range(one.world)]
     broken = _broken(one, ranks)
     moved = True
     while moved:
@@ -292,7 +297,7 @@ def run(one: Plan) -> Outcome:
             moved |= _end(ranks, rank, groups, broken)
     left = [rank for rank in ranks if not _has_no_dump(one, rank.rank)]
     is_hung = any(len(rank.ended) < len(rank.calls) for rank in ranks)
-    return Outcome({rank.rank: _dump(one, rank, groups) for rank in left}, is_hung)
+    return Outcome({rank.rank: _dump(one, rank, groups) for rank in left}, is_hung, ranks)
 
 
 def _has_no_dump(one: Plan, rank: int) -> bool:
@@ -301,7 +306,7 @@ def _has_no_dump(one: Plan, rank: int) -> bool:
     return one.fault == "lost_file" and rank == one.other
 
 
-def _broken(one: Plan, ranks: list[_Rank]) -> tuple[str, int] | None:
+def _broken(one: Plan, ranks: list[RankState]) -> tuple[str, int] | None:
     """Return the call, by group and number, that never ends although all entered it."""
     if one.fault != "network":
         return None
@@ -314,8 +319,8 @@ def _broken(one: Plan, ranks: list[_Rank]) -> tuple[str, int] | None:
 
 
 def _end(
-    ranks: list[_Rank],
-    rank: _Rank,
+    ranks: list[RankState],
+    rank: RankState,
     groups: Mapping[str, tuple[str, tuple[int, ...]]],
     broken: tuple[str, int] | None,
 ) -> bool:
@@ -343,7 +348,7 @@ def _end(
     return True
 
 
-def _fits(rank: _Rank, head: int, other: _Rank, place: int) -> bool:
+def _fits(rank: RankState, head: int, other: RankState, place: int) -> bool:
     """Whether two calls of one group are the same; other types of one size end all the same."""
     call, its = rank.calls[head], other.calls[place]
     assert call is not None
@@ -355,7 +360,7 @@ def _fits(rank: _Rank, head: int, other: _Rank, place: int) -> bool:
 
 
 def _dump(
-    one: Plan, rank: _Rank, groups: Mapping[str, tuple[str, tuple[int, ...]]]
+    one: Plan, rank: RankState, groups: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> dict[str, Any]:
     mine = {name: group for name, group in groups.items() if rank.rank in group[1]}
     ids = {name: number for number, name in enumerate(mine)}
@@ -375,7 +380,7 @@ def _dump(
     return dump | {"entries": kept}
 
 
-def _status(rank: _Rank, name: str) -> dict[str, int]:
+def _status(rank: RankState, name: str) -> dict[str, int]:
     """Return the counters of a group: those of the last call of either kind."""
     entered = enumerate(rank.calls[: len(rank.created)])
     places = [place for place, call in entered if call is not None and call.group == name]
@@ -389,7 +394,7 @@ def _status(rank: _Rank, name: str) -> dict[str, int]:
 
 def _entry(
     one: Plan,
-    rank: _Rank,
+    rank: RankState,
     place: int,
     groups: Mapping[str, tuple[str, tuple[int, ...]]],
     ids: Mapping[str, int],

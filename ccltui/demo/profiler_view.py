@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ccltui.demo.job_schedule import Activity, HostRange, Schedule
+from ccltui.demo.simulate import Activity, HostRange, Schedule
 from ccltui.demo.spec import LateStart, Spec
 
 BASE_NS = 1_775_078_550_000_000_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.doctor.environment_checks import environment_findings
-from ccltui.report.diagnostics.crash_report import crash_reports
+from ccltui.report.crash_report import crash_reports
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job

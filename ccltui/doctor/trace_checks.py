@@ -111,7 +111,7 @@ def files_read(job: Job) -> Finding:
         return Finding("files", "warning", cut, _COPY_AGAIN)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
     read = len({trace.source.path for trace in job.ranks})
-    hint = f"; {counted(noted, 'file')} with notes, see below" if noted else ""
+    hint = f"; {noted} of them with notes, see below" if noted else ""
     return Finding("files", "ok", f"{counted(read, 'file')} read whole{hint}")
 
 
@@ -159,7 +159,7 @@ def gpu_events(job: Job) -> Finding:
     backends = {trace.backend for trace in job.ranks if trace.backend}
     words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
     if words and words <= _OF_HOSTS:
-        fix = "nothing, if the job was meant to run on CPUs: metrics of devices stay unavailable"
+        fix = "nothing, if the job is meant to run on CPUs; metrics of devices stay unavailable"
         return Finding("GPU events", "warning", f"{message}; the backend is gloo", fix)
     if words:
         message += f", and yet the backend is {listed(sorted(map(printable, backends)))}"
@@ -213,12 +213,12 @@ def execution_traces(job: Job) -> Finding:
     }
     ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
     if not found:
-        return Finding("execution traces", "ok", "none here")
+        return Finding("execution traces", "ok", "none")
     lacking = listed([str(rank) for rank in sorted(ranks - found)])
     if not lacking:
-        return Finding("execution traces", "ok", f"of {counted(len(found), 'rank')}")
+        return Finding("execution traces", "ok", f"on {counted(len(found), 'rank')}")
     fix = "register an ExecutionTraceObserver with the profiler on every rank"
-    return Finding("execution traces", "warning", f"none of rank {lacking}", fix)
+    return Finding("execution traces", "warning", f"none on rank {lacking}", fix)
 
 
 def step_markers(job: Job) -> Finding:
@@ -228,7 +228,7 @@ def step_markers(job: Job) -> Finding:
     steps = {trace.label: steps_of(trace) for trace in job.ranks}
     without = [label for label, (found, _) in steps.items() if not found]
     if without:
-        message = f"none on {_ranks_text(without)}: no step times, no throughput"
+        message = f"none on {_ranks_text(without)}, so step times and throughput are not known"
         fix = "call step() of the profiler after each training step"
         return Finding("step markers", "warning", message, fix)
     common = set.intersection(*({step.id for step in found} for found, _ in steps.values()))
@@ -304,7 +304,9 @@ def workload_card(job: Job) -> Finding:
         return Finding("workload card", "problem", job.card_problem)
     if job.card is None:
         fix = "ccltui card init DIR writes a draft"
-        return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
+        return Finding(
+            "workload card", "warning", "none, so throughput and model FLOPs are not known", fix
+        )
     ran = config_of(job)
     contradictions = [
         *check_card(job),
@@ -327,7 +329,7 @@ def profilers(job: Job) -> Finding:
     nsys = sorted({found.kind for found in files if found.format.profiler == "nsys"})
     kineto = any(found.format.profiler == "torch" for found in files)
     if not nsys or not job.ranks or not kineto:
-        return Finding("profilers", "ok", "one kind of trace")
+        return Finding("profilers", "ok", "traces of one profiler")
     if job.capture.source == "nsys":
         return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; nsys is used")
     without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]

@@ -26,6 +26,8 @@ ABSENT = -1
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 """Lower ends of the levels, in hundredths of the last; the first is the floor."""
 _POOL_UNTIL = 256
+USUAL_FLOOR_NS = 100_000
+"""Floor of clocks that agree: lags below it are not drawn in any case."""
 ON_TIME = "·"
 """Mark of a rank that arrives in time; where it takes no part the cell is blank."""
 PIN = "•"
@@ -85,10 +87,15 @@ def scale_top_ns(lag_ns: I64, floor_ns: int) -> int:
     """Return where the last level of a scale by factors begins.
 
     A hundred times the floor; where one lag in a hundred is longer, the lag that one in a hundred
-    exceeds: lags of 150 and 300 ms have the same colour on a scale that ends at 10 ms.
+    exceeds: lags of 150 and 300 ms have the same colour on a scale that ends at 10 ms. Where
+    doubtful clocks raise the floor, the longest lag: a hundred times 2.7 s is beyond all lags.
     """
     usual = int(_STEPS[-1] * floor_ns)
-    return max(usual, int(np.percentile(lag_ns, 99))) if len(lag_ns) else usual
+    if not len(lag_ns):
+        return usual
+    if floor_ns > USUAL_FLOOR_NS:
+        usual = min(usual, max(int(lag_ns.max()), 2 * floor_ns))
+    return max(usual, int(np.percentile(lag_ns, 99)))
 
 
 def levels(late_ns: I64, floor_ns: int, top_ns: int, *, even: bool = False) -> U8:
@@ -97,7 +104,12 @@ def levels(late_ns: I64, floor_ns: int, top_ns: int, *, even: bool = False) -> U
     The first begins at the floor, the last at ``top_ns``; those between grow by factors, or by
     equal steps if ``even``.
     """
-    steps = np.linspace(floor_ns, top_ns, len(_STEPS)) if even else _STEPS * (top_ns / _STEPS[-1])
+    if even:
+        steps = np.linspace(floor_ns, top_ns, len(_STEPS))
+    elif top_ns < _STEPS[-1] * floor_ns:
+        steps = np.geomspace(floor_ns, top_ns, len(_STEPS))
+    else:
+        steps = _STEPS * (top_ns / _STEPS[-1])
     steps[0] = floor_ns
     return np.digitize(late_ns, steps).astype(np.uint8)
 
@@ -142,11 +154,13 @@ def align(
     top_ns: int,
     even: bool = False,
     pinned: Sequence[int] = (),
+    tall: int = 1,
 ) -> Planes:
     """Draw a ruler, and a heat row per rank or group; ``selected`` is (rank row, collective).
 
     ``order`` gives the rows of the matrix that belong to ``labels``, all rows by
-    default; ``top_ns`` and ``even`` are those of `levels`; ``pinned`` are rank rows to mark.
+    default; ``top_ns`` and ``even`` are those of `levels`; ``pinned`` are rank rows to mark; each
+    row is ``tall`` lines, with its name on the first.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
@@ -162,12 +176,17 @@ def align(
     glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
     on_time = _on_time(chosen, upper + lower, rows)
     on_time[:, np.arange(cells) % columns.repeat != 0] = False  # one mark for each collective
-    planes.glyph[1 : 1 + rows.rows, gutter:] = np.where(on_time, ord(ON_TIME), glyph)
-    planes.style[1 : 1 + rows.rows, gutter:] = np.where(on_time, Ink.IDLE, style)
+    end = 1 + rows.rows * tall
+    planes.glyph[1:end, gutter:] = np.repeat(glyph, tall, axis=0)
+    planes.style[1:end, gutter:] = np.repeat(style, tall, axis=0)
+    first = slice(1, end, tall)
+    planes.glyph[first, gutter:] = np.where(on_time, ord(ON_TIME), glyph)
+    planes.style[first, gutter:] = np.where(on_time, Ink.IDLE, style)
     for row in range(rows.rows):
-        _label(planes, row, labels, rows, gutter=gutter, chosen=rank)
-        if row * rows.per_row in pinned and planes.glyph[1 + row, 0] == glyphs.BLANK:
-            planes.put(1 + row, 0, PIN, Ink.LABEL)
+        y = 1 + row * tall
+        _label(planes, y, row, labels, rows, gutter=gutter, chosen=rank)
+        if row * rows.per_row in pinned and planes.glyph[y, 0] == glyphs.BLANK:
+            planes.put(y, 0, PIN, Ink.LABEL)
     return planes
 
 
@@ -209,7 +228,7 @@ def _ruler(planes: Planes, columns: Columns, gutter: int, cells: int, count: int
 
 
 def _label(
-    planes: Planes, row: int, labels: Sequence[str], rows: Rows, *, gutter: int, chosen: int
+    planes: Planes, y: int, row: int, labels: Sequence[str], rows: Rows, *, gutter: int, chosen: int
 ) -> None:
     first = row * rows.per_row
     members = labels[first : first + rows.per_row]
@@ -218,4 +237,4 @@ def _label(
         text += ("/" if len(members) == 2 else "-") + members[-1]
     on = first <= chosen < first + rows.per_row
     text = (glyphs.POINTER if on else " ") + text
-    planes.put(1 + row, 0, text[: gutter - 1].ljust(gutter - 1), Ink.LABEL_ON if on else Ink.LABEL)
+    planes.put(y, 0, text[: gutter - 1].ljust(gutter - 1), Ink.LABEL_ON if on else Ink.LABEL)

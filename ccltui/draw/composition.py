@@ -1,21 +1,58 @@
-"""Draw the parts of a whole as one stacked bar with a legend."""
+"""Draw the parts of a whole as one stacked bar with a legend.
+
+Draw stacked bars of time: the parts of a step.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from ccltui.draw.palette import IDLE_INKS, KIND_INKS, SHADES, Ink, style_of
+from ccltui.draw import glyphs
+from ccltui.draw.palette import IDLE_INKS, KIND_INKS, SHADES, Ink, filled, style_of
 from ccltui.draw.planes import Planes
+from ccltui.draw.ruler import round_step, ticks
+from ccltui.parsers import numbers
+
+
+def put_scale(planes: Planes, y: int, x: int, most_ns: int) -> None:
+    """Ticks of time from 0 at ``x`` to ``most_ns`` at the right edge."""
+    cells = planes.width - x
+    if cells < 1:
+        return
+    for at in ticks(0, most_ns, round_step(most_ns, cells)):
+        text = glyphs.TICK + (numbers.duration(at) if at else "0")
+        planes.put(y, x + at * cells // most_ns, text, Ink.RULER)
+
+
+def put_bar(
+    planes: Planes, y: int, x: int, parts_ns: Mapping[str, int], most_ns: int, *, colour: bool
+) -> None:
+    """Draw kinds of time end to end, each to the nearest cell."""
+    if y >= planes.height or x >= planes.width:
+        return
+    cells, passed, left = planes.width - x, 0, 0
+    for kind, part_ns in parts_ns.items():
+        passed += part_ns
+        right = round(passed * cells / max(most_ns, 1))
+        if right > left:
+            ink = KIND_INKS[kind]
+            glyph = filled(ink, colour=colour)
+            style = style_of(glyph, ink)
+            planes.put(y, x + left, glyph * (right - left), style)
+        left = max(right, left)
+
 
 _SHADES: Final = "█▓▒░"
 """Parts of one kind in turn: their colour is the same, and fills less of a cell each time."""
 _MORE: Final = {"communication": "&$", "idle": "'-_"}
 """Characters without colour of the second and later parts of one kind."""
 GAP: Final = "  "
+LEAST_NAMED: Final = 0.001
+"""Share from which on a part is named in any case: bars have fewer than a thousand cells."""
 
 
 class Part(Struct, frozen=True):
@@ -84,10 +121,19 @@ def put_composition(
 
 
 def legend_rows(parts: Sequence[Part], width: int) -> list[list[int]]:
-    """Return the indices of the parts on each line of a legend of so many cells."""
+    """Return the indices of the parts on each line of a legend of so many cells.
+
+    Where not all have room on one line, parts that are drawn in no cell of the bar are left out.
+    """
+    every = [*range(len(parts))]
+    named = [at for at in every if parts[at].share >= LEAST_NAMED]
+    for chosen in (every, named):
+        if _size(parts, chosen, 1) <= width:
+            return [chosen]
     rows: list[list[int]] = [[]]
     used = 0
-    for index, part in enumerate(parts):
+    for index in named:
+        part = parts[index]
         size = len(part.text) + 2 + (len(GAP) if rows[-1] else 0)
         if rows[-1] and used + size > width:
             rows.append([])
@@ -97,11 +143,24 @@ def legend_rows(parts: Sequence[Part], width: int) -> list[list[int]]:
     return rows
 
 
+def _size(parts: Sequence[Part], row: Sequence[int], gap: int) -> int:
+    return sum(len(parts[index].text) + 2 for index in row) + gap * max(len(row) - 1, 0)
+
+
 def put_legend(
-    planes: Planes, y: int, x: int, parts: Sequence[Part], row: Sequence[int], *, colour: bool
+    planes: Planes,
+    y: int,
+    x: int,
+    parts: Sequence[Part],
+    row: Sequence[int],
+    *,
+    width: int,
+    colour: bool,
 ) -> None:
-    """Draw one line of the legend."""
+    """Draw one line of the legend, with narrower gaps where it needs the room."""
     cells = cells_of(parts, colour=colour)
-    for index in row:
+    gap = GAP if _size(parts, row, len(GAP)) <= width else " "
+    for place, index in enumerate(row):
+        x = planes.put(y, x, gap if place else "", Ink.TEXT)
         x = planes.put(y, x, cells[index].glyph, cells[index].style)
-        x = planes.put(y, x, f" {parts[index].text}{GAP}", Ink.TEXT)
+        x = planes.put(y, x, f" {parts[index].text}", Ink.TEXT)

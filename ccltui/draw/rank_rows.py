@@ -1,8 +1,13 @@
-"""Draw ranks against time: rows of one rank or the mean of several, and unfolded lanes."""
+"""Draw ranks against time: rows of one rank or the mean of several, and unfolded lanes.
+
+Draw the way from the launch of device work to its start, over the lanes of one rank.
+
+Draw streams and host threads of one rank against time, with the names that fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -11,15 +16,15 @@ from msgspec.structs import replace
 from ccltui.draw import glyphs
 from ccltui.draw.alignment_chart import PIN
 from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.palette import CLASSES, MERGED, Ink
+from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.stream_rows import Stream, put_stream
-from ccltui.draw.text import fit
+from ccltui.draw.text import clean, fit
 from ccltui.draw.timeline_chart import (
     NETWORK_LABEL,
     Covered,
     Selected,
     TimeGrid,
+    inherit,
     merged_row,
     put_rows,
     put_ruler,
@@ -29,7 +34,94 @@ from ccltui.draw.timeline_chart import (
     shares,
     tall_glyphs,
 )
-from ccltui.parsers.array_types import I64, U8, U32
+from ccltui.parsers.array_types import I32, I64, U8, U32
+
+INKS = (Ink.COMPUTE, Ink.TRANSFER, Ink.COPY)
+_NAMED = 6
+"""Minimum width of a kernel with its name, in cells."""
+_MOST_SCANNED = 200_000
+"""Most pieces of work in view among which long ones are looked for: in a millisecond or so."""
+
+
+class Stream(Struct, frozen=True):
+    """Work of one stream, or ranges of one thread, on the rank's own clock, in order of start.
+
+    ``parts`` are the times of each kind of work, of a stream computing, communication and copies;
+    ``kind`` (uint8) is the index of each piece of work into them, and ``inks`` are their colours.
+    ``text`` returns the name of a name id. ``track`` is the place of the stream or thread among
+    the tracks of the trace, None for a lane of neither.
+    """
+
+    label: str
+    work: Track
+    parts: tuple[Track, ...]
+    start_ns: I64
+    end_ns: I64
+    kind: U8
+    name: I32
+    text: Callable[[int], str]
+    inks: tuple[Ink, ...] = INKS
+    track: int | None = None
+
+
+def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
+    """Draw one row: height by busy time, colour by the largest class, names in long boxes."""
+    planes.put(y, 0, fit(stream.label, gutter - 1, align="right"), Ink.DIM)
+    planes.glyph[y, gutter:] = row_glyphs(stream.work.sample(edges_ns), edges_ns)
+    covered = np.stack([part.covered_ns(edges_ns) for part in stream.parts])
+    style = np.array(stream.inks, np.uint8)[covered.argmax(axis=0)]
+    planes.style[y, gutter:] = inherit(style, covered.sum(axis=0) == 0)
+    _put_names(planes, y, gutter, stream, edges_ns)
+
+
+def _put_names(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
+    """Write the names of kernels that are long enough."""
+    first = max(int(stream.start_ns.searchsorted(edges_ns[0], side="right")) - 1, 0)
+    last = int(stream.start_ns.searchsorted(edges_ns[-1]))
+    cells = len(edges_ns) - 1
+    if last - first > _MOST_SCANNED:
+        return
+    starts, ends = stream.start_ns[first:last], stream.end_ns[first:last]
+    long = np.flatnonzero(ends - starts >= (_NAMED - 1) * (edges_ns[1] - edges_ns[0]))
+    left = np.maximum(edges_ns.searchsorted(starts[long]), 0)
+    right = np.minimum(edges_ns.searchsorted(ends[long], side="right") - 1, cells)
+    for row in np.flatnonzero(right - left >= _NAMED).tolist():
+        at = first + int(long[row])
+        start, end, kind = int(left[row]), int(right[row]), int(stream.kind[at])
+        name = fit(clean(stream.text(int(stream.name[at]))), end - start - 1)
+        planes.put(y, gutter + start, name.ljust(end - start), BOX + stream.inks[kind])
+
+
+_DOWN, _ALONG, _ARRIVES = "│", "─", "▶"
+
+
+class ArrowEnd(Struct, frozen=True):
+    """One end of an arrow: a row of the picture, and a column of the chart, in view or not."""
+
+    row: int
+    column: int
+
+
+def put_arrow(planes: Planes, gutter: int, launch: ArrowEnd, work: ArrowEnd) -> None:
+    """Draw down from the launch to the row of the work, and along it to the start of the work.
+
+    Along the row only blank cells are drawn on. An end out of view is marked at the edge; nothing
+    is drawn where both ends are beyond one edge.
+    """
+    cells = planes.width - gutter
+    ends = launch.column, work.column
+    if cells < 1 or max(ends) < 0 or min(ends) >= cells:
+        return
+    from_x, to_x = (gutter + min(max(column, 0), cells - 1) for column in ends)
+    for y in range(min(launch.row, work.row) + 1, max(launch.row, work.row)):
+        planes.put(y, from_x, _DOWN, Ink.KEY)
+    if 0 <= work.row < planes.height:
+        left, right = sorted((from_x, to_x))
+        blank = left + np.flatnonzero(planes.glyph[work.row, left : right + 1] == glyphs.BLANK)
+        planes.glyph[work.row, blank], planes.style[work.row, blank] = ord(_ALONG), Ink.KEY
+    planes.put(work.row, to_x, _ARRIVES, Ink.CURSOR)
+    planes.put(launch.row, from_x, glyphs.CURSOR, Ink.CURSOR)
+
 
 _MOST_TALL = 4
 """Most screen rows for compute and for network of one rank."""

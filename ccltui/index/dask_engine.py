@@ -14,7 +14,7 @@ from ccltui.index.index_engine import EngineError, EngineEvent, EngineOptions, M
 from ccltui.index.index_file import index_planned, killed
 from ccltui.index.index_state import FileRecord, IndexState
 from ccltui.index.reduce_job import reduce_job
-from ccltui.index.site_profile import site_options
+from ccltui.index.slurm_jobs import site_options
 from ccltui.index.work_division import TASK_TEXT_BYTES
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.ingest.worker_pool import starting

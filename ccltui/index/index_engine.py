@@ -7,8 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ccltui.index.index_plan import Plan
-from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.index.index_state import FileRecord, IndexState, Plan
 from ccltui.parsers.found_files import FoundFile
 
 

@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from ccltui.index.index_plan import PlannedFile
-from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.index.index_state import FileRecord, IndexState, PlannedFile
 from ccltui.parsers.ingest.rank_worker import read_one
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
 

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from ccltui.index.index_engine import Engine, EngineEvent, Work
 from ccltui.index.index_file import stored_ranks
-from ccltui.index.index_plan import Plan, PlannedFile
-from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.index.index_state import FileRecord, IndexState, Plan, PlannedFile
 from ccltui.index.reduce_job import reduce_job
 from ccltui.index.running_index import announced
 from ccltui.index.saved_results import code_digest

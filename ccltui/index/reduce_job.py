@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import structs
 
-from ccltui.index.index_plan import Plan
-from ccltui.index.index_state import FileRecord, IndexState, JobRecord, RankClock
+from ccltui.index.index_state import FileRecord, IndexState, JobRecord, Plan, RankClock
 from ccltui.index.saved_results import SavedResults, code_digest
 from ccltui.metrics import registry
 from ccltui.metrics.view.job_view import View

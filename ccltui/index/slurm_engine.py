@@ -14,15 +14,14 @@ import msgspec
 
 from ccltui.index.index_engine import EngineEvent, EngineOptions, Message, Work
 from ccltui.index.index_file import killed
-from ccltui.index.index_plan import Plan
-from ccltui.index.index_state import IndexState, Submission
+from ccltui.index.index_state import IndexState, Plan, Submission
 from ccltui.index.reduce_job import missing_keys
-from ccltui.index.site_profile import site_options
 from ccltui.index.slurm_jobs import (
     MAX_ROUNDS,
     cancel,
     live_jobs,
     python_of_jobs,
+    site_options,
     submit_round,
 )
 

@@ -89,7 +89,7 @@ def _answer_all(pipe: Connection, folders: tuple[str, ...], cache_dir: Path | No
     ignore_sigint()
     os.dup2(2, 1)  # standard output carries the protocol
     sys.stdout = sys.stderr
-    from ccltui.mcp_server.opened_jobs import OpenedJobs  # noqa: PLC0415  (numpy)
+    from ccltui.mcp_server.job_answers import OpenedJobs  # noqa: PLC0415  (numpy)
     from ccltui.mcp_server.roots import Roots  # noqa: PLC0415
 
     jobs = OpenedJobs(Roots(folders), cache_dir)

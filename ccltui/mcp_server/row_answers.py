@@ -10,10 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.export.table_columns import SIGNED, TABLES, Column, Part, Text, events_of_rank
-from ccltui.mcp_server.answer_pages import clipped, paged
-from ccltui.mcp_server.comparison_sections import SECTIONS
-from ccltui.mcp_server.job_answers import Arguments, result_head, selection_of
-from ccltui.mcp_server.opened_jobs import OpenedJobs
+from ccltui.mcp_server.answer_pages import SECTIONS, clipped, paged
+from ccltui.mcp_server.job_answers import Arguments, OpenedJobs, result_head, selection_of
 from ccltui.metrics import registry
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.compare.compare_jobs import compare_jobs
@@ -21,8 +19,7 @@ from ccltui.metrics.compare.job_side import job_table
 from ccltui.metrics.compare.job_table import JobTable
 from ccltui.metrics.findings.causes.instance_report import describe
 from ccltui.metrics.inspection.event_facts import EventRef
-from ccltui.metrics.inspection.event_report import inspect_event
-from ccltui.metrics.inspection.find_event import find_event
+from ccltui.metrics.inspection.event_report import find_event, inspect_event
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls

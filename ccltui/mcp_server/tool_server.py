@@ -19,8 +19,8 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from ccltui import __version__
+from ccltui.mcp_server.answer_pages import Section
 from ccltui.mcp_server.answer_worker import AnswerWorker, RefusedError
-from ccltui.mcp_server.comparison_sections import Section
 
 INSTRUCTIONS: Final = """\
 Profiler traces of all ranks of a training job, on one corrected clock. Begin with open, then

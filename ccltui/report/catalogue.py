@@ -7,10 +7,8 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
-from ccltui.report.csv_text import csv_text
-from ccltui.report.markdown_text import code, escaped, table_row
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import table, text_bytes
+from ccltui.report.text_layout import code, csv_text, escaped, table, table_row, text_bytes
 
 SCHEMA_VERSION: Final = 1
 FACTS: Final = (

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.finding import Recording, choice_of
 from ccltui.metrics.findings.words import ranks_text, sentence
-from ccltui.metrics.reason_text import merged_reasons
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text
@@ -245,7 +245,7 @@ def _slow_steps(results: Results) -> list[Claim]:
     return [
         Claim(
             "step",
-            f"{sentence(str(row['sentence']))} (How sure: {sure_text(row['sure'])}.)",
+            f"{sentence(str(row['sentence']))} (Confidence: {sure_text(row['sure'])}.)",
             "step_variability",
             f"slow_steps.{number}.over_ms",
             row["over_ms"],
@@ -288,7 +288,7 @@ def _ranks(results: Results) -> list[Claim]:
         return []
     most, least = max(shares, key=lambda one: shares[one]), min(shares, key=lambda one: shares[one])
     known = {f"{label}.compute": shares[label] for label in (most, least)}
-    text = f"All ranks compute alike, {percent(shares[most])} of the time."
+    text = f"All ranks compute about equally long, {percent(shares[most])} of the time."
     if shares[most] - shares[least] >= _ALIKE:
         text = (
             f"Ranks compute between {percent(shares[least])} ({ranks_text((least,))}) and "
@@ -333,11 +333,11 @@ def _one_sided(results: Results) -> list[Claim]:
         named = "; ".join(names[:_MOST_GROUPS]) + (f" and {more} more" if more > 0 else "")
         apart = _rank_apart(found)
         text = (
-            f"{counted(outside, 'collective')} {'is' if outside == 1 else 'are'} on some ranks "
-            "only, before the first or after the last that all ranks of the group have: "
-            f"recordings begin or end at different times, or a rank stopped. Groups: {named}."
+            f"{counted(outside, 'collective')} {'was' if outside == 1 else 'were'} recorded on "
+            "some ranks of a group only, at the beginning or the end: the recordings begin or end "
+            f"at different times, or a rank stopped. Groups: {named}."
         )
-        text += "" if apart is None else f" Rank {apart} alone is in all of them."
+        text += "" if apart is None else f" Only rank {apart} is in all of these groups."
         claims.append(Claim("evidence", text, metric, "num_outside_window", outside))
     return claims
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from prometheus_client.core import CollectorRegistry, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from ccltui.metrics.key_units import unit_of
-from ccltui.metrics.reason_text import merged_reasons
+from ccltui.metrics.result import unit_of
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report.json_document import Entry, Report, head
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.diagnostics.session_log import LOG
+from ccltui.report.session_log import LOG
 
 
 def write_report(data: bytes, target: str | None) -> None:

@@ -50,10 +50,9 @@ def step_time(results: Results) -> str:
     answer = details_of(results, "findings")
     period = answer.get("period_ms") if answer.get("period") == "step" else None
     apart = period is not None and time_text(period) != time_text(mean)
-    text = "By its markers a step takes" if apart else "A step takes"
-    text += f" {time_text(mean)}"
-    text += f", standard deviation {time_text(spread)}" if several and spread is not None else ""
-    parts = [f"{text} (n = {count})"]
+    text = "By the step markers a step takes" if apart else "A step takes"
+    spread_text = f"standard deviation {time_text(spread)}, " if several and spread else ""
+    parts = [f"{text} {time_text(mean)} ({spread_text}n = {count})"]
     median = found.get("p50_iter_time_ms")
     slowest = details_of(results, "step_variability").get("slowest_step") or {}
     longest = slowest.get("iter_time_ms")
@@ -62,8 +61,10 @@ def step_time(results: Results) -> str:
     if several and longest is not None:
         parts.append(f"The slowest, step {slowest['step']}, takes {time_text(longest)}")
     if apart and period is not None:
-        where = "the devices" if "step_ms" in details_of(results, "step_composition") else "ranks"
-        parts.append(f"Measured on {where} a step takes {time_text(period)}, mean over ranks")
+        has_devices = "step_ms" in details_of(results, "step_composition")
+        of = "On the devices" if has_devices else "Averaged over ranks"
+        mean_over = ", mean over ranks" if has_devices else ""
+        parts.append(f"{of} a step takes {time_text(period)}{mean_over}")
     return f"{'. '.join(parts)}."
 
 
@@ -108,7 +109,7 @@ def matched(results: Results) -> str:
         return ""
     left = [f"{match[kind]} {kind}" for kind in ("mismatched", "incomplete") if match.get(kind)]
     apart = f"; {', '.join(left)}" if left else ""
-    return f"Collectives matched between ranks (how sure who took part: {', '.join(sure)}){apart}."
+    return f"Collectives matched between ranks, by confidence: {', '.join(sure)}{apart}."
 
 
 def clocks(results: Results) -> str:

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ccltui.metrics.key_units import unit_of
-from ccltui.metrics.reason_text import merged_reasons
-from ccltui.metrics.result import Result
+from ccltui.metrics.result import Result, unit_of
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers.safe_text import safe_text
 
 HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")

@@ -1,12 +1,52 @@
-"""Format aligned tables, and amounts for people."""
+"""Format aligned tables, and amounts for people.
+
+Escape names for Markdown.
+
+Write csv whose cells a spreadsheet does not evaluate as formulas.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from ccltui.parsers.safe_text import safe_text
+
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# A backslash is literal before a letter, and an escape before punctuation.
+_MARKUP: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|[`|\[\]]")
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Line of a table with escaped cells."""
+    return "| " + " | ".join(map(escaped, cells)) + " |"
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str] = ()
+) -> list[str]:
+    """Lines of a table; ``align`` is "left" or "right" for the first columns, left for others."""
+    rule = ["---:" if side == "right" else "---" for side in align]
+    rule += ["---"] * (len(header) - len(rule))
+    return [table_row(header), f"| {' | '.join(rule)} |", *map(table_row, rows)]
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` as safe text without tags, links, images, code spans or cell borders."""
+    entities = _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
+    # An arrow, as in names of copies, ends no tag: every "<" before it is an entity.
+    return entities.replace("-&gt;", "->")
+
+
+def code(text: str) -> str:
+    """Return ``text`` as a code span, or escaped where a span cannot contain it."""
+    plain = escaped(text).replace("\\|", "|")
+    return f"`{text}`" if plain == text else escaped(text)
+
 
 Align = Literal["left", "right"]
 
@@ -78,3 +118,48 @@ def _pad(cell: str, width: int, side: Align, *, is_last: bool) -> str:
     if side == "right":
         return blanks + cell
     return cell if is_last else cell + blanks
+
+
+Cell = str | int | float | None
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan)", re.ASCII
+)
+# Source: OWASP, CSV injection; with the full-width forms that some locales treat the same.
+# A tab or a line end at the beginning of a cell is escaped earlier.
+_FORMULA: Final = tuple("=+-@＝＋－＠")
+
+
+# A name behind the dashes of its level in nvtx_pushpop_trace: without brackets, operators and
+# quotes it is at worst an unknown name to a spreadsheet.
+_HARMLESS_BRANCH: Final = re.compile(r"(?:--)+[\w .:,=/\[\]-]*", re.ASCII)
+
+
+def csv_text(
+    rows: Iterable[Sequence[Cell]], *, delimiter: str = ",", trees: Sequence[bool] = ()
+) -> str:
+    """Write rows of cells as csv text, lines ended by a line feed.
+
+    Texts become safe text. A text that a spreadsheet would evaluate is prefixed with a quote
+    (``'``), unless it is a number. ``trees`` marks columns whose names are indented by dashes;
+    these get no quote where the name cannot be a formula either.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    marks = tuple(trees)
+    writer.writerows(
+        [_cell(cell, is_tree=place < len(marks) and marks[place]) for place, cell in enumerate(row)]
+        for row in rows
+    )
+    return text.getvalue()
+
+
+def _cell(cell: Cell, *, is_tree: bool = False) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    text = safe_text(cell)
+    if is_tree and _HARMLESS_BRANCH.fullmatch(text):
+        return text
+    if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -32,8 +32,8 @@ from ccltui.commands import (
 from ccltui.metrics import registry
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.findings.words import sentence
-from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.metric import Metric
+from ccltui.metrics.result import unit_of
 from ccltui.report.output import write_file
 from ccltui.tools import sentences as printed_sentences
 from ccltui.tui.actions.action import shown
@@ -154,8 +154,9 @@ time, with
 - `cost_ms` and `share`: lost time a step (of the window without steps), and its share of rank time,
   mean over ranks: parts of one partition, which adds up to 100 % of the device span, idle time
   between steps included;
-- `saves_ms`: what a step becomes shorter by when the cause is fixed, by a replay of the job; null
-  with `saves_why` where none holds, with `saves_bounds_ms` where it is not known more closely;
+- `saves_ms`: what a step becomes shorter by when the cause is fixed, by a replay of the job, at
+  most `cost_ms`; null with `saves_why` where none holds; `saves_bounds_ms` where it is not known
+  more closely, and of a rank that others wait for where its own delay is saved too;
 - `sure`: how sure it is `what` happens, `who` causes it, and `how_much` fixing saves, each high,
   medium, low or unknown. Doubt about one does not lower another;
 - `text`, `more`, `evidence` (metric and key of each number), `place` (the largest instance) and

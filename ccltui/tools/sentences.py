@@ -20,7 +20,7 @@ _SOURCES: Final = ("metrics", "parsers", "ccltui")
 _LEFT_OUT: Final = (
     *("ccltui/metrics", "ccltui/parsers"),  # links to the other two folders
     *("ccltui/demo", "ccltui/tools", "ccltui/draw"),  # recordings, this page, pictures
-    *("parsers/nsys/sqlite", "parsers/system", "ccltui/index/site_profile.py"),  # queries and code
+    *("parsers/nsys/sqlite", "parsers/system", "ccltui/index/slurm_jobs.py"),  # queries and code
     *("metrics/nsys_reports", "parsers/nsys/text_reports/report_names.py"),  # words of nsys itself
 )
 _LEAST_WORDS: Final = 3

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from ccltui import exit_codes
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def run(path: str, *, options: ExplorerOptions) -> int:
         processes.close()
     if app.broken_by is not None:
         raise app.broken_by
+    if app.scene.followed is not None and app.scene.followed.alerted:
+        return exit_codes.ALERT
     return app.return_code or 0 if code is None else code
 
 

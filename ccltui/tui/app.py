@@ -14,13 +14,14 @@ from textual.app import ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
-from ccltui.report.diagnostics.session_log import LOG
+from ccltui.report.session_log import LOG
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst, is_idle
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.state.followed import Followed
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
@@ -61,7 +62,11 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self.options = options
         session = Session(path, filter=options.view)
         self.scene = Scene(
-            session, colour=look.heat_in_colour, bindings=options.keys, other=_other(options)
+            session,
+            colour=look.heat_in_colour,
+            bindings=options.keys,
+            other=_other(options),
+            followed=Followed.of(options.follow, options.view),
         )
         self._background = Background(self, load, analyst, self._post)
         self._asked: dict[type[Query[Any]], Query[Any]] = {}
@@ -135,22 +140,43 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def on_fact_posted(self, message: FactPosted) -> None:
         """Compute the next scene from a fact, and show it."""
-        from ccltui.tui.engine.messages import JobOpened, OpenFailed  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.messages import JobFollowed, JobOpened, OpenFailed  # noqa: PLC0415
         from ccltui.tui.reducer import scene_after  # noqa: PLC0415
 
         if message.load not in (0, self._background.loads):
             return
-        if isinstance(message.fact, JobOpened | OpenFailed):
+        if isinstance(message.fact, JobOpened | JobFollowed | OpenFailed):
             self._front.prepare()
         LOG.add(f"{type(message.fact).__name__} {getattr(message.fact, 'path', '')}")
-        generation = self.scene.session.generation
-        self.scene = scene_after(self.scene, message.fact)
+        before = self.scene
+        self.scene = scene_after(before, message.fact)
+        if isinstance(message.fact, JobFollowed):
+            self._ask_files_again()
+        if self.scene.followed is not before.followed:
+            self._start_commands(before.followed)
         self._show()
-        if self.scene.session.generation != generation:
+        if self.scene.session.generation != before.session.generation:
             self._analyse()
 
+    def _ask_files_again(self) -> None:
+        """Forget which queries about files were sent: the files are others now."""
+        from ccltui.tui.state.answers import FileQuery  # noqa: PLC0415  (after the first paint)
+
+        self._asked = {
+            kind: query for kind, query in self._asked.items() if not issubclass(kind, FileQuery)
+        }
+
+    def _start_commands(self, before: Followed | None) -> None:
+        """Start the command of each alert that became true."""
+        followed, settings = self.scene.followed, self.options.follow
+        if followed is None or settings is None or settings.command is None:
+            return
+        for verdict in followed.became_true(before):
+            self._background.run_command(settings.command, verdict, self.scene.session.path)
+
     def _analyse(self) -> None:
-        self._background.analyse(lambda: self.scene.session)
+        if self.scene.needs_analysis:
+            self._background.analyse(lambda: self.scene.session)
 
     # User input
 
@@ -198,6 +224,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             colour=old.colour,
             bindings=old.bindings,
             other=_other(self.options),
+            followed=old.followed,
         )
         self._asked.clear()
         self._background.start_loading(old.session.path, self.options)
@@ -257,7 +284,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._front.show(self.scene, prompt)
         if self.scene.session.job is None:
             return
-        from ccltui.tui.state.queries.wanted_queries import wanted  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.state.wanted_queries import wanted  # noqa: PLC0415  (after the first paint)
 
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:

@@ -11,9 +11,8 @@ from textual.containers import Vertical
 
 import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.tui.chrome import chrome_lines
-from ccltui.tui.chrome.canvas import CellCanvas
+from ccltui.tui.chrome.canvas import CellCanvas, TextLines
 from ccltui.tui.chrome.load_bar import LoadBar
-from ccltui.tui.chrome.text_line import TextLines
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.state.pane import (
     Axis,
@@ -26,7 +25,7 @@ from ccltui.tui.state.pane import (
 )
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Layout, Shown
+from ccltui.tui.state.view_state import WIDE, Layout, Shown
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from ccltui.tui.input.prompted_list import PromptedList
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
-WIDE = 160
 SHORT = 30
 DRAWER_COLUMNS = 60
 _DRAWER = "drawer"
@@ -234,6 +232,6 @@ def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[Line]:
         return prompt.lines(width)
     if scene.session.job is None:
         return chrome_lines.waiting(scene, width)
-    from ccltui.tui.chrome.status_lines import status  # noqa: PLC0415  (after the first paint)
+    from ccltui.tui.chrome.chrome_lines import status  # noqa: PLC0415  (after the first paint)
 
     return status(scene, width)

@@ -12,10 +12,21 @@ from ccltui.metrics.view.view_options import ViewOptions
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Functions
+    from ccltui.report.gates import Gate
 
 DriverName = Literal["slim", "plain"]
 ThemeName = Literal["auto", "dark", "light", "ansi"]
 ColorName = Literal["auto", "truecolor", "256", "16", "never"]
+
+
+class FollowSettings(Struct, frozen=True, kw_only=True):
+    """How a directory is followed while a job writes to it."""
+
+    interval_s: float
+    until_idle_s: float | None = None
+    alerts: tuple[Gate, ...] = ()
+    command: str | None = None
+    """Program that is started when an alert becomes true."""
 
 
 class ExplorerOptions(Struct, frozen=True, kw_only=True):
@@ -43,3 +54,5 @@ class ExplorerOptions(Struct, frozen=True, kw_only=True):
     """By how many percent two runs of one command differ, where it was stated."""
     functions: Functions | None = None
     """Functions in files that are metrics of this run."""
+    follow: FollowSettings | None = None
+    """How the path is followed; None: it is loaded once."""

@@ -1,4 +1,7 @@
-"""Compute the scene that follows from a fact: opened job, loaded rank, findings, answer."""
+"""Compute the scene that follows from a fact: opened job, loaded rank, findings, answer.
+
+Adopt new findings; the cursor stays in place as far as that place still exists.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,91 @@ from ccltui.tui.engine.messages import (
     Exported,
     Fact,
     FindingsReady,
+    JobFollowed,
     JobOpened,
     Problem,
     after,
 )
 from ccltui.tui.moves.loss_list import at_first
+from ccltui.tui.panes.steps import STEPS
 from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.finding_rows import step_at
+from ccltui.tui.state.followed import Looked
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
-from ccltui.tui.state.own.pane_names import OVERVIEW
 from ccltui.tui.state.pane import all_panes
-from ccltui.tui.state.queries.wanted_queries import answered
-from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.pane_states import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Area, ViewState
+from ccltui.tui.state.viewport import ColumnView
+from ccltui.tui.state.wanted_queries import answered
+
+
+def adopt(scene: Scene, findings: Findings) -> Scene:
+    """Return the scene with newer findings; its state refers only to items in them."""
+    state = scene.state
+    if scene.findings.span is not None and findings.span is not None:
+        state = _rebased(state, scene.findings.origin_ns - findings.origin_ns)
+    if findings.span is not None:
+        span = findings.span
+        state = replace(state, time=state.time.bounded(span.start_ns, span.end_ns))
+    if findings.communicators is not scene.findings.communicators:
+        state = _same_communicator(scene, findings, state)
+    after = replace(scene, findings=findings, state=state)
+    if findings.span is not None:
+        after = _inside(after)
+    ranks = after.ranks
+    if ranks and state.selection.rank not in ranks:
+        after = after.with_state(after.state.select(rank=ranks[0]))
+    return after
+
+
+def _rebased(state: ViewState, shift_ns: int) -> ViewState:
+    """Return the view of the same moments after the job's origin moved, as by an earlier rank."""
+    if not shift_ns:
+        return state
+    selection, area = state.selection, state.area
+    if selection.time_ns is not None:
+        selection = replace(selection, time_ns=selection.time_ns + shift_ns)
+    if area is not None:
+        end_ns = None if area.end_ns is None else area.end_ns + shift_ns
+        area = Area(area.start_ns + shift_ns, end_ns)
+    return replace(state, selection=selection, area=area, time=state.time.moved(shift_ns))
+
+
+def _inside(scene: Scene) -> Scene:
+    """Move the cursor's time into the shown span, near the chosen collective if there is one."""
+    time, selection = scene.state.time, scene.state.selection
+    if selection.time_ns is None or time.start_ns <= selection.time_ns <= time.end_ns:
+        return scene
+    moment = selection.time_ns
+    if scene.communicator is not None and selection.k is not None:
+        moment = scene.communicator.moment_ns(selection.k)
+    return scene.with_state(scene.state.select(time_ns=time.nearest(moment)))
+
+
+def _same_communicator(scene: Scene, findings: Findings, state: ViewState) -> ViewState:
+    """Select the communicator of the same name, and the collective of the same moment."""
+    communicators = findings.communicators or ()
+    before = scene.communicator
+    names = [communicator.name for communicator in communicators]
+    index = names.index(before.name) if before is not None and before.name in names else 0
+    if not communicators:
+        return replace(state, selection=replace(state.selection, communicator=0, k=None))
+    chosen = communicators[index]
+    time_ns = state.selection.time_ns
+    k = chosen.nearest(0 if time_ns is None else time_ns)
+    selection = replace(state.selection, communicator=index, k=k)
+    if time_ns is None and k is not None:
+        selection = replace(selection, time_ns=chosen.moment_ns(k))
+    whole = ColumnView.whole(len(chosen), state.columns.cells)
+    kept = replace(state.columns, count=len(chosen))
+    everything = state.columns == state.columns.fit()
+    columns = whole if everything or kept.shown >= len(chosen) else kept.showing(k or 0)
+    worst = None
+    if k is not None and state.worst is not None and findings.worst_first is not None:
+        worst = findings.worst_first.place_of(index, k)
+    return replace(state, selection=selection, columns=columns, worst=worst)
 
 
 def scene_after(scene: Scene, fact: Fact) -> Scene:
@@ -34,10 +109,13 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
         return replace(scene, said=fact.message, notice=fact.problem)
     if isinstance(fact, Answered):
         return answered(scene, fact)
+    if isinstance(fact, Looked):
+        followed = scene.followed
+        return scene if followed is None else replace(scene, followed=followed.after_look(fact))
     scene = replace(scene, session=after(scene.session, fact))
     if scene.notice == STOPPING and not scene.session.busy:
         scene = replace(scene, notice="")
-    return _opened(scene) if isinstance(fact, JobOpened) else scene
+    return _opened(scene) if isinstance(fact, JobOpened | JobFollowed) else scene
 
 
 def _opened(scene: Scene) -> Scene:
@@ -64,10 +142,18 @@ def _at_first_finding(before: Scene, after: Scene) -> Scene:
 
     Alignment and Timeline then open where the time is lost, not at the first collective.
     """
-    is_new = "findings" in after.findings.results and "findings" not in before.findings.results
+    # Numbers over fewer ranks may have come before the places that the cursor can be put on.
+    is_new = "findings" in after.findings.results and (
+        "findings" not in before.findings.results
+        or before.findings.generation != after.findings.generation
+        or not before.findings.is_matched
+    )
     if not is_new or after.state.pane != OVERVIEW or after.history.by:
         return after
-    return after.with_state(at_first(after))
+    state = at_first(after)
+    at = state.selection.time_ns
+    step = None if at is None else step_at(after, at)
+    return after.with_state(state if step is None else STEPS.with_step(state, step.id))
 
 
 def _adopted(scene: Scene, findings: Findings) -> Scene:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ccltui.metrics.card.card_check import training_names
-from ccltui.metrics.card.card_config import (
-    DEGREES,
+from ccltui.metrics.card.card_check import (
+    CONFIG_KEYS,
     GLOBAL_BATCH,
     LOCAL_BATCH,
     MICRO_BATCH,
@@ -24,6 +23,7 @@ from ccltui.metrics.card.card_config import (
     global_batch_of,
     micro_batches_of,
     precision_of,
+    training_names,
 )
 from ccltui.parsers.runs.run_records import TrainConfig
 
@@ -70,7 +70,7 @@ def _of_config(config: TrainConfig, world_size: int | None) -> dict[str, Fact]:
         "dataset": (config.text("training.dataset"), "training.dataset"),
         "pp_microbatches": (micro_batches_of(config), f"{LOCAL_BATCH} by {MICRO_BATCH}"),
         **{
-            field: (degree, _source_of_degree(config, DEGREES[field]))
+            field: (degree, _source_of_degree(config, CONFIG_KEYS[field]))
             for field, degree in degrees_of(config, world_size).items()
         },
     }
@@ -165,7 +165,7 @@ def _degrees(job: Job) -> dict[str, tuple[Value | None, str]]:
         for group in trace.process_groups:
             name = group.description.lower()
             field = _OF_MEGATRON.get(name, name.removeprefix("mesh_"))
-            if field in DEGREES:
+            if field in CONFIG_KEYS:
                 sizes.setdefault(field, set()).add(len(group.ranks) or group.size)
     return {
         field: (found.pop(), "process groups")

@@ -34,7 +34,7 @@ from ccltui.parsers.found_files import Discovery, FoundFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
     from ccltui.parsers.cluster.nccl_log import NcclLog

@@ -16,8 +16,7 @@ from msgspec import Struct
 from ccltui.metrics.compare.compare_runs import Verdict
 from ccltui.metrics.compare.spread import ONE_RUN, stated, t95
 from ccltui.metrics.model.classify import is_collective_kernel
-from ccltui.metrics.runs.distinct_tables import distinct_tables
-from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
+from ccltui.metrics.runs.nccl_calls import NcclCalls, distinct_tables, nccl_calls
 from ccltui.metrics.runs.run_files import Run
 from ccltui.parsers.discovery.run_settings import RunFolder
 from ccltui.parsers.errors import TraceError

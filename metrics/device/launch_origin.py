@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.id_lookup import first_rows
 from ccltui.metrics.arrays.nesting import Nesting
-from ccltui.metrics.arrays.reductions import unique_inverse
+from ccltui.metrics.arrays.reductions import first_rows, unique_inverse
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.metrics.model.rank_steps import MARKERS
 from ccltui.parsers.columns import MISSING

@@ -26,6 +26,7 @@ from ccltui.metrics.findings.waits.own_times import (
     SUPPORTED,
     Slower,
     busiest,
+    computes_longer,
     details_of_slower,
     has_stages,
     is_supported,
@@ -139,7 +140,9 @@ class Culprits:
         found = self._details("verdict")
         if self._window_ms is None or not found:
             return found
-        steps = self._window_ms / found["ladder_ms"][-1]
+        # What happened in some steps is known of those that are replayed, and not of the rest.
+        in_some = bool((found["culprit"] or {}).get("steps"))
+        steps = found["num_steps"] if in_some else self._window_ms / found["ladder_ms"][-1]
         bounds = found["saves_bounds_ms"]
         return {
             **found,
@@ -205,7 +208,7 @@ class Culprits:
         """
         if self.sure_of(label) in ("medium", "high") or label not in self._recorded:
             return True
-        if share < LEAST_UNSURE or not is_supported(self._view, label, share):
+        if share < LEAST_UNSURE or not is_supported(self._view, (label,), share):
             return False
         return share > STANDS_OUT * other or self._sets_the_pace(label, share)
 
@@ -296,11 +299,19 @@ class Culprits:
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
         cost = _cost(one.cost_ms, saves, period_ms)
+        if cost > one.cost_ms:
+            text = waiting_text(
+                (label,),
+                len(self._view.job.ranks),
+                cost / period_ms,
+                cost_text(cost, by_steps=self._window_ms is None),
+                all_here=not self._view.job.missing_ranks,
+            )
+            one = replace(one, text=sentence(text), share=cost / period_ms)
         return replace(
             one,
             cost_ms=cost,
-            share=cost / period_ms if cost > one.cost_ms else one.share,
-            saves_ms=saves,
+            saves_ms=_exact(saves, bounds),
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
             saves_why="",
             sure=replace(one.sure, how_much="low" if bounds else lowest("medium", one.sure.who)),
@@ -339,6 +350,9 @@ class Culprits:
         cause = self.cause_of(ranks[0])
         more, do = CAUSES.get(cause, ("", ""))
         share = cost / period_ms if cost > waited else sum(one.share or 0.0 for one in waits)
+        if not is_supported(self._view, ranks, share):
+            confidence = "low"  # its device may idle in waits for others that no kernel shows
+        saves = _exact(saves, bounds)
         merged = Finding(
             kind="waiting_for_rank",
             text=sentence(
@@ -356,9 +370,7 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=""
-            if saves is not None
-            else "the replay gives only a lower and an upper bound",
+            saves_why=_why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
@@ -386,13 +398,13 @@ class Culprits:
         cost = _cost(main.cost_ms, saves, period_ms)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
-        note = f"counting the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
+        note = f"with the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
         if cost > main.cost_ms:
             text = sentence(f"{text.removesuffix('.')}; {note}")
         elif lost > BEHIND * main.cost_ms:
             more = sentence(note)
         if lost > cost:
-            why = f"counting the ranks that then wait, a replay saves {time_text(lost)}"
+            why = f"with the ranks that then wait, a replay saves {time_text(lost)}"
         told = replace(
             main,
             text=text,
@@ -507,6 +519,8 @@ class Culprits:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
             if not sure or takes_turns:
                 return told
+            if kind == "uneven_microbatches":  # what a slow rank loses counts as theirs
+                return {**verdict, "confidence": "low"}
         saves_nothing = kind == "slow_link" and not verdict.get("saves_ms")
         link = slow_link(self._view) if not sure or kind not in NAMED or saves_nothing else None
         if link is None:
@@ -568,17 +582,23 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict is self.verdict and saves is None and bounds and not bounds[0]:
             confidence = "low"  # it is slow, and yet may delay nobody
-        if kind in COMPUTING and (culprit.get("factor") or LEAST_FACTOR) < LEAST_FACTOR:
+        if kind in COMPUTING and (
+            (culprit.get("factor") or LEAST_FACTOR) < LEAST_FACTOR
+            or not computes_longer(self._view, where.ranks, cost / period_ms)
+        ):
             confidence = "low"
         if kind in ("slow_worker", "occasional_worker") and confidence == "high":
             slow = self._slower
             agree = slow is not None and set(slow.ranks) == set(where.ranks)
             confidence = "high" if agree else "medium"
         waited = sum(one.cost_ms or 0.0 for one in waits)
+        saves = _exact(saves, bounds)
         at_most = saves is None and bounds is not None and cost > waited
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
         if confidence == "low":
             text = f"probably {text}"
+        if kind == "slow_link" and verdict is not self.verdict:
+            bounds = None  # stages that wait for one another may wait for each of its transfers
         return replace(
             bare,
             text=sentence(text),
@@ -586,9 +606,7 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=""
-            if saves is not None
-            else "the replay gives only a lower and an upper bound",
+            saves_why=_why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence,
                 who=confidence if where.ranks else "unknown",
@@ -650,6 +668,23 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
+def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float | None:
+    """Return what is saved, None where it is only known to be at most that.
+
+    Hosts that launch hardly faster than devices work may keep the step as long as it is.
+    """
+    return None if bounds_ms and not bounds_ms[0] else saves_ms
+
+
+def _why_not_exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> str:
+    """Return why no single saving is stated, "" where one is."""
+    if saves_ms is not None:
+        return ""
+    if bounds_ms is None:
+        return "no replay shows how much shorter a step would be"
+    return "the replay gives only a lower and an upper bound"
+
+
 def _most_saved(verdict: Mapping[str, Any]) -> float:
     """Return the most that fixing a culprit saves, ms; 0 where it is not told."""
     saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
@@ -665,25 +700,44 @@ def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
     return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
-def with_saving_text(one: Finding, period_ms: float, *, by_steps: bool) -> Finding:
-    """Return the finding with what fixing it saves, and why that is not what it costs."""
-    saves, bounds, cost = one.saves_ms, one.saves_bounds_ms, one.cost_ms or 0.0
-    period = "a step" if by_steps else "of the window"
-    if saves is None and bounds is None:
+def _at_most_cost(one: Finding) -> Finding:
+    """Return the finding with a saving that is a part of its cost.
+
+    The cost of a late rank is the waiting of the others. A replay without its delay saves the delay
+    too, which is idle time or computation of that rank and counted there: it is the upper bound.
+    """
+    saves, cost = one.saves_ms, one.cost_ms
+    if saves is None or cost is None or saves <= cost:
         return one
-    if saves is None and bounds is not None:
-        low, high = map(time_text, bounds)
-        between = f"between {low} and {high}" if bounds[0] > 0 else f"at most {high}"
-        text = f"fixing it saves {between} {period}"
-    else:
-        saved = saves or 0.0
-        less, more = "then another rank or the host sets the pace", "its own work gets shorter too"
-        text = f"fixing it saves {time_text(saved)} {period}"
-        if period_ms and saved < _NOTHING * period_ms < cost:
-            text = f"fixing it alone saves nothing: {less}"
-        elif abs(saved - cost) > _ALIKE * cost and period_ms:
-            text += f" ({percent(saved / period_ms)}): {less if saved < cost else more}"
+    bounds = (cost, saves) if saves > (1 + _ALIKE) * cost else None
+    return replace(one, saves_ms=cost, saves_bounds_ms=one.saves_bounds_ms or bounds)
+
+
+def with_saving_text(found: Finding, period_ms: float, *, by_steps: bool) -> Finding:
+    """Return the finding with what fixing it saves, and why that is not what it costs."""
+    one = _at_most_cost(found)
+    if one.saves_ms is None and one.saves_bounds_ms is None:
+        return one
+    text = _saving_text(one, period_ms, "a step" if by_steps else "of the window")
     return replace(one, more=" ".join(filter(None, (one.more, sentence(text)))))
+
+
+def _saving_text(one: Finding, period_ms: float, period: str) -> str:
+    saves, bounds, cost = one.saves_ms, one.saves_bounds_ms, one.cost_ms or 0.0
+    low, high = map(time_text, bounds or (0.0, 0.0))
+    if saves is None:
+        between = f"between {low} and {high}" if bounds and bounds[0] > 0 else f"at most {high}"
+        return f"fixing it saves {between} {period}"
+    text = f"fixing it saves {time_text(saves)} {period}"
+    if bounds and saves == bounds[0] == cost:
+        own = "with the delay of the rank itself, which is counted as other kinds of time"
+        return f"{text}, and up to {high} {own}"
+    less = "then another rank or the host limits the step"
+    if period_ms and saves < _NOTHING * period_ms < cost:
+        return f"fixing it alone saves nothing: {less}"
+    if period_ms and saves < (1 - _ALIKE) * cost:
+        return f"{text} ({percent(saves / period_ms)}): {less}"
+    return text
 
 
 def named_text(

@@ -213,6 +213,6 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
         text=f"The folder holds {number}; the largest is {short_name(main.name)}: {main.finding}",
         more="The findings below are about that one.",
         sure=Sure(what="high"),
-        do="Open another with --capture NAME; compare two with ccltui diff.",
+        do="Open another recording with --capture NAME; compare two with ccltui diff.",
         recordings=tuple(rows),
     )

@@ -83,10 +83,10 @@ IDLE: Final[Mapping[str, Idle]] = {
     ),
     "host_other": Idle(
         "host_bound",
-        "{waits} {share} of the time while the host launches nothing and runs nothing that was "
-        "recorded",
-        "Find out what the host does there: record Python stacks (with_stack=True) or NVTX "
-        "ranges. It may be Python code, data loading, or another process on its CPUs.",
+        "{waits} {share} of the time while no recorded work runs on the host",
+        "Find out what the host does while the device waits: record Python stacks "
+        "(with_stack=True) or NVTX ranges. It may be Python code, data loading, or another "
+        "process on its CPUs.",
     ),
     "launch_latency": Idle(
         "launch_latency",
@@ -113,7 +113,7 @@ IDLE: Final[Mapping[str, Idle]] = {
     ),
     "unknown": Idle(
         "idle_unknown",
-        "{device_is} idle {share} of the time; no launch is recorded that would show why",
+        "{device_is} idle {share} of the time for a reason that is not recorded",
         _RECORD_LAUNCHES,
     ),
 }
@@ -135,12 +135,13 @@ def idle_text(cause: str, share: float, num_ranks: int, who: str = "") -> str:
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "compute": (
         "its kernels take longer than those of its peers",
-        "Compare its GPU with those of its peers: clock, temperature, power limit, other processes "
-        "(nvidia-smi -q), and its share of the work.",
+        "Compare the GPU of the late rank with those of its peers: clock, temperature, power "
+        "limit, other processes (nvidia-smi -q), and its share of the work.",
     ),
     "more_kernels": (
         "it runs more kernels than its peers",
-        "Compare its share of the work with that of its peers: layers, batch size, extra branches.",
+        "Compare the late rank's share of the work with that of its peers: layers, batch size, "
+        "extra branches.",
     ),
     "unequal_work": (
         "it has more work: its all-to-alls move more data",
@@ -149,11 +150,11 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "previous_collective": ("a collective of another group delayed it", ""),
     "copies": (
         "it copies data while nothing computes",
-        "Overlap its copies with computation: pinned memory, non_blocking=True.",
+        "Overlap the copies of the late rank with computation: pinned memory, non_blocking=True.",
     ),
     "slow_transfer": (
         "its transfers take longer",
-        "Test its links (nccl-tests, ibstat, nvidia-smi topo -m).",
+        "Test the links of the late rank (nccl-tests, ibstat, nvidia-smi topo -m).",
     ),
     "data_loading": ("its device waits while its host loads data", IDLE["data_loading"].do),
     "checkpoint": ("its device waits while its host saves a checkpoint", IDLE["checkpoint"].do),
@@ -172,8 +173,8 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "host_blocked": (
         "its device waits while its host is in one long operation",
-        "Find that operation: open the finding in the explorer, or record Python stacks "
-        "(with_stack=True).",
+        "Find the long operation of the host: open the finding in the explorer, or record Python "
+        "stacks (with_stack=True).",
     ),
     "host_work": (
         "its device waits while its host is still running operators",
@@ -241,7 +242,7 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "launch_latency": "time between a launch and the start of its kernel",
     "stream_dependency": "launched work waits for another stream or an event",
     "kernel_gaps": "short gaps between kernels",
-    "idle_unknown": "devices idle, and no launch is recorded that would show why",
+    "idle_unknown": "devices idle for a reason that is not recorded, as launches are not",
     "copies": "copies run while nothing computes",
     "compute_bound": "devices compute nearly all the time; the largest kernels are named",
     "slow_steps": "single steps take much longer than the others",

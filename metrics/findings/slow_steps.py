@@ -54,7 +54,7 @@ LEAST_SHARE: Final = 0.25
 _Time = TypeVar("_Time", int, "I64")
 _NAMES: Final = {
     "compute": "more computation",
-    "exposed": "more exposed communication",
+    "exposed": "more communication and waiting",
     "overlapped": "more computation that overlaps communication",
     "copy": "more copies",
     "idle": "more idle time",
@@ -166,7 +166,7 @@ def _slow_step(
         own = {name: int(change[column]) for name, change in changes.items()}
         cause, why = _grown_on(view, label, own, step, parts.steps[base])
         grown = duration(_own_growth(changes)[column])
-        why = f"rank {label} alone spends {grown} longer outside of communication: {why}"
+        why = f"rank {label} alone works or idles {grown} longer outside of communication: {why}"
         sure = Sure(what=confidence, who=confidence, how_much=_HOW_MUCH)
         return SlowStep(step, time, over_ns, label, cause, 0, sure, why, label)
     cause, why, confidence, rank = _grown(view, parts, row, base, over_ns)
@@ -242,18 +242,18 @@ def _grown(
     share = changes[part] / max(over_ns, 1)
     rank = parts.labels[int(parts.length_ns[row].argmax())]
     if share < LEAST_SHARE:
-        text = "its device times are too close to those of the median step to show why"
+        text = "no kind of time grew enough to explain it"
         return "unknown", text, CONFIDENCES[0], rank
     text = f"{duration(changes[part])} {_NAMES[part]}, mean over ranks"
     if part == "exposed":  # an effect: what the ranks wait for is not known
-        return part, f"{text}; nothing shows which rank was late", CONFIDENCES[0], rank
+        return part, f"{text}; it is not known which rank was late", CONFIDENCES[0], rank
     sure = 2 if share >= HIGH_ROOT_SHARE else 1 if share >= MEDIUM_ROOT_SHARE else 0
     host = ""
     if part == "idle":
         host = _host_in(view, rank, parts.steps[row], parts.steps[base])
         text += f", while the host {HOST_WORDS[host]}" if host else ""
         sure = sure if host else min(sure, 1)
-    several = "; no single rank causes it" if len(parts.labels) > 1 else ""
+    several = "; no single rank is the cause" if len(parts.labels) > 1 else ""
     return host or part, f"{text}{several}", CONFIDENCES[sure], rank
 
 

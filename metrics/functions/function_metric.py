@@ -15,9 +15,8 @@ from ccltui.metrics.functions.function_process import (
     call,
 )
 from ccltui.metrics.functions.function_source import FunctionSource
-from ccltui.metrics.key_units import unit_of
 from ccltui.metrics.metric import Metric
-from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.result import Reason, Result, unit_of
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.parsers.names import listed, printable
 from ccltui.parsers.safe_text import safe_text

@@ -12,9 +12,17 @@ from ccltui.metrics.hangs import flight_words as words
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
 from ccltui.metrics.hangs.flight_late import late_rank
 from ccltui.metrics.hangs.flight_mismatch import Mismatch, mismatches
-from ccltui.metrics.hangs.flight_order import out_of_order
-from ccltui.metrics.hangs.flight_waits import Waits
-from ccltui.metrics.hangs.hang import Hang, Sure, count_ranks, operation_words, ranks_text, sentence
+from ccltui.metrics.hangs.flight_waits import OutOfOrder, Waits, apart_from_others, out_of_order
+from ccltui.metrics.hangs.hang import (
+    Does,
+    Hang,
+    Standing,
+    Sure,
+    count_ranks,
+    operation_words,
+    ranks_text,
+    sentence,
+)
 from ccltui.parsers.flight_recorder.dump import FlightDump
 
 _LEVELS: Final[tuple[Sure, ...]] = ("high", "medium", "low")
@@ -43,6 +51,9 @@ def flight_hang(
         do=sentence(found.do),
         record="flight recorder",
         files=tuple(files),
+        standing=judge.standing(found.ranks),
+        since_ns=judge.since_ns(),
+        world_size=judge.world_size,
     )
 
 
@@ -58,6 +69,17 @@ class _Judge:
     def _is_done(self, call: Call) -> bool:
         return bool(self._job.ranks[call.rank].is_done[call.row])
 
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks of the job, None where no dump states it."""
+        return self._job.world if self._job.is_world_stated else None
+
+    def since_ns(self) -> int | None:
+        """Return when the first rank that waits made the call that it waits in."""
+        calls = [wait.call for wait in self._waits.by_rank.values()]
+        made = [int(self._job.ranks[one.rank].dump.columns.created_ns[one.row]) for one in calls]
+        return min((one for one in made if one > 0), default=None)
+
     def hang(self) -> Hang:
         """Return the verdict: the first cause that applies."""
         if not self._job.ranks:
@@ -72,9 +94,38 @@ class _Judge:
         return Hang("nothing", "no rank waits: every collective in the dumps is complete",
                     sure="medium", do=words.WHEN_NOTHING)  # fmt: skip
 
+    def standing(self, named: Collection[str]) -> tuple[Standing, ...]:
+        """Return what all ranks do, those that are named first, then as many as are alike."""
+        held: dict[Standing, list[str]] = defaultdict(list)
+        for rank in (*self._job.ranks, *self._job.missing):
+            held[self._does(rank, is_named=str(rank) in named)].append(str(rank))
+        found = (structs.replace(one, ranks=tuple(ranks)) for one, ranks in held.items())
+        return tuple(sorted(found, key=lambda one: (not one.is_named, -len(one.ranks))))
+
+    def _does(self, rank: int, *, is_named: bool) -> Standing:
+        """Return what a rank does, without its label."""
+        calls = self._job.ranks.get(rank)
+        if calls is None:
+            return Standing((), "left no dump", is_named=is_named)
+        frozen, wait = self._waits.frozen.get(rank), self._waits.by_rank.get(rank)
+        does: Does = "was last in"
+        targets: tuple[str, ...] = ()
+        call = self._job.last_call(rank)
+        if frozen is not None:
+            does, call = "stopped in", frozen[0]
+        elif wait is not None:
+            does, call, targets = "waits in", wait.call, _labels(wait.targets)
+        elif calls.pending:
+            does, call = "is in", calls.pending[0]
+        if call is None:
+            return Standing((), does, is_named=is_named)
+        text, place = self._job.call_text(call), words.place_of(self._job, call)
+        return Standing((), does, text, targets, place, is_named)
+
     def _unreadable(self) -> Hang:
         count = len(self._refused) + len(self._job.unused)
-        text = f"no dump of the flight recorder can be used, of {count}"
+        text = f"none of {count} dumps of the flight recorder can be used"
+        text = text if count > 1 else "the dump of the flight recorder cannot be used"
         return Hang("abstained", text, sure="low", do=words.ALL_DUMPS)
 
     def _mismatch(self) -> Hang | None:
@@ -117,7 +168,7 @@ class _Judge:
         named = sorted({*roots, *frozen})
         call, _ = words.main_wait(self._waits, roots or named)
         direct, through = self._waits.waiting_for(named)
-        text = words.stopped_text(self._job, self._waits, roots, direct, through)
+        text = words.stopped_text(self._job, self._waits, roots, [*direct, *through])
         sure: Sure = self._sure_of(roots) if roots and is_clear else self._lowered("medium")
         only_weak = roots and all(not self._is_strong(rank) for rank in roots)
         if only_weak and len(roots) > 1 and not frozen:
@@ -194,6 +245,10 @@ class _Judge:
         roots = [rank for rank in self._waits.roots() if rank not in self._job.ranks]
         if not roots:
             return None
+        apart = apart_from_others(self._job, self._waits)
+        if len(apart) == 1:  # the rank without a dump may be one of those that wait
+            found = self._of_order(sorted(self._waits.by_rank), apart)
+            return structs.replace(found, sure="low")
         direct, through = self._waits.waiting_for(roots)
         call, _ = words.main_wait(self._waits, roots)
         if len(self._job.missing) > len(self._job.ranks):
@@ -201,12 +256,12 @@ class _Judge:
         idle = [rank for rank in self._job.ranks if rank not in self._waits.by_rank
                 and not self._job.ranks[rank].pending]  # fmt: skip
         is_stated = call is not None and self._job.groups[call.group].is_stated
-        is_sure = len(roots) == 1 and is_stated and not idle
+        is_sure = len(roots) == 1 and is_stated and not idle and not apart
         more = [*words.chain(self._job, self._waits), *words.idle_facts(idle)]
         at = call or next(iter(self._waits.by_rank.values())).call
         return Hang(
             "no_dump",
-            words.no_dump_text(self._job, roots, at, direct, through),
+            words.no_dump_text(self._job, roots, at, [*direct, *through]),
             tuple(more),
             _labels(roots),
             _labels([*direct, *through]),
@@ -232,21 +287,23 @@ class _Judge:
         rings = self._waits.rings()
         if not rings:
             return None
-        ring = rings[0]
-        found = out_of_order(self._job, self._waits, ring)
+        return self._of_order(rings[0], out_of_order(self._job, self._waits, rings[0]))
+
+    def _of_order(self, ring: Sequence[int], found: Sequence[OutOfOrder]) -> Hang:
         direct, through = self._waits.waiting_for(ring)
-        waiting = sorted({*ring, *direct, *through} - ({found.rank} if found else set()))
-        call = found.call if found else self._waits.by_rank[ring[0]].call
+        named = [one.rank for one in found]
+        waiting = sorted({*ring, *direct, *through} - set(named))
+        call = found[0].call if found else self._waits.by_rank[ring[0]].call
         return Hang(
             "order",
             words.order_text(self._job, ring, found),
-            tuple(words.chain(self._job, self._waits)),
-            _labels([found.rank]) if found else (),
+            (*words.order_facts(ring, found), *words.chain(self._job, self._waits)),
+            _labels(named),
             _labels(waiting),
             self._job.groups[call.group].label,
             self._operation(call),
             self._number(call),
-            self._lowered("medium") if found else "low",
+            self._lowered("medium") if len(found) == 1 else "low",
             words.SAME_ORDER,
         )
 
@@ -288,7 +345,7 @@ class _Judge:
         if not is_gloo or not lost or len(lost) > len(self._job.ranks):
             return None
         who = ranks_text(_labels(lost))
-        text = f"{who} left no dump, and no rank that left one is seen to be missing anywhere"
+        text = f"{who} left no dump, and the dumps of the others do not show where it is missing"
         return Hang("no_dump", text, ("gloo does not record whether a call ended or failed",),
                     _labels(lost), sure="low", do=words.AT_LOST.format(who=who))  # fmt: skip
 
@@ -319,7 +376,7 @@ class _Judge:
         return Hang(
             "late",
             words.late_text(self._job, late),
-            tuple(words.late_facts(late)),
+            tuple(words.late_facts(self._job, late)),
             _labels([late.rank]),
             (),
             self._job.groups[late.group].label,

@@ -247,6 +247,13 @@ class FlightJob:
         """Whether a call is a send or a receive, whose number in the group is stale."""
         return bool(self.ranks[call.rank].dump.columns.is_p2p[call.row])
 
+    def short_text(self, call: Call) -> str:
+        """Return a call in a first sentence: "all-reduce 9 of tp", without the ranks of a group."""
+        if self.is_p2p(call):
+            return self.call_text(call)
+        name = operation_words(self.ranks[call.rank].operation(call.row))
+        return f"{name} {call.seq:,} of {self.groups[call.group].label}"
+
     def call_text(self, call: Call) -> str:
         """Return a call in a sentence: "all-reduce 9 of tp (ranks 4-7)", "send to rank 3 of pp"."""
         name = self.ranks[call.rank].operation(call.row)

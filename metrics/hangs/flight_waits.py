@@ -3,13 +3,20 @@
 A rank that stands in a collective waits for the members that have not entered it. A rank that
 others wait for and that waits for nobody is the root; a ring of ranks that wait for one another has
 none.
+
+Ranks that wait for one another: who entered its groups in another order than the others.
+
+In such a ring edges alone blame everybody. What tells is how far each rank was in its other groups
+when it entered a call: the ranks that are right agree, with one another or with themselves before.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from ccltui.metrics.hangs.flight_job import Call, FlightJob, RankCalls
 from ccltui.parsers.flight_recorder.dump import NONE
@@ -202,3 +209,176 @@ class _Posted:
 
     def _is_whole(self, calls: RankCalls) -> bool:
         return not self._job.is_only_active and calls.dump.num_overwritten == 0
+
+
+_LEAST_HISTORY: Final = 2
+"""Earlier calls of a group that must agree before a rank is held against its own past."""
+
+
+class OutOfOrder(NamedTuple):
+    """A rank that entered a call while it was elsewhere in another group than the others.
+
+    Attributes:
+        rank: The rank.
+        call: The call that it entered.
+        other: Description of the group in which it differs.
+        its: Number of its last call there, before it entered the call.
+        usual: The same of the others, or of itself before.
+        witnesses: Ranks with ``usual``; () where it is held against its own past.
+    """
+
+    rank: int
+    call: Call
+    other: str
+    its: int
+    usual: int
+    witnesses: tuple[int, ...]
+
+
+def out_of_order(job: FlightJob, waits: Waits, ring: Sequence[int]) -> tuple[OutOfOrder, ...]:
+    """Return the ranks of a ring that are out of order, () where that cannot be told.
+
+    Several may be against their own past, but not all of the ring.
+    """
+    for compared in (_against_others, _passed_over, _after_another, _against_past, _alone):
+        found = [one for rank in ring if (one := compared(job, waits, rank)) is not None]
+        if len(found) == 1 or (compared is _after_another and 0 < len(found) < len(ring)):
+            return tuple(found)
+        if found and compared is not _against_others:
+            return ()
+    return ()
+
+
+def apart_from_others(job: FlightJob, waits: Waits) -> list[OutOfOrder]:
+    """Return all ranks that wait and entered their call in another order than most of the rest."""
+    found = [_against_others(job, waits, rank) for rank in waits.by_rank]
+    return [one for one in found if one is not None]
+
+
+def _against_others(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Compare a rank with all that entered its call, or the same one of a group of that kind."""
+    call = waits.by_rank[rank].call
+    profiles = _profiles(job, call)
+    mine = profiles.get(rank, {})
+    for name in mine:
+        counts = Counter(one[name] for one in profiles.values() if name in one)
+        usual, number = counts.most_common(1)[0]
+        if mine[name] != usual and 2 * number > sum(counts.values()):
+            witnesses = tuple(other for other, one in profiles.items() if one.get(name) == usual)
+            return OutOfOrder(rank, call, name, mine[name], usual, witnesses)
+    return None
+
+
+def _passed_over(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Return a rank that others wait for alone in a call that it passed over.
+
+    All others that entered its own call had been in that one before.
+    """
+    own = waits.by_rank[rank].call
+    profiles = {other: one for other, one in _profiles(job, own).items() if other != rank}
+    for wait in waits.by_rank.values():
+        if wait.targets != (rank,) or job.is_p2p(wait.call):
+            continue
+        name = job.groups[wait.call.group].label
+        counts = [one[name] for one in profiles.values() if name in one]
+        if counts and min(counts) >= wait.call.seq and wait.call.group != own.group:
+            usual = min(counts)
+            return OutOfOrder(rank, own, name, wait.call.seq - 1, usual, tuple(profiles))
+    return None
+
+
+def _profiles(job: FlightJob, call: Call) -> Mapping[int, Mapping[str, int]]:
+    """Return the profile of each rank that entered a call, or its like in a group of the kind."""
+    if job.is_p2p(call):
+        return {}
+    description = job.groups[call.group].description
+    alike = {one.index for one in job.groups if description and one.description == description}
+    return {
+        rank: _profile(job, calls.call(rows[0]))
+        for rank, calls in job.ranks.items()
+        for group in {*alike, call.group}
+        if (rows := calls.rows.get(group, {}).get(call.seq))
+    }
+
+
+def _after_another(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Compare what a rank entered right before its call with what it did at calls like it."""
+    call = waits.by_rank[rank].call
+    calls = job.ranks[rank]
+    if job.is_p2p(call) or not call.row:
+        return None
+    mine = _kind(job, call)
+    rows = [one for held in calls.rows.get(call.group, {}).values() for one in held
+            if 0 < one < call.row]  # fmt: skip
+    before = [one for one in rows if _kind(job, calls.call(one)) == mine]
+    usual = {_kind(job, calls.call(one - 1)) for one in before}
+    last = calls.call(call.row - 1)
+    if len(before) < _LEAST_HISTORY or len(usual) > 1 or _kind(job, last) in usual:
+        return None
+    skipped = calls.call(max(before) - 1)
+    if skipped.group == call.group or job.is_p2p(skipped):
+        return None
+    number = _profile(job, call).get(job.groups[skipped.group].label)
+    if number is None:
+        return None
+    return OutOfOrder(rank, call, job.groups[skipped.group].label, number, number + 1, ())
+
+
+def _kind(job: FlightJob, call: Call) -> tuple[int, str, int]:
+    """Return what calls of one line of a program have in common."""
+    calls = job.ranks[call.rank]
+    return call.group, calls.operation(call.row), int(calls.dump.columns.num_in[call.row])
+
+
+def _against_past(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Compare how far a rank was in its other groups with how far it was at the calls before."""
+    call = waits.by_rank[rank].call
+    if job.is_p2p(call):
+        return None
+    calls = job.ranks[rank]
+    now = _profile(job, call)
+    before = [
+        (call.seq - seq, _profile(job, calls.call(rows[0])))
+        for seq, rows in calls.rows.get(call.group, {}).items()
+        if seq < call.seq
+    ]
+    for name, number in now.items():
+        past = {one[name] + back for back, one in before if name in one}
+        if len(before) >= _LEAST_HISTORY and len(past) == 1 and number not in past:
+            return OutOfOrder(rank, call, name, number, past.pop(), ())
+    return None
+
+
+def _alone(job: FlightJob, waits: Waits, rank: int) -> OutOfOrder | None:
+    """Return a rank that is alone in its call, and that all others of another call wait for."""
+    own = waits.by_rank[rank]
+    if job.is_only_active or len(own.targets) < len(job.groups[own.call.group].members) - 1:
+        return None
+    for wait in waits.by_rank.values():
+        group, seq = wait.call.group, wait.call.seq
+        waiting = [one for one in job.groups[group].members if one != rank]
+        entered = [one for one in waiting if seq in job.ranks[one].rows.get(group, {})] if all(
+            one in job.ranks for one in waiting
+        ) else []  # fmt: skip
+        if wait.targets == (rank,) and len(waiting) > 1 and len(entered) == len(waiting):
+            label = job.groups[group].label
+            return OutOfOrder(rank, own.call, label, seq - 1, seq, tuple(entered))
+    return None
+
+
+def _profile(job: FlightJob, call: Call) -> Mapping[str, int]:
+    """Return, by description of the other groups, the last number before a call."""
+    calls = job.ranks[call.rank]
+    columns = calls.dump.columns
+    found: dict[str, int] = {}
+    for group in calls.rows:
+        name = job.groups[group].label
+        if group == call.group or name == job.groups[call.group].label:
+            continue
+        rows = (calls.group[: call.row] == group) & ~columns.is_p2p[: call.row]
+        seqs = columns.seq[: call.row][rows]
+        if len(seqs):
+            found[name] = max(found.get(name, 0), int(np.max(seqs)))
+        elif calls.dump.num_overwritten == 0:
+            found.setdefault(name, 0)
+    return found

@@ -9,8 +9,7 @@ from typing import Final
 from ccltui.metrics.hangs.flight_job import Call, FlightJob
 from ccltui.metrics.hangs.flight_late import Late
 from ccltui.metrics.hangs.flight_mismatch import Mismatch
-from ccltui.metrics.hangs.flight_order import OutOfOrder
-from ccltui.metrics.hangs.flight_waits import Waits
+from ccltui.metrics.hangs.flight_waits import OutOfOrder, Waits
 from ccltui.metrics.hangs.hang import count_ranks, ranks_text
 from ccltui.parsers.flight_recorder.dump import SCHEDULED, STARTED, Frame
 from ccltui.parsers.names import listed, printable
@@ -94,55 +93,44 @@ def main_wait(waits: Waits, ranks: Collection[int]) -> tuple[Call | None, list[i
     return found[key][0], sorted(missing[key])
 
 
-def waiting_text(direct: Sequence[int], through: Sequence[int], *, for_one: bool) -> str:
-    """Return "4 ranks wait for it, and 3 more wait for those"."""
-    whom = "it" if for_one else "them"
-    if not direct:
-        return f"nobody is seen to wait for {whom}"
-    text = f"{count_ranks(len(direct))} {'waits' if len(direct) == 1 else 'wait'} for {whom}"
-    if not through:
-        return text
-    return f"{text}, and {len(through)} more {'waits' if len(through) == 1 else 'wait'} for those"
+def waiting_text(job: FlightJob, waiting: Collection[int], named: Collection[int]) -> str:
+    """Return "7 ranks wait for it", "all others wait for it"."""
+    whom = "it" if len(named) == 1 else "them"
+    if not waiting:
+        return f"no dump shows who waits for {whom}"
+    if len(waiting) > 1 and len(waiting) + len(named) == job.world:
+        return f"all others wait for {whom}"
+    return f"{count_ranks(len(waiting))} {'waits' if len(waiting) == 1 else 'wait'} for {whom}"
 
 
-def stopped_text(
-    job: FlightJob,
-    waits: Waits,
-    roots: Sequence[int],
-    direct: Sequence[int],
-    through: Sequence[int],
-) -> str:
-    """Return who did not arrive, or stands in what others finished, and who waits."""
+def stopped_text(job: FlightJob, waits: Waits, roots: Sequence[int], waiting: Sequence[int]) -> str:
+    """Return who did not arrive, or is in what others finished, and how many wait."""
     call, at = main_wait(waits, roots)
     frozen = waits.frozen
-    count = len({*roots, *frozen})
-    waiting = waiting_text(direct, through, for_one=count == 1)
+    wait = waiting_text(job, waiting, {*roots, *frozen})
     if call is None:
-        who = named(list(frozen))
-        first, done = next(iter(frozen.values()))
-        stand = "is still" if len(frozen) == 1 else "are still"
+        first, _ = next(iter(frozen.values()))
+        one = len(frozen) == 1
+        device = "its device or its watchdog" if one else "their devices or watchdogs"
         return (
-            f"{who} {stand} in {job.call_text(first)}, and others of the group have finished "
-            f"number {done:,}: the device or the watchdog stopped; {waiting}"
+            f"{named(list(frozen))} {'is' if one else 'are'} still in {job.short_text(first)}, "
+            f"which others have finished: {device} stopped; {wait}"
         )
     is_p2p = job.is_p2p(call)
-    entered = f"never entered {job.call_text(call)}"
+    entered = f"never entered {job.short_text(call)}"
     if is_p2p:
         is_send = job.ranks[call.rank].operation(call.row) == "send"
         here, there = ("send", "receive") if is_send else ("receive", "send")
-        entered = (
-            f"posted no {there} for the {here} of rank {call.rank} in {job.group_text(call.group)}"
-        )
+        label = job.groups[call.group].label
+        entered = f"posted no {there} for the {here} of rank {call.rank} in {label}"
     text = f"{named(at)} {entered}"
     stopped = sorted(set(frozen) - set(at))
     if stopped:
+        wait = "others wait for them"  # three numbers come before it
         text += f", and {named(stopped)} stopped in what others finished"
-    text += f"; {waiting}"
     last = job.last_call(at[0]) if len(at) == 1 and at[0] not in frozen else None
-    if last is not None and not is_p2p:
-        where = place_of(job, last)
-        text += f"; its last call is {job.call_text(last)}" + (f", from {where}" if where else "")
-    return text
+    where = "" if last is None or is_p2p else place_of(job, last)
+    return f"{text}; {wait}" + (f"; its last call is in {where}" if where else "")
 
 
 def stopped_facts(
@@ -162,6 +150,10 @@ def stopped_facts(
         yield f"{named(in_mismatch)} are in a call that the ranks called differently"
     for rank in ranks[:MOST_LINES]:
         if rank not in waits.frozen:
+            if (last := job.last_call(rank)) is not None:
+                where = place_of(job, last)
+                from_where = f", from {where}" if where else ""
+                yield f"the last call of rank {rank} is {job.call_text(last)}{from_where}"
             waited_in = {one.call.group for one in waits.by_rank.values() if rank in one.targets}
             yield from _standing(job, rank, waited_in)
 
@@ -242,15 +234,14 @@ def at_ranks(job: FlightJob, ranks: Sequence[int], *, is_frozen: bool) -> str:
     return text
 
 
-def no_dump_text(
-    job: FlightJob, roots: Sequence[int], call: Call, direct: Sequence[int], through: Sequence[int]
-) -> str:
+def no_dump_text(job: FlightJob, roots: Sequence[int], call: Call, waiting: Sequence[int]) -> str:
     """Return that ranks without a dump are waited for."""
-    waiting = waiting_text(direct, through, for_one=len(roots) == 1)
-    died = "it died, was killed or could not write one"
-    if len(roots) > 1:
-        died = "they died, were killed or could not write one"
-    return f"{named(roots)} left no dump; {waiting}, first in {job.call_text(call)}: {died}"
+    wait = waiting_text(job, waiting, roots)
+    who = "it" if len(roots) == 1 else "they"
+    return (
+        f"{named(roots)} left no dump; {wait}, first in {job.short_text(call)}: {who} died, "
+        f"{'was' if len(roots) == 1 else 'were'} killed or could not write one"
+    )
 
 
 def idle_facts(idle: Sequence[int]) -> Iterator[str]:
@@ -262,7 +253,7 @@ def idle_facts(idle: Sequence[int]) -> Iterator[str]:
 
 def mismatch_text(job: FlightJob, found: Mismatch) -> str:
     """Return who called what, and whether anything hangs."""
-    where = f"number {found.seq:,} of {job.group_text(found.group)}"
+    label = job.groups[found.group].label
     after = "" if found.is_hung else "; nothing hangs: the job goes on with wrong numbers"
     if found.expected is None:
         by_called: dict[str, list[int]] = defaultdict(list)
@@ -271,58 +262,80 @@ def mismatch_text(job: FlightJob, found: Mismatch) -> str:
         for rank, one in found.signatures.items():
             by_called[found.words(one, other if one == first else first)].append(rank)
         said = "; ".join(f"{named(ranks)} {what}" for what, ranks in by_called.items())
-        return (
-            f"ranks call different collectives as {where}, and none is the usual one: {said}"
-            + after
+        where = f"number {found.seq:,} of {job.group_text(found.group)}"
+        return f"ranks call different collectives as {where}, and none is the usual one: {said}" + (
+            after
         )
     odd = found.odd[0]
     called = found.words(found.signatures[odd], found.expected)
     right = found.words(found.expected, found.signatures[odd])
     those = sum(one == found.expected for one in found.signatures.values())
-    others = f"{count_ranks(those)} called {right}"
+    others = f"{'the others' if those > 1 else 'the other'} called {right}"
     if found.by == "alike":
         others = f"groups of the same kind call {right}"
+    has_sizes = any(map(str.isdecimal, called + right))
+    at = f" in {label}" if has_sizes else f", as number {found.seq:,} of {label}"
     where_from = place_of(job, found.calls[odd])
-    text = f"{named(found.odd)} called {called} where {others}, as {where}"
+    text = f"{named(found.odd)} called {called} where {others}{at}"
     if found.kind == "left_out":
-        text = f"{named(found.odd)} left out {right}, {where}, and is one call ahead since"
+        text = (
+            f"{named(found.odd)} left out {right}, number {found.seq:,} of {label}, and is one "
+            "call ahead since"
+        )
     return text + (f", from {where_from}" if where_from else "") + after
 
 
 def mismatch_facts(job: FlightJob, found: Mismatch) -> Iterator[str]:
-    """Yield where the others made the call."""
-    others = [call for rank, call in found.calls.items() if rank not in found.odd]
-    if others and found.odd and (where := place_of(job, others[0])):
+    """Yield which call it is, and where the others made it."""
+    if found.expected is not None:
+        those = [rank for rank, one in found.signatures.items() if one == found.expected]
+        others = f"; {named(those)} made the usual call" if those else ""
+        yield f"the call is number {found.seq:,} of {job.group_text(found.group)}{others}"
+    calls = [call for rank, call in found.calls.items() if rank not in found.odd]
+    if calls and found.odd and (where := place_of(job, calls[0])):
         yield f"the others made it from {where}"
     if found.expected is None:
         yield "as many ranks call the one as the other: neither is named"
 
 
-def order_text(job: FlightJob, ring: Sequence[int], found: OutOfOrder | None) -> str:
+def order_text(job: FlightJob, ring: Sequence[int], found: Sequence[OutOfOrder]) -> str:
     """Return who entered its groups in another order, where ranks wait for one another."""
     who = f"{named(ring)} wait for one another"
-    if found is None:
+    if not found:
         return (
             f"{who} in groups that they enter in different order; it is not known which rank is "
             "wrong"
         )
-    where = place_of(job, found.call)
-    usual = f"{named(found.witnesses)} had" if found.witnesses else "it had before"
-    direction = "before" if found.its < found.usual else "after"
-    number = found.usual if found.its < found.usual else found.its
+    one = found[0]
+    where = place_of(job, one.call)
+    direction = "before" if one.its < one.usual else "after"
+    number = one.usual if one.its < one.usual else one.its
+    others = "the others the other way round" if one.witnesses else "unlike in its steps before"
     text = (
-        f"rank {found.rank} entered {job.call_text(found.call)} {direction} number {number:,} of "
-        f"{found.other}: it had entered {found.its:,} there where {usual} {found.usual:,}"
+        f"{named([each.rank for each in found])} entered {job.short_text(one.call)} {direction} "
+        f"number {number:,} of {one.other}, {others}"
     )
-    return text + (f"; the call comes from {where}" if where else "") + f"; {who}"
+    return text + (f"; the call comes from {where}" if where else "")
+
+
+def order_facts(ring: Sequence[int], found: Sequence[OutOfOrder]) -> Iterator[str]:
+    """Yield who waits for one another, and how far the others were in the other group."""
+    if found:
+        yield f"{named(ring)} wait for one another"
+    for one in found[:MOST_LINES]:
+        if one.witnesses:
+            yield (
+                f"when rank {one.rank} made the call it had entered {one.its:,} of {one.other}, "
+                f"{named(one.witnesses)} {one.usual:,}"
+            )
 
 
 def all_arrived_text(job: FlightJob, calls: Sequence[Call], waiting: Sequence[int]) -> str:
     """Return that every member entered a call and none finished it."""
     all_of = "both" if len(calls) == 2 else f"all {len(calls)}"
     text = (
-        f"{all_of} members entered {job.call_text(calls[0])} and none finished it: a link, "
-        "a network card or a device, no rank that is late"
+        f"{all_of} members entered {job.short_text(calls[0])} and none finished it: the cause is "
+        "a link, a network card or a device, not a late rank"
     )
     verb = "waits" if len(waiting) == 1 else "wait"
     return text + (f"; {count_ranks(len(waiting))} {verb} for them" if waiting else "")
@@ -347,13 +360,15 @@ def listed_calls(job: FlightJob, calls: Sequence[Call]) -> str:
 def late_text(job: FlightJob, late: Late) -> str:
     """Return who keeps the others waiting where nothing hangs."""
     return (
-        f"nothing hangs; rank {late.rank} arrives {late.median_ms:.3g} ms after the first in the "
-        f"median of {late.num_late} of {late.num_calls} collectives of {job.group_text(late.group)}"
+        f"nothing hangs, but rank {late.rank} comes {late.median_ms:.3g} ms late to collectives "
+        f"of {job.groups[late.group].label} (median)"
     )
 
 
-def late_facts(late: Late) -> Iterator[str]:
-    """Yield how lateness was measured."""
+def late_facts(job: FlightJob, late: Late) -> Iterator[str]:
+    """Yield in how many collectives, and how lateness was measured."""
+    group = job.group_text(late.group)
+    yield f"it comes after the others to {late.num_late} of {late.num_calls} collectives of {group}"
     if late.by_duration:
         yield (
             "by the time on the devices of collectives before which all members were in the same "

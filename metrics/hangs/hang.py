@@ -27,6 +27,43 @@ Kind = Literal[
 Sure = Literal["high", "medium", "low"]
 
 
+Does = Literal[
+    "stopped in",  # stands in a call that others have finished
+    "waits in",  # a call that others have not entered
+    "is in",  # its oldest call that is not complete
+    "was last in",  # is in no recorded call
+    "left no dump",  # no record of its calls
+    "did not arrive",  # where the others wait: all that such a record says of it
+    "called another",  # called something else than the others
+    "reports an error",
+    "does not answer",
+    "is behind",
+    "is late",
+    "not known",
+]
+
+
+class Standing(Struct, frozen=True):
+    """What ranks of a hang do: those that are in the same call and wait for the same ranks.
+
+    Attributes:
+        ranks: Labels of the ranks.
+        does: What they do.
+        call: The call that they are in, or the last one that they entered: "all-reduce 9 of tp";
+            "" where it is not known.
+        waits_for: Labels of the ranks that have not entered it.
+        place: Where the call was made: "`train_step` (train.py:143)"; "" where not recorded.
+        is_named: Whether the hang is put down to them.
+    """
+
+    ranks: tuple[str, ...]
+    does: Does
+    call: str = ""
+    waits_for: tuple[str, ...] = ()
+    place: str = ""
+    is_named: bool = False
+
+
 class Hang(Struct, frozen=True):
     """One hang and the record that tells of it.
 
@@ -42,9 +79,16 @@ class Hang(Struct, frozen=True):
         sequence: Its number in the group, None where not said.
         sure: How sure the culprits are, or that nobody is.
         do: What to do next.
-        record: What tells it: "watchdog", "ras", "flight recorder".
+        record: What tells it: "watchdog", "ras", "flight recorder", or several, joined by ", ".
         files: Paths of the files.
         where: Folder of the job below the directory, "" for that itself.
+        standing: What all ranks do, those that are named first; () where only the ranks above are
+            known.
+        is_local: The ranks are numbered inside a communicator, and nothing tells those of the job.
+        alive: Labels of ranks that the record shows to run: they answer, or printed something.
+        since_ns: When the first of those that wait made the call that they wait in, on its own
+            clock since the epoch; None where the record does not say.
+        world_size: Number of ranks of the job, None where the record does not state it.
     """
 
     kind: Kind
@@ -60,6 +104,22 @@ class Hang(Struct, frozen=True):
     record: str = ""
     files: tuple[str, ...] = ()
     where: str = ""
+    standing: tuple[Standing, ...] = ()
+    is_local: bool = False
+    alive: tuple[str, ...] = ()
+    since_ns: int | None = None
+    world_size: int | None = None
+
+    def rows(self) -> tuple[Standing, ...]:
+        """Return what all ranks do; of a record that does not say so, who waits for whom."""
+        if self.standing:
+            return self.standing
+        number = "" if self.sequence is None else f" {self.sequence:,}"
+        call = f"{self.operation}{number}" + (f" of {self.group}" if self.group else "")
+        does = _DOES.get(self.kind, "did not arrive")
+        named = Standing(self.ranks, does, is_named=True)
+        waiting = Standing(self.waiting, "waits in", call.strip(), self.ranks)
+        return tuple(one for one in (named, waiting) if one.ranks) or (Standing((), "not known"),)
 
     @property
     def num_blamed(self) -> int:
@@ -74,6 +134,17 @@ class Hang(Struct, frozen=True):
         )
 
 
+_DOES: Final[dict[Kind, Does]] = {
+    "frozen": "stopped in",
+    "mismatch": "called another",
+    "order": "called another",
+    "no_dump": "left no dump",
+    "peers_missing": "does not answer",
+    "errors": "reports an error",
+    "behind": "is behind",
+    "late": "is late",
+}
+"""What the ranks do that a hang is put down to, where their calls are not known."""
 _OPERATIONS: Final = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
@@ -99,6 +170,18 @@ def ranks_text(labels: Sequence[str], most: int = 8) -> str:
     more = f" and {len(parts) - most} more ranges" if len(parts) > most else ""
     named = " and ".join(filter(None, [", ".join(parts[:most][:-1]), parts[:most][-1]]))
     return f"rank{'' if len(labels) == 1 else 's'} {named}{more}"
+
+
+def few_ranks(labels: Sequence[str], total: int | None = None) -> str:
+    """Return ranks for a first sentence: by number up to two, else "12 ranks", "12 of 32 ranks"."""
+    named = ranks_text(labels)
+    if len(re.findall(r"\d+", named)) <= _MOST_IN_FIRST:
+        return named
+    return count_ranks(len(labels)) if total is None else f"{len(labels)} of {total} ranks"
+
+
+_MOST_IN_FIRST: Final = 2
+"""Numbers of ranks in a first sentence, which holds three numbers at most."""
 
 
 def ranges(numbers: Sequence[int]) -> list[str]:

@@ -25,6 +25,7 @@ from ccltui.parsers.runs.watchdog_lines import Desync, GroupState, WatchdogLines
 
 _SYNCHRONISING: Final = ("allreduce", "allgather", "reducescatter", "alltoall")
 """Operations that no member finishes before all have entered."""
+_P2P: Final = ("send", "recv")
 _EVEN: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Operations whose sizes are the same on all members; those on lists may be uneven."""
 _MOST_FACTS: Final = 8
@@ -47,7 +48,8 @@ def watchdog_hang(lines: WatchdogLines, files: tuple[str, ...] = ()) -> Hang | N
     """Return the hang of the last attempt; None where no watchdog gave up."""
     if not lines.attempts:
         return None
-    found = _Judge(lines.of_attempt(lines.attempts)).hang()
+    judge = _Judge(lines.of_attempt(lines.attempts))
+    found = judge.hang()
     if found is None:
         return None
     more = list(found.more)
@@ -67,6 +69,8 @@ def watchdog_hang(lines: WatchdogLines, files: tuple[str, ...] = ()) -> Hang | N
         do=sentence(found.do),
         record="watchdog",
         files=files,
+        alive=judge.speaking,
+        world_size=lines.world_size,
     )
 
 
@@ -110,15 +114,22 @@ class _Group:
             one.operation for one in self.states.values() if one.operation and one.timed_out == seq
         )
         operation = operation_words(named.most_common(1)[0][0]) if named else "collective"
-        return f"{operation}{'' if seq is None else f' {seq:,}'} of {self.label}"
+        return f"{operation}{'' if seq is None else f' {seq:,}'} of {self.name or self.label}"
 
     def operation(self, seq: int | None) -> str:
         """Its operation, "" where not said."""
         named = [one.operation for one in self.states.values() if one.timed_out == seq]
         return next((operation_words(name) for name in named if name), "")
 
+    @property
+    def carries_p2p(self) -> bool:
+        """Whether sends and receives are in it, of which each rank has its own numbers."""
+        return any(one.operation.lower() in _P2P for one in self.states.values())
+
     def behind(self) -> dict[str, GroupState]:
         """States of the ranks that did not enqueue what the others wait in."""
+        if self.carries_p2p:
+            return {}
         at = self.first_stuck
         return {
             label: one
@@ -243,6 +254,11 @@ class _Judge:
         self._stuck = [group for group in self._groups if group.timed_out]
         self._waiting = {label for group in self._stuck for label in group.timed_out}
 
+    @property
+    def speaking(self) -> tuple[str, ...]:
+        """Ranks that printed something."""
+        return tuple({label: None for group in self._groups for label in group.states})
+
     def hang(self) -> Hang | None:
         """Return what stands; None where no rank gave up."""
         if not self._stuck and not self._lines.desyncs:
@@ -266,7 +282,9 @@ class _Judge:
         if not lagging:
             return None
         waiting = self._waiting
-        roots = lagging - waiting or lagging
+        if lagging <= waiting:
+            return self._end_of_chain(lagging)
+        roots = lagging - waiting
         groups = [group for group in self._stuck if roots & set(group.behind())]
         group = max(groups, key=lambda one: (len(roots & set(one.behind())), len(one.timed_out)))
         behind = {label: one for label, one in group.behind().items() if label in roots}
@@ -275,14 +293,14 @@ class _Judge:
         last = sorted({one.enqueued for one in behind.values() if one.enqueued is not None})
         its = _last_words(last, len(behind))
         text = (
-            f"{ranks_text(list(behind))} never entered {group.call(group.first_stuck)} ({its}); "
-            f"{count_ranks(len(others))} {'waits' if len(others) == 1 else 'wait'} for "
+            f"{ranks_text(list(behind))} never entered {group.call(group.first_stuck)}; "
+            f"{count_ranks(len(others) + len(further))} "
+            f"{'waits' if len(others) + len(further) == 1 else 'wait'} for "
             f"{'it' if len(behind) == 1 else 'them'}"
         )
+        more = [its]
         if further:
-            text += f" there, and {len(further)} more in other groups"
-        is_root = bool(lagging - waiting)
-        more = [] if is_root else ["it waits in another group itself: who began is not sure"]
+            more.append(f"{count_ranks(len(further))} of those that wait are in other groups")
         raised = [
             f"{ranks_text(behind_ranks)} raised {one.text}"
             for one in self._lines.desyncs
@@ -303,11 +321,30 @@ class _Judge:
                 group.label,
                 group.operation(group.first_stuck),
                 group.first_stuck,
-                "high" if is_root and len(others) > 1 and group.key else "medium",
+                "high" if len(others) > 1 and group.key else "medium",
                 _AT_RANK.format(who=ranks_text(list(behind))),
             ),
             self._facts(),
         )
+
+    def _end_of_chain(self, lagging: set[str]) -> Hang | None:
+        """What stands where ranks that are behind wait themselves: they are not to blame.
+
+        A member without a word, else a group that all have entered.
+        """
+        if (found := self._silent()) is not None:
+            return found
+        ends = [group for group in self._stuck
+                if not group.behind() and lagging & set(group.timed_out)]  # fmt: skip
+        if ends:
+            return self._all_arrived(ends)
+        text = (
+            f"{ranks_text(sorted(lagging, key=_order))} are behind in one group and wait in "
+            "another: the log does not tell who is at fault"
+        )
+        found = Hang("abstained", text, (), (), tuple(sorted(self._waiting, key=_order)),
+                     sure="low", do=_DUMPS)  # fmt: skip
+        return _with_facts(found, self._facts())
 
     def _desync(self) -> Hang | None:
         """What PyTorch's own reports say: who did not join, and whom a barrier missed."""
@@ -401,6 +438,9 @@ class _Judge:
             silent = tuple(one for one in group.silent() if one not in self._waiting)
             if silent and len(silent) <= len(group.timed_out):
                 found.append((len(silent), silent, group))
+        if not found and (silent := self._without_a_word()):
+            group = max(self._stuck, key=lambda one: len(one.timed_out))
+            found.append((len(silent), silent, group))
         if not found:
             return None
         _, silent, group = min(found, key=lambda one: one[0])
@@ -428,10 +468,17 @@ class _Judge:
             self._facts(),
         )  # fmt: skip
 
+    def _without_a_word(self) -> tuple[str, ...]:
+        """Return ranks that print nothing of any group, where most others print of that of all."""
+        everyone = next((one for one in self._groups if one.is_default and one.key), None)
+        if everyone is None:
+            return ()
+        silent = tuple(one for one in everyone.silent() if one not in self.speaking)
+        return silent if 2 * len(silent) < len(everyone.states) else ()
+
     def _idle(self) -> Hang | None:
         """The one rank that answers and waits in nothing, where the members are not known."""
-        speaking = {label for group in self._groups for label in group.states}
-        idle = sorted(speaking - self._waiting, key=_order)
+        idle = sorted(set(self.speaking) - self._waiting, key=_order)
         if len(idle) != 1 or len(self._waiting) < 2:
             return None
         group = max(self._stuck, key=lambda one: len(one.timed_out))
@@ -447,13 +494,14 @@ class _Judge:
             self._facts(),
         )  # fmt: skip
 
-    def _all_arrived(self) -> Hang | None:
+    def _all_arrived(self, groups: Sequence[_Group] = ()) -> Hang | None:
         if not self._stuck:
             return None
-        group = max(self._stuck, key=lambda one: (len(one.timed_out), one.key != ""))
+        group = max(groups or self._stuck, key=lambda one: (len(one.timed_out), one.key != ""))
         at, stuck = group.first_stuck, group.timed_out
         absent = len(group.silent())
-        is_whole = not absent and len(stuck) > 1
+        elsewhere = set(group.states) & self._waiting - set(stuck)
+        is_whole = not absent and not elsewhere and len(stuck) > 1
         whole = "both" if len(stuck) == 2 else f"all {len(stuck)}"
         who = f"{whole} ranks that print" if len(stuck) > 1 else "the one rank that prints"
         who = f"{len(stuck)} of {len(stuck) + absent} ranks" if absent else who
@@ -463,13 +511,15 @@ class _Judge:
         more = "the cause is a link, a network card or a device; no rank is named"
         if first and max(first) < 0:
             kind = "never_completed"
-            most = max((one.enqueued or 0 for one in stuck.values()), default=0)
-            text = (
-                f"no collective of {group.label} ever completed: {group.call(at)} was entered by "
-                f"{who} ({most:,} enqueued) and ended on none"
-            )
+            call = group.call(at).partition(" of ")[0]
+            waits = "waits" if len(stuck) == 1 else "wait"
+            text = f"no collective of {group.label} ever completed: {who} {waits} in {call}"
             more = "the cause is a connection or a device, not a late rank"
-        if not is_whole:
+        if elsewhere:
+            who = f"{len(stuck)} of {len(group.states)} ranks"
+            text = f"{who} wait in {group.call(at)}, and the others of it wait in other groups"
+            more = "who entered its groups in another order than the others is not in the log"
+        elif not is_whole:
             more = "the logs of the other ranks are not here, so it is not known who did not arrive"
         do = f"{_AT_NETWORK}. {_DUMPS}" if is_whole else f"Collect the logs of all ranks. {_DUMPS}"
         sure: Sure = "medium" if is_whole else "low"

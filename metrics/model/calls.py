@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
-from ccltui.metrics.model.call_families import Family, choose_family, untimed_family
-from ccltui.metrics.model.call_types import stated
+from ccltui.metrics.model.call_families import Family, choose_family, stated, untimed_family
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_steps import StepWork

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.id_lookup import first_rows
+from ccltui.metrics.arrays.reductions import first_rows
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace

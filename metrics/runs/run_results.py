@@ -19,7 +19,7 @@ from ccltui.parsers.runs import (
 )
 
 if TYPE_CHECKING:
-    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 T = TypeVar("T")

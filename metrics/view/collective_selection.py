@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.arrivals import GroupArrivals
-from ccltui.metrics.collectives.blame import Chosen, choose
+from ccltui.metrics.collectives.lag_tables import Chosen, choose
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import without_device_times
@@ -110,11 +110,11 @@ def require_ranks(view: View) -> None:
     of = f" of {view.world_size}" if view.world_size else ""
     noun = "rank" if (view.world_size or len(known)) == 1 else "ranks"
     nameless = sum(rank.rank is None for rank in view.ranks)
-    files = "a file states" if nameless == 1 else f"{nameless} files state"
+    files = "one file does" if nameless == 1 else f"{nameless} files do"
     parts = [
         f"{len(known)}{of} {noun} found" if known or of or not nameless else "",
-        "nothing to compare: lag needs 2 ranks",
-        f"{files} no rank, a rank map can give one" if nameless else "",
+        "a comparison of ranks needs at least two",
+        f"{files} not state a rank, which --rank-map can give" if nameless else "",
     ]
     raise refuse("single_rank", "; ".join(part for part in parts if part))
 

@@ -87,9 +87,9 @@ def guessed_steps(view: View) -> list[Reason]:
     number = sum(rank.facts.num_guessed for rank in ranks)
     total = sum(len(rank.trace.group("gpu")) for rank in ranks)
     text = (
-        f"{number} of {total} device events of rank {some_of([rank.label for rank in ranks])} have "
-        "no launch record and begin where it is not clear which step launched them: each counts "
-        "in the likeliest step, if any"
+        f"{number} of {total} device events of {ranks_of([rank.label for rank in ranks])} have no "
+        "launch record, and it is not clear which step launched them: each counts in the most "
+        "likely step, if any"
     )
     return [Reason("uncorrelated_work", text)]
 
@@ -129,8 +129,9 @@ def _unread(view: View) -> list[Reason]:
     size = sum(trace.source.size_bytes for trace in partly)
     read = sum(trace.source.size_bytes * trace.read_share for trace in partly)
     share = f"{percent(read / max(size, 1))}"
-    labels = f"rank {some_of([trace.label for trace in partly])}"
-    text = f"{len(partly)} of {len(view.ranks)} ranks are partly read: {share} of {labels}"
+    labels = ranks_of([trace.label for trace in partly])
+    text = f"only a part of {labels} is read: {share} of the files of "
+    text += f"{len(partly)} of {len(view.ranks)} ranks"
     return [Reason("partly_read", text)]
 
 
@@ -295,7 +296,7 @@ def _guessed_ranks(view: View) -> list[str]:
             f"no file states a rank: they are numbered in the order of their processes: {places}"
         ]
     path = paths[0]
-    return [f"{path} states no rank: {labels} number its devices in their order"]
+    return [f"{path} does not state its ranks: its devices count as {labels}, in their order"]
 
 
 def _nameless_ranks(view: View) -> list[str]:
@@ -303,8 +304,8 @@ def _nameless_ranks(view: View) -> list[str]:
     if len(nameless) < 2:
         return []
     return [
-        f"{len(nameless)} files state no rank ({some_of(nameless)}): they are taken for ranks of "
-        "one job, which a rank map can state"
+        f"{len(nameless)} files do not state a rank ({some_of(nameless)}): they count as ranks of "
+        "one job; --rank-map can state their ranks"
     ]
 
 
@@ -333,6 +334,13 @@ def _copied_paths(view: View) -> list[str]:
 
 
 def some_of(paths: Sequence[str]) -> str:
-    """Format the first four items, and the number of the others."""
+    """Format the first four items, and the number of the others; ranks as ranges."""
+    if paths and all(one.isascii() and one.isdecimal() for one in paths):
+        return ranges_text(sorted({int(one) for one in paths}), most=4)
     more = len(paths) - 4
     return ", ".join(paths[:4]) + (f" and {more} more" if more > 0 else "")
+
+
+def ranks_of(labels: Sequence[str]) -> str:
+    """Return ``rank 3`` or ``ranks 0-3``; see `some_of`."""
+    return f"rank{'' if len(labels) == 1 else 's'} {some_of(labels)}"

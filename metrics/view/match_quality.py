@@ -179,7 +179,7 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
         reasons.append(
             Reason(
                 "unmatched_collectives",
-                f"all {match['low']} collectives are matched with low confidence: by order, "
+                f"all {match['low']} collectives are matched by order alone, with low confidence, "
                 + tested,
             )
         )

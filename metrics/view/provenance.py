@@ -18,6 +18,7 @@ from ccltui.metrics.view.data_quality import (
     failures,
     guessed_steps,
     missing_ranks,
+    ranks_of,
     some_of,
 )
 from ccltui.parsers.discovery.discover import Discovery
@@ -30,7 +31,7 @@ from ccltui.parsers.numbers import duration
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
-    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
@@ -120,7 +121,7 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
         by_source.setdefault(rank.recorded_calls.source, []).append(rank.label)
     if len(by_source) < 2:
         return next(iter(by_source), "kernel"), []
-    parts = [f"{source} on rank {some_of(labels)}" for source, labels in by_source.items()]
+    parts = [f"{source} on {ranks_of(labels)}" for source, labels in by_source.items()]
     usual = max(by_source, key=lambda source: len(by_source[source]))
     return usual, [f"collectives come from different events: {'; '.join(parts)}"]
 
@@ -159,7 +160,7 @@ def require_traces(view: View) -> None:
         known = [trace.rank for trace in view.job.ranks if trace.rank is not None]
         if len(known) == len(view.job.ranks):
             here = ranges_text(sorted(set(known)))
-        raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
+        raise refuse("missing_ranks", f"none of the ranks {wanted} is recorded; there are {here}")
     if all(rank.is_empty for rank in view.ranks):
         raise _nothing_selected(view)
     view.card.require_degrees()
@@ -173,7 +174,7 @@ def _files_of_other_mode(view: View) -> str:
     nsys = [file.path for file in files if file.format.profiler == "nsys"]
     parts = [f"Kineto traces: {some_of(kineto)}"] if kineto else []
     parts += [f"nsys files: {some_of(nsys)}"] if nsys else []
-    return f"here are {' and '.join(parts)}" if parts else "here is nothing of it"
+    return f"there are {' and '.join(parts)}" if parts else "there are no files of it"
 
 
 def _nothing_selected(view: View) -> Refusal:

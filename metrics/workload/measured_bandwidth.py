@@ -1,6 +1,8 @@
 """Bandwidth of the selected collectives whose size is known, group by group.
 
 The time of a collective is the shortest duration over its ranks: the last to arrive does not wait.
+
+Collectives of known size and duration.
 """
 
 from __future__ import annotations
@@ -14,14 +16,30 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, parts_of
-from ccltui.metrics.view.instances import implied_size
+from ccltui.metrics.view.instances import Instances, implied_size, instances_of, require_sized_calls
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I64
+
+
+def timed_collectives(view: View) -> Instances:
+    """Return the collectives whose size and time are known.
+
+    Raises:
+        Refusal: There is no such collective.
+    """
+    require_sized_calls(view)
+    every = instances_of(view)
+    sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)
+    if not len(sized):
+        raise refuse("no_message_size", f"none of {len(every)} collectives states its size")
+    return sized.take(sized.time_ns > 0)
+
 
 _SEND: Final = TYPES.index("Send")
 _RECV: Final = TYPES.index("Recv")

@@ -15,7 +15,7 @@ from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.side import SERVING_RESULTS
 
 if TYPE_CHECKING:
-    from ccltui.metrics.metric_definition import MetricDefinition
+    from ccltui.metrics.result import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.side.result_files import Experiment
 

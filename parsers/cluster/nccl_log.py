@@ -280,8 +280,32 @@ class RasDifference(Struct, frozen=True):
     parts: tuple[RasPart, ...]
 
 
+class RasRank(Struct, frozen=True):
+    """A rank of a communicator, by its number there, with its process and device.
+
+    ``launched`` operations of all ranks by type, {} where it does not answer; ``num_p2p`` are its
+    own sends and receives.
+    """
+
+    rank: int
+    host: str
+    pid: int
+    device: int
+    launched: Mapping[str, int] = field(default_factory=dict)
+    num_p2p: int = 0
+    is_missing: bool = False
+
+    @property
+    def process(self) -> tuple[str, int, int]:
+        """Host, process and device: the same in every communicator."""
+        return self.host, self.pid, self.device
+
+
 class RasCommunicator(Struct, frozen=True):
-    """A communicator of which RAS states more than a line; ``errors`` are ranks by error."""
+    """A communicator of which RAS states more than a line; ``errors`` are ranks by error.
+
+    ``ranks`` are all of its ranks that a report in JSON states, () in text.
+    """
 
     number: str
     hash: str
@@ -291,6 +315,7 @@ class RasCommunicator(Struct, frozen=True):
     missing_ranks: tuple[int, ...] = ()
     places: tuple[str, ...] = ()
     errors: tuple[tuple[str, tuple[int, ...], int], ...] = ()
+    ranks: tuple[RasRank, ...] = ()
 
 
 class RasReport(Struct, frozen=True):

@@ -17,6 +17,7 @@ from ccltui.parsers.cluster.nccl_log import (
     RasCommunicator,
     RasDifference,
     RasPart,
+    RasRank,
     RasReport,
     read_ras_text,
 )
@@ -33,6 +34,7 @@ _OF_ALL: Final = frozenset(
     | {"AlltoAll", "AllToAll", "Gather", "Scatter", "AllGatherV"}
 )
 """Operations that every rank of a communicator launches; sends and receives each has its own."""
+_P2P: Final = ("SendRecv", "Send", "Recv")
 _NO_ERROR: Final = (0, 7)
 """ncclSuccess, and ncclInProgress of communicators that do not block."""
 _ERRORS: Final = {
@@ -49,12 +51,23 @@ _FLAGS: Final = (
     ("destroy_flag", "DESTROY"),
     ("finalize_called", "FINALIZE"),
 )
-_LOST: Final = {"PEER_DEAD": "dead", "PEER_UNRESPONSIVE": "missing"}
-"""Events of the monitor after which a process does not take part any more."""
+_LOST: Final = {
+    "PEER_DEAD": "dead",
+    "PEER_TIMEOUT_DEAD": "dead",
+    "PEER_UNRESPONSIVE": "missing",
+    "PEER_KEEPALIVE_TIMEOUT": "missing",
+}
+"""Events of the monitor after which a process does not answer, from NCCL's src/ras/rasnet.cc.
+
+PEER_DEAD is of the group LIFECYCLE, the others of TRACE, which a client has to ask for. No word for
+5 s is PEER_UNRESPONSIVE, for 20 s PEER_KEEPALIVE_TIMEOUT, for 60 s PEER_TIMEOUT_DEAD and PEER_DEAD.
+"""
+_BACK: Final = frozenset({"PEER_RECOVERED", "PEER_CONNECTED"})
+"""Events after which a process answers again; one that is dead is not asked any more."""
 
 
 def read_ras(path: Path, *, shown: str) -> tuple[RasReport, ...]:
-    """Return every report of a file, in JSON or in text.
+    """Return every report of a file, in JSON or in text; () for events that lose no process.
 
     Raises:
         TraceError: It cannot be read, or no report is in it.
@@ -69,11 +82,9 @@ def read_ras(path: Path, *, shown: str) -> tuple[RasReport, ...]:
         elif "event" in one:
             events.append(one)
     lost = _lost(events)
-    found = (*reports, *([] if lost is None else [lost]))
-    if not found:
-        why = "events of RAS, none of a lost process" if events else "no report of RAS in it"
-        raise TraceError(why, path=shown)
-    return found
+    if not reports and not events:
+        raise TraceError("no report of RAS in it", path=shown)
+    return (*reports, *([] if lost is None else [lost]))
 
 
 def _objects(text: str, shown: str) -> Iterator[Mapping[str, Any]]:
@@ -133,7 +144,31 @@ def _communicator(
         missing_ranks=tuple(_number(rank, "rank") for rank in missing),
         places=tuple(_place(rank) + _silence(rank) for rank in missing),
         errors=tuple(_errors(ranks)),
+        ranks=(*map(_rank, ranks), *(_rank(rank, is_missing=True) for rank in stated)),
     )
+
+
+def _rank(rank: Mapping[str, Any], *, is_missing: bool = False) -> RasRank:
+    host, pid = _process(rank)
+    counts = rank.get("collective_counts")
+    sent = [_number(counts, name) for name in _P2P] if isinstance(counts, dict) else []
+    return RasRank(
+        rank=_number(rank, "rank"),
+        host=host,
+        pid=pid,
+        device=_number(rank, "cuda_dev"),
+        launched={} if is_missing else dict(_launched(rank)),
+        num_p2p=sum(sent),
+        is_missing=is_missing,
+    )
+
+
+def _launched(rank: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield how many operations of all ranks a rank launched, by type."""
+    counts = rank.get("collective_counts")
+    for name, count in counts.items() if isinstance(counts, dict) else ():
+        if name in _OF_ALL and type(count) is int and count >= 0:
+            yield name, count
 
 
 def _differences(ranks: Sequence[Mapping[str, Any]]) -> Iterator[RasDifference]:
@@ -141,10 +176,8 @@ def _differences(ranks: Sequence[Mapping[str, Any]]) -> Iterator[RasDifference]:
     launched: dict[str, dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     states: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for rank in ranks:
-        counts = rank.get("collective_counts")
-        for name, count in counts.items() if isinstance(counts, dict) else ():
-            if name in _OF_ALL and type(count) is int and count >= 0:
-                launched[name][count].append(rank)
+        for name, count in _launched(rank):
+            launched[name][count].append(rank)
         states[_state(rank)].append(rank)
     if len(states) > 1:
         yield RasDifference("", tuple(_part(held, status=name) for name, held in states.items()))
@@ -190,27 +223,33 @@ def _errors(ranks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int
 
 
 def _lost(events: Sequence[Mapping[str, Any]]) -> RasReport | None:
-    """Return the processes that events say are lost, None where they lose none."""
-    lost: dict[str, list[str]] = {"dead": [], "missing": []}
-    latest = ""
+    """Return the processes that events say are lost, None where they lose none.
+
+    The last word on a process counts: one that answers again is not lost.
+    """
+    lost: dict[str, tuple[str, str]] = {}  # by process: how, and when
     for event in events:
-        kind = _LOST.get(_text(event, "event"))
-        peer = event.get("peer")
-        if kind is None or not isinstance(peer, dict):
+        name, peer = _text(event, "event"), event.get("peer")
+        if not isinstance(peer, dict):
             continue
-        time = _text(event, "timestamp")
-        latest = max(latest, time)
         who = f"process {_number(peer, 'pid')} on node {_text(peer, 'host')}"
         who = who if "host" in peer else f"the process at {_text(peer, 'addr')}"
-        lost[kind].append(f"{who} (lost at {time})" if time else who)
-    if not any(lost.values()):
+        is_dead = lost.get(who, ("", ""))[0] == "dead"
+        if name in _LOST and not is_dead:
+            lost[who] = _LOST[name], _text(event, "timestamp")
+        elif name in _BACK and not is_dead:
+            lost.pop(who, None)
+    if not lost:
         return None
+    named: dict[str, list[str]] = {"dead": [], "missing": []}
+    for who, (how, time) in lost.items():
+        named[how].append(f"{who} (lost at {time})" if time else who)
     return RasReport(
-        missing_processes=tuple(lost["missing"]),
-        num_missing=len(lost["missing"]),
-        dead_processes=tuple(lost["dead"]),
-        num_dead=len(lost["dead"]),
-        timestamp=latest,
+        missing_processes=tuple(named["missing"]),
+        num_missing=len(named["missing"]),
+        dead_processes=tuple(named["dead"]),
+        num_dead=len(named["dead"]),
+        timestamp=max(time for _, time in lost.values()),
         is_of_monitor=True,
     )
 

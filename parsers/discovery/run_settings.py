@@ -21,13 +21,16 @@ from ccltui.parsers.cluster import (
     GPU_TOPOLOGY,
     IB_STATUS,
     NCCL_LOG,
+    NCCL_RAS,
     NCCL_TESTS,
     NCCL_TESTS_JSON,
     NCCL_TOPOLOGY,
 )
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.flight_recorder import FLIGHT_RECORD
 from ccltui.parsers.format import UNKNOWN, Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.inspector import NCCL_INSPECTOR
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
     PROFILE_SUMMARY,
@@ -96,6 +99,16 @@ def has_runs(files: Iterable[FoundFile]) -> bool:
 def has_cluster(files: Iterable[FoundFile]) -> bool:
     """Whether any file describes machines."""
     return any(format_meant(file) in CLUSTER_FORMATS for file in files)
+
+
+def has_hangs(files: Iterable[FoundFile]) -> bool:
+    """Whether any file is a dump, a log or a report that is written where a job hangs."""
+    return any(file.format in (FLIGHT_RECORD, WATCHDOG_LOG, NCCL_RAS) for file in files)
+
+
+def has_hours(files: Iterable[FoundFile]) -> bool:
+    """Whether any file is of a recorder that runs for hours."""
+    return any(file.format is NCCL_INSPECTOR for file in files)
 
 
 def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:

@@ -1,4 +1,4 @@
-"""NCCL Inspector: a line of JSON for each operation of a process, written for days of operation."""
+"""NCCL Inspector: a line of JSON for each operation, or text for Prometheus of one moment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
 
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{')
+_VALUES: Final = re.compile(
+    rb"(?:\#[^\n]*+\n)*+nccl_(?:(?:p2p_)?bus_bandwidth_gbs|(?:collective|p2p)_exec_time_microseconds"
+    rb"|collectives_(?:dropped_)?total|p2p_total)\{"
+)
 _VERSION: Final = b'"inspector_output_format_version"'
 
 
@@ -19,10 +23,21 @@ def _lines(sample: FileSample) -> Match | None:
     return Match() if is_line else None
 
 
+def _values(sample: FileSample) -> Match | None:
+    return Match() if _VALUES.match(sample.data) else None
+
+
 NCCL_INSPECTOR: Final = Format(
     kind="nccl_inspector",
     description="records of NCCL Inspector: the operations of one process, with their times",
     sniff=(Rule(Priority.JSON_CONTENT, _lines),),
+    has_own_metrics=True,
+    read_by_line=True,
+)
+NCCL_INSPECTOR_PROM: Final = Format(
+    kind="nccl_inspector_prom",
+    description="text of NCCL Inspector for Prometheus: bandwidths of a device at the last dump",
+    sniff=(Rule(Priority.TEXT_BANNER, _values),),
     has_own_metrics=True,
     read_by_line=True,
 )

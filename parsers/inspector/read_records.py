@@ -1,103 +1,50 @@
-"""Read the records of NCCL Inspector, one JSON object a line, into columns of 28 bytes a record.
+"""Read the records of NCCL Inspector, one JSON object a line, into columns.
 
 A line that is damaged or cut off is counted in a note, with the number of the first such line, and
-the lines around it are read.
+the lines around it are read. Compiled code (`_line_scanner.pyx`) reads lines that are equal to one
+that was decoded here but for their numbers: all but the first of each series. Without it all lines
+are decoded here, with equal results.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-from msgspec import Struct, field
+import numpy.typing as npt
 
-from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.inspector.record_columns import (
+    PART_ROWS,
+    Communicator,
+    FileRows,
+    InspectorFacts,
+    InspectorFile,
+    MemoryColumns,
+    Series,
+    part_columns,
+)
+from ccltui.parsers.system.machine_limits import wants_compiled_code
 from ccltui.parsers.text.compression import TextChunks
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes; a verbose record of 64 channels has 20,000."""
+_CHUNK_BYTES: Final = 1 << 18
+"""Pieces that stay in the cache of a CPU while they are scanned: 1 MiB takes a third more time."""
 MOST_SERIES: Final = 100_000
 """Communicators times types of operations of one process; real jobs have fewer than a hundred."""
 _NO_NUMBER: Final = re.compile(rb":-?(?:nan|inf)(?=[,}])")
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 _Rank = Annotated[int, msgspec.Meta(ge=0, le=1 << 30)]
-
-
-class Communicator(NamedTuple):
-    """A communicator as every rank of it writes it; the hash is cut to 14 digits by the writer."""
-
-    id: str
-    name: str
-    n_ranks: int
-    nnodes: int
-
-
-class Series(NamedTuple):
-    """Records with one numbering: operations of one type of one rank in one communicator.
-
-    ``rank`` is inside the communicator; ``timing`` is where execution times were measured.
-    """
-
-    communicator: Communicator
-    rank: int
-    operation: str
-    timing: str
-    is_p2p: bool
-
-
-class Records(Struct, frozen=True):
-    """Records in the order of the file; all arrays have one length.
-
-    Attributes:
-        series: Index into the series of the file.
-        number: Sequence number in its series; of a P2P record a count of the process.
-        size: Bytes of the message, of AllGather and ReduceScatter those of one rank.
-        exec_us: Execution time in µs, waiting for other ranks included.
-        written_us: When the line was written, µs since the epoch: late by one interval at most.
-    """
-
-    series: I32
-    number: I64
-    size: I64
-    exec_us: I32
-    written_us: I64
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-
-class InspectorFile(Struct, frozen=True):
-    """The records of one process.
-
-    Attributes:
-        path: For messages.
-        version: Of the form, that of the first record.
-        host: Name of the host.
-        pid: Number of the process.
-        series: What records belong to.
-        records: The records.
-        dropped: Collectives that the writer states as dropped, by communicator; empty where it
-            states none: before form v4.1.
-        notes: What was left out.
-    """
-
-    path: str
-    version: str
-    host: str
-    pid: int
-    series: tuple[Series, ...]
-    records: Records
-    dropped: dict[Communicator, int] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
 
 
 class _Header(msgspec.Struct, gc=False):
@@ -157,6 +104,14 @@ _HEADER: Final = attrgetter("header")
 _WRITTEN: Final = attrgetter("metadata.dump_timestamp_us")
 _DAMAGE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _SeriesKey = tuple[bytes, str, str]
+_FORM: Final = re.compile(
+    rb'((?>\{.*?"dump_timestamp_us":))(\d++)((?>.*?_sn":))(\d++)((?>.*?_msg_size_bytes":))(\d++)'
+    rb'((?>.*?_exec_time_us":))(\d++)((?>.*?_algobw_gbs":))(-?\d++\.\d++)((?>.*?_busbw_gbs":))'
+    rb"(-?\d++\.\d++)(\}\}\n)"
+)
+"""A record as the writer forms it; numbers are in every second group. Nothing is tried twice."""
+_TRIED: Final = (b"1712345678901234", b"271828", b"314159265", b"161803", b"57.721566", b"9.869604")
+"""Numbers that hardly any name contains, in the places of those of a record."""
 
 
 class _Fields(NamedTuple):
@@ -181,28 +136,47 @@ _COLLECTIVE: Final = _Fields.of("coll")
 _SENT: Final = _Fields.of("p2p")
 
 
+PutColumn = Callable[[str, npt.NDArray[Any]], object]
+"""Takes a column of a part: its name, and the values."""
+
+
 def read_inspector(path: Path, *, shown: str) -> InspectorFile:
-    """Return the records of one file; ``shown`` is its path in messages.
+    """Return the records of one file in memory; ``shown`` is its path in messages.
 
     Raises:
         TraceError: It holds no record.
         OSError: It cannot be read.
     """
-    reader = _Reader()
-    chunks = TextChunks(path)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    facts = read_records(path, columns.__setitem__, shown=shown)
+    return InspectorFile(shown, facts, MemoryColumns(columns))
+
+
+def read_records(path: Path, put: PutColumn, *, shown: str) -> InspectorFacts:
+    """Hand the columns of a file to ``put``, a part at a time, and return what else it states.
+
+    Raises:
+        TraceError: It holds no record.
+        OSError: It cannot be read, or ``put`` raises it.
+    """
+    reader = _Reader(put)
+    chunks = TextChunks(path, _CHUNK_BYTES)
     for piece in _whole_lines(chunks, reader):
         reader.take(piece)
+    reader.end_part()
     if reader.process is None:
         raise TraceError("holds no record of NCCL Inspector", path=shown)
     process = reader.process
-    return InspectorFile(
-        path=shown,
+    return InspectorFacts(
         version=process.inspector_output_format_version,
         host=process.hostname,
         pid=process.pid,
         series=tuple(reader.series),
-        records=reader.records(),
-        dropped=reader.dropped,
+        num_parts=reader.num_parts,
+        num_records=reader.num_records,
+        first_us=reader.first_us or 0,
+        last_us=reader.last_us,
+        dropped=tuple(reader.dropped.items()),
         notes=(*chunks.notes, *reader.notes(shown)),
     )
 
@@ -223,18 +197,59 @@ def _whole_lines(chunks: Iterable[bytes], reader: _Reader) -> Iterator[bytes]:
         reader.leave_out("cut", "its last line is cut off or still being written")
 
 
-class _Reader:
-    """Columns of the records so far, in pieces, and what was left out."""
+class _Scanner(Protocol):
+    """Interface of the compiled scanner; see ``_line_scanner.pyx``."""
 
-    def __init__(self) -> None:
+    def learn(self, pieces: tuple[bytes, ...], series: int) -> bool:
+        """Add the template of a series; return whether there was room for it."""
+
+    def scan(self, text: bytes, start: int, row: int, rows: FileRows) -> tuple[int, int]:
+        """Scan lines from ``start`` on into ``rows``, from ``row`` on.
+
+        Returns where it stopped, and the row after the last.
+        """
+
+
+_VERSION: Final = 1
+"""That of ``_line_scanner.pyx``."""
+
+
+def _new_scanner() -> _Scanner | None:
+    """Return a compiled scanner, None where there is none or it is not in use."""
+    if not wants_compiled_code():
+        return None
+    try:
+        module = importlib.import_module("ccltui.parsers.inspector._line_scanner")
+    except ImportError:
+        return None
+    scanner: _Scanner | None = module.LineScanner() if module.VERSION == _VERSION else None
+    return scanner
+
+
+class _Reader:
+    """Records of the part that is being filled, and what was left out."""
+
+    def __init__(self, put: PutColumn) -> None:
         self.process: _Process | None = None
         self.series: dict[Series, int] = {}
         self.dropped: dict[Communicator, int] = {}
         self.is_long = False
+        self.num_parts = self.num_records = 0
+        self.first_us: int | None = None
+        self.last_us = 0
+        self._put = put
+        self._scanner = _new_scanner()
         self._line = 0
         self._known: dict[_SeriesKey, int] = {}
         self._headers: dict[bytes, tuple[Communicator, int]] = {}
-        self._pieces: list[Records] = []
+        self._rows = FileRows(
+            np.empty(PART_ROWS, np.int32),
+            np.empty(PART_ROWS, np.int64),
+            np.empty(PART_ROWS, np.int64),
+            np.empty(PART_ROWS, np.int32),
+            np.empty(PART_ROWS, np.int64),
+        )
+        self._used = 0
         self._left_out: Counter[str] = Counter()
         self._first: dict[str, tuple[int, str]] = {}
 
@@ -245,13 +260,34 @@ class _Reader:
             _, _, text = text.partition(b"\n")
             self.is_long = False
             self._line += 1
+        start = 0
+        while start < len(text) and self._scanner is not None:
+            start, used = self._scanner.scan(text, start, self._used, self._rows)
+            self._line += used - self._used
+            self._used = used
+            if used == PART_ROWS:
+                self.end_part()
+            elif start < len(text):
+                end = text.index(b"\n", start) + 1
+                line = text[start:end]
+                if self._decode(line) and not self._learned(line):
+                    start = end
+                    break
+                start = end
+        if start < len(text):
+            self._decode(text[start:] if start else text)
+
+    def _decode(self, text: bytes) -> bool:
+        """Add the records of whole lines by the general decoder; whether all were read at once."""
+        before = self._line
+        self._line += text.count(b"\n")
         try:
-            lines = _LINES.decode_lines(text)
-            self._add(lines, text)
+            self._add(_LINES.decode_lines(text), text)
         except _DAMAGE:
             for number, line in enumerate(text.split(b"\n")[:-1]):
-                self._take_line(line, number)
-        self._line += text.count(b"\n")
+                self._take_line(line, before + number + 1)
+            return False
+        return True
 
     def _take_line(self, line: bytes, number: int) -> None:
         if not line.strip():
@@ -263,9 +299,9 @@ class _Reader:
             self.leave_out("damaged", str(error).splitlines()[0][:100], number)
 
     def leave_out(self, kind: str, why: str, number: int = 0) -> None:
-        """Count a line that is not used; the first of a kind is named."""
+        """Count a line that is not used; the first of a kind is named. By default the next one."""
         self._left_out[kind] += 1
-        self._first.setdefault(kind, (self._line + number + 1, why))
+        self._first.setdefault(kind, (number or self._line + 1, why))
 
     def notes(self, shown: str) -> list[Note]:
         """One note for each kind of lines left out."""
@@ -273,6 +309,35 @@ class _Reader:
             Note(f"inspector_{kind}", f"{shown}: line {line:,}: {why}", count=self._left_out[kind])
             for kind, (line, why) in self._first.items()
         ]
+
+    def _learned(self, line: bytes) -> bool:
+        """Teach the scanner the form of a line that was just decoded; whether it goes on with it.
+
+        A form is used only where other numbers in the same places are decoded as those of the
+        same series, so that nothing in a name can be taken for a number.
+        """
+        found = _FORM.fullmatch(line)
+        if found is None:
+            return b'"dump_stats"' in line  # between the records of two dumps
+        pieces = found.group(1, 3, 5, 7, 9, 11, 13)
+        tried = b"".join(part for pair in zip(pieces, (*_TRIED, b""), strict=True) for part in pair)
+        try:
+            one, other = _LINES.decode(line), _LINES.decode(tried)
+        except _DAMAGE:
+            return False
+        kind = _COLLECTIVE if other.p2p_perf is None else _SENT
+        perf, before = kind.perf(other), kind.perf(one)
+        if perf is None or before is None or other.dump_stats is not None:
+            return False
+        if other.coll_perf is not None and other.p2p_perf is not None:
+            return False
+        values = _WRITTEN(other), kind.number(perf), kind.size(perf), kind.exec_us(perf)
+        key = bytes(other.header), kind.operation(perf), kind.timing(perf)
+        if key != (bytes(one.header), kind.operation(before), kind.timing(before)):
+            return False
+        if values != tuple(map(int, _TRIED[:4])) or self._scanner is None:
+            return False
+        return self._scanner.learn(pieces, self._known[key])
 
     def _add(self, lines: list[_Line], text: bytes) -> None:
         """Add decoded lines. Raises msgspec's errors before anything of them is added."""
@@ -283,14 +348,44 @@ class _Reader:
             self.process = _FIRST.decode(text.lstrip().partition(b"\n")[0]).metadata
         collectives = self._columns(headers, lines, _COLLECTIVE)
         sent = self._columns(headers, lines, _SENT)
-        self._pieces += [one for one in (collectives, sent) if len(one)]
+        self._keep(collectives)
+        self._keep(sent)
         for header, line in zip(headers, lines, strict=True):
             if line.dump_stats is not None:
                 communicator = self._headers[header][0]
                 total = line.dump_stats.coll_dropped_total
                 self.dropped[communicator] = max(total, self.dropped.get(communicator, 0))
 
-    def _columns(self, headers: list[bytes], lines: list[_Line], kind: _Fields) -> Records:
+    def _keep(self, rows: FileRows) -> None:
+        """Write rows into the part that is being filled, and into further ones."""
+        done = 0
+        while done < len(rows.series):
+            taken = min(PART_ROWS - self._used, len(rows.series) - done)
+            for column, values in zip(self._rows, rows, strict=True):
+                column[self._used : self._used + taken] = values[done : done + taken]
+            self._used += taken
+            done += taken
+            if self._used == PART_ROWS:
+                self.end_part()
+
+    def end_part(self) -> None:
+        """Hand the columns of the part over, and begin the next one."""
+        if not self._used:
+            return
+        rows = FileRows(*(column[: self._used] for column in self._rows))
+        is_sent = np.array([one.is_p2p for one in self.series], np.bool_)
+        times = rows.written_us[~is_sent[rows.series]]
+        if len(times):
+            first = int(times.min())
+            self.first_us = first if self.first_us is None else min(self.first_us, first)
+            self.last_us = max(self.last_us, int(times.max()))
+        for name, values in part_columns(rows, len(self.series)):
+            self._put(f"{self.num_parts}/{name}", values)
+        self.num_parts += 1
+        self.num_records += self._used
+        self._used = 0
+
+    def _columns(self, headers: list[bytes], lines: list[_Line], kind: _Fields) -> FileRows:
         """Columns of the lines that hold one kind of record.
 
         Each column is one loop in C: a loop in Python over the records takes twice as long.
@@ -301,10 +396,11 @@ class _Reader:
             headers, lines = list(compress(headers, held)), list(compress(lines, held))
             perfs = list(compress(perfs, held))
         keys = list(zip(headers, map(kind.operation, perfs), map(kind.timing, perfs), strict=True))
-        for key in set(keys).difference(self._known):
-            self._start_series(key, is_p2p=kind is _SENT)
+        for key in dict.fromkeys(keys):
+            if key not in self._known:
+                self._start_series(key, is_p2p=kind is _SENT)
         count = len(perfs)
-        return Records(
+        return FileRows(
             series=np.fromiter(map(self._known.__getitem__, keys), np.int32, count),
             number=np.fromiter(map(kind.number, perfs), np.int64, count),
             size=np.fromiter(map(kind.size, perfs), np.int64, count),
@@ -328,10 +424,3 @@ class _Reader:
         header, operation, timing = key
         one = Series(*self._headers[header], operation, timing, is_p2p)
         self._known[key] = self.series.setdefault(one, len(self.series))
-
-    def records(self) -> Records:
-        """All columns, joined."""
-        names = ("series", "number", "size", "exec_us", "written_us")
-        pieces = self._pieces or [self._columns([], [], _COLLECTIVE)]
-        joined = {name: np.concatenate([getattr(one, name) for one in pieces]) for name in names}
-        return Records(**joined)

@@ -27,8 +27,8 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.errors import CancelledError, TraceError
+from ccltui.parsers.kineto.collective_rows import join_kernels
 from ccltui.parsers.kineto.event_list import Batch, Document, Member, NoteLog
-from ccltui.parsers.kineto.kernel_join import join_kernels
 from ccltui.parsers.kineto.process_groups import MAX_RANKS, groups_of_config
 from ccltui.parsers.kineto.rank_builder import Builder, Columns
 from ccltui.parsers.kineto.ranks_in_file import (

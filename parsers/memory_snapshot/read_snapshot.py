@@ -1,12 +1,13 @@
 """Read a memory snapshot: sizes by device, peaks from its events, and who holds the memory.
 
 `torch.cuda.memory._dump_snapshot` writes segments (what the allocator took from the device), their
-blocks, and a ring of the last events of each device. A pickle is never loaded.
+blocks, and a ring of the last events of each device. A pickle is never loaded. Of events, which may
+be millions, only sums are kept: each is read as a row of four values (`pickle_rows.py`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,18 +16,28 @@ from msgspec import Struct
 
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
+from ccltui.parsers.text.pickle_rows import Take
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
 
-MOST_BYTES: Final = 1 << 27
-"""A value of a pickle takes some ten times its bytes: larger files are refused, not read."""
+MOST_BYTES: Final = 1 << 30
+"""Twelve million events, which take a minute; nothing is kept of them but sums."""
+_CHUNK: Final = 1 << 22
 _MOST_STACKS: Final = 5
 _MOST_OOMS: Final = 16
 NO_STACK: Final = "no stack recorded"
 """The place of blocks whose allocation was recorded without one."""
 _LARGEST: Final = 1 << 50
 """A size in bytes beyond it is none of a device."""
-_RESERVING: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-_ALLOCATING: Final = {"alloc": 1, "free_completed": -1}
+_RESERVED, _ALLOCATED = 0, 1
+_ACTIONS: Final = {
+    "segment_alloc": (_RESERVED, 1),
+    "segment_map": (_RESERVED, 1),
+    "segment_free": (_RESERVED, -1),
+    "segment_unmap": (_RESERVED, -1),
+    "alloc": (_ALLOCATED, 1),
+    "free_completed": (_ALLOCATED, -1),
+}
+"""What an event changes, and its sign."""
 _OF_LIBRARY: Final = ("/torch/", "/site-packages/", "/dist-packages/", "<")
 """In the names of files of frames that are not the user's."""
 
@@ -48,6 +59,63 @@ class LiveStack(Struct, frozen=True):
     place: str
     size_bytes: int
     blocks: int
+
+
+class _Tally:
+    """Sums over the events of one device, in the order of time."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ooms: deque[OutOfMemory] = deque(maxlen=_MOST_OOMS)
+        self._change = [0, 0]  # of reserved and of allocated memory since the first event
+        self._peak = [0, 0]
+
+    def take(self, row: tuple[Any, ...]) -> None:
+        """Add an event: its action, size, free memory of the device and time."""
+        action, size, device_free, time_us = row
+        self.count += 1
+        if not isinstance(action, str):
+            return
+        known = _ACTIONS.get(action)
+        if known is not None:
+            what, sign = known
+            change = self._change[what] + sign * (_in_range(size) or 0)
+            self._change[what] = change
+            self._peak[what] = max(self._peak[what], change)
+        elif action == "oom":
+            asked = _in_range(size) or 0
+            self.ooms.append(OutOfMemory(asked, _in_range(device_free), _in_range(time_us)))
+
+    def peak(self, what: int, last: int) -> int | None:
+        """Return the largest size since the first event, from the size after the last one."""
+        if not self.count:
+            return None
+        return max(last, last - self._change[what] + self._peak[what])
+
+
+class _Events:
+    """The lists of events of a snapshot, of which sums are kept."""
+
+    key: Final = "device_traces"
+    fields: Final = ("action", "size", "device_free", "time_us")
+
+    def __init__(self) -> None:
+        self._tallies: dict[int, tuple[list[Any], _Tally]] = {}  # by id of the list, kept beside
+
+    def begin(self, target: list[Any]) -> Take:
+        """Return what takes the events of a list; those that are in it are taken first."""
+        _, tally = self._tallies.setdefault(id(target), (target, _Tally()))
+        for event in _dictionaries(target):
+            tally.take(tuple(event.get(field) for field in self.fields))
+        target.clear()
+        return tally.take
+
+    def of(self, trace: Any) -> _Tally | None:
+        """Return the sums over a list of events, None where it is none."""
+        if not isinstance(trace, list):
+            return None
+        self.begin(trace)
+        return self._tallies[id(trace)][1]
 
 
 class DeviceMemory(Struct, frozen=True):
@@ -83,10 +151,11 @@ def read_memory_snapshot(path: Path, *, shown: str) -> tuple[DeviceMemory, ...]:
                 f"a memory snapshot of {size >> 20:,} MiB; {MOST_BYTES >> 20} are the most that is "
                 "read: record fewer events (max_entries)", path=shown,
             )  # fmt: skip
-        data = path.read_bytes()
+        events = _Events()
+        with path.open("rb") as file:
+            read = read_plain_pickle(file.read(_CHUNK), shown=shown, more=file.read, rows=events)
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}", path=shown) from error
-    read = read_plain_pickle(data, shown=shown)
     if read.cut:
         note = read.notes[0]
         raise TraceError(f"{note.message}: its sizes would be too small", path=shown,
@@ -96,27 +165,22 @@ def read_memory_snapshot(path: Path, *, shown: str) -> tuple[DeviceMemory, ...]:
     if not isinstance(segments, list) or (segments and not _dictionaries(segments)):
         raise TraceError("no memory snapshot: no list of segments", path=shown)
     traces = value.get("device_traces") if isinstance(value, Mapping) else None
-    return tuple(_devices(_dictionaries(segments), traces if isinstance(traces, list) else []))
+    found = [events.of(one) for one in traces] if isinstance(traces, list) else []
+    return tuple(_devices(_dictionaries(segments), found))
 
 
 def _devices(
-    segments: Sequence[Mapping[Any, Any]], traces: Sequence[Any]
+    segments: Sequence[Mapping[Any, Any]], traces: Sequence[_Tally | None]
 ) -> Iterator[DeviceMemory]:
     by_device: dict[int, list[Mapping[Any, Any]]] = defaultdict(list)
     for segment in segments:
         by_device[_size(segment, "device") or 0].append(segment)
-    events = {
-        index: kept
-        for index, trace in enumerate(traces)
-        if isinstance(trace, list) and (kept := _dictionaries(trace))
-    }
+    events = {index: one for index, one in enumerate(traces) if one is not None and one.count}
     for device in sorted(set(by_device) | set(events)):
-        yield _device(device, by_device.get(device, []), events.get(device, []))
+        yield _device(device, by_device.get(device, []), events.get(device) or _Tally())
 
 
-def _device(
-    device: int, segments: Sequence[Mapping[Any, Any]], events: Sequence[Mapping[Any, Any]]
-) -> DeviceMemory:
+def _device(device: int, segments: Sequence[Mapping[Any, Any]], events: _Tally) -> DeviceMemory:
     reserved = sum(_size(one, "total_size") or 0 for one in segments)
     allocated = sum(_size(one, "allocated_size") or 0 for one in segments)
     active = sum(_size(one, "active_size") or _size(one, "allocated_size") or 0 for one in segments)
@@ -137,36 +201,12 @@ def _device(
         allocated=allocated,
         inactive=max(reserved - active, 0),
         largest_inactive=max(free, default=0),
-        peak_reserved=_peak(events, _RESERVING, reserved),
-        peak_allocated=_peak(events, _ALLOCATING, asked),
-        events=len(events),
-        ooms=tuple(_ooms(events)),
+        peak_reserved=events.peak(_RESERVED, reserved),
+        peak_allocated=events.peak(_ALLOCATED, asked),
+        events=events.count,
+        ooms=tuple(events.ooms),
         stacks=tuple(_stacks(blocks)),
     )
-
-
-def _peak(events: Sequence[Mapping[Any, Any]], signs: Mapping[str, int], last: int) -> int | None:
-    """Return the largest size since the first event, from the size after the last one."""
-    if not events:
-        return None
-    peak = change = 0
-    for event in events:
-        action = event.get("action")
-        sign = signs.get(action) if isinstance(action, str) else None
-        if sign is not None:
-            change += sign * (_size(event, "size") or 0)
-            peak = max(peak, change)
-    return max(last, last - change + peak)
-
-
-def _ooms(events: Sequence[Mapping[Any, Any]]) -> Iterator[OutOfMemory]:
-    found = [event for event in events if event.get("action") == "oom"]
-    for event in found[-_MOST_OOMS:]:
-        yield OutOfMemory(
-            asked=_size(event, "size") or 0,
-            device_free=_size(event, "device_free"),
-            time_us=_size(event, "time_us"),
-        )
 
 
 def _stacks(blocks: Sequence[Mapping[Any, Any]]) -> list[LiveStack]:
@@ -209,5 +249,8 @@ def _dictionaries(found: Any) -> list[Mapping[Any, Any]]:
 
 
 def _size(one: Mapping[Any, Any], key: str) -> int | None:
-    value = one.get(key)
+    return _in_range(one.get(key))
+
+
+def _in_range(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= _LARGEST else None

@@ -82,7 +82,7 @@ _BANNER_BEFORE_HEADER = r"\.\.\. (?=[ \t|\"]*Start)"
 
 def has_kernels(path: str) -> bool | None:
     """Return whether an export holds kernels, None where it cannot be read."""
-    from ccltui.parsers.text.database_head import first_integer, table_names  # noqa: PLC0415
+    from ccltui.parsers.text.file_sample import first_integer, table_names  # noqa: PLC0415
 
     try:
         return KERNELS in table_names(path) and first_integer(path, KERNELS, "start") is not None

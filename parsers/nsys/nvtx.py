@@ -68,7 +68,7 @@ class PayloadSchemas:
         text = texts.get(content, "") if isinstance(content, int) else content
         try:
             found = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

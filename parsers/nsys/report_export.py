@@ -26,8 +26,7 @@ import numpy as np
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.names import printable
-from ccltui.parsers.nsys.assemble_ranks import Ranks
-from ccltui.parsers.nsys.nsys_reader import read_nsys
+from ccltui.parsers.nsys.nsys_reader import Ranks, read_nsys
 from ccltui.parsers.nsys.nvtx import SCHEMAS
 from ccltui.parsers.nsys.sqlite import export_schema
 from ccltui.parsers.store.store_entry import EXPORT_NAME, SCRATCH_PREFIX

@@ -222,13 +222,6 @@ _OTHER_PROGRAMS: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
         "torch.profiler",
     ),
     (
-        re.compile(
-            rb'"cat"\s*:\s*"(?:GROUP_API|COLL_API|P2P_API|GROUP|COLL|P2P|PROXY|PROXY_STEP|NET'
-            rb'|KERNEL_LAUNCH)"'
-        ),
-        "events of NCCL's profiler plug-in, on a clock of each process's own: not read",
-    ),
-    (
         re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"(?:fee|FEE)"'),
         "a trace of Python functions by VizTracer, without device events",
     ),
@@ -241,15 +234,12 @@ _OTHER_PROGRAMS: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
         "a timeline of Horovod, without device events: record with torch.profiler",
     ),
 )
-_LINES: Final = re.compile(rb'"(?:recordType|type)"\s*:\s*"(?:ProfilerLifecycle|ncclProfile)')
 
 
 def _other_trace(sample: FileSample) -> Match | None:
     document = sample.json
     if document is None:
         return None
-    if _LINES.search(document.data):
-        return Match("records of NCCL's profiler plug-in: not read")
     if document.shape.keys & _KINETO_KEYS and not document.is_list:
         return None
     if document.is_list:

@@ -309,6 +309,16 @@ class Store:
 
         ``read_again`` as of `ColumnFile`.
         """
+        with self.opened(key) as (text, descriptor):
+            return _mapped(text, self.directory / key / COLUMNS_NAME, descriptor, read_again)
+
+    @contextlib.contextmanager
+    def opened(self, key: str) -> Iterator[tuple[bytes, int]]:
+        """Open an entry: the text of its manifest, and a descriptor of its columns.
+
+        Raises OSError, and DamagedEntryError where it is not to be trusted, or for whatever of
+        `_UNREADABLE` is raised inside.
+        """
         folder = self.directory / key
         files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
         descriptor = -1
@@ -320,7 +330,7 @@ class Store:
             status = os.fstat(descriptor)
             if not self._is_shared and {listed.st_uid, status.st_uid} - {0, os.geteuid()}:
                 raise ForeignError(folder)
-            trace = _mapped(checked(text), files[1], descriptor, read_again)
+            yield checked(text), descriptor
         except _UNREADABLE as error:
             raise DamagedEntryError(folder) from error
         finally:
@@ -328,7 +338,6 @@ class Store:
                 os.close(descriptor)
         if time.time() - min(status.st_mtime, listed.st_mtime) > FRESH_S:
             set_used(files)
-        return trace
 
     def save(self, key: str, trace: RankTrace) -> bool:
         """Write an entry like :meth:`write`, but return False on failure."""
@@ -343,19 +352,27 @@ class Store:
 
         Raises OSError where the directory cannot take it (full, read-only, another user's).
         """
+        with self.placed(key, lambda: self.load(key) is not None) as scratch:
+            _write(scratch, key, trace)
+
+    @contextlib.contextmanager
+    def placed(self, key: str, is_usable: Callable[[], bool]) -> Iterator[Path]:
+        """Make a folder, and rename it to an entry once its two files are written inside.
+
+        ``is_usable`` tells whether an entry that is there already is kept. Raises OSError.
+        """
         # Reading a store does not need it.
         from ccltui.parsers.system.scratch_folder import scratch_folder  # noqa: PLC0415
 
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with scratch_folder(SCRATCH_PREFIX, self.directory, tidies=False) as scratch:
-            _write(scratch, key, trace)
+            yield scratch
             if is_shared(self.directory):
                 let_group_read(scratch)
             if self.lasts:
                 flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
             set_used((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
-            target = self.directory / key
-            put_in_place(scratch, target, lambda: self.load(key) is not None)
+            put_in_place(scratch, self.directory / key, is_usable)
 
     def load_parts(
         self, key: str, reader: PartReader | None = None

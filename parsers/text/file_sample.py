@@ -1,18 +1,64 @@
-"""The beginning of a file in the forms that rules of formats look at, each made once."""
+"""The beginning of a file in the forms that rules of formats look at, each made once.
+
+Look into an SQLite file: names of its tables, and single values.
+
+Imported only where a file begins as a database does: few directories hold one.
+"""
 
 from __future__ import annotations
 
 import codecs
+import os
 import re
+import sqlite3
 from collections.abc import Collection
+from contextlib import closing
 from functools import cached_property
 from typing import Final, Literal
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.compression import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.line_prefixes import plain_text
+
+_UNREADABLE: Final = (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError)
+
+
+def table_names(path: str) -> frozenset[str]:
+    """Return the names of tables and views. Raises TraceError where the file is damaged."""
+    try:
+        with closing(_connection(path)) as connection:
+            connection.text_factory = bytes
+            query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000"
+            rows = connection.execute(query)
+            return frozenset(row[0].decode("utf-8", "replace") for row in rows)
+    except UnicodeDecodeError as error:  # sqlite3 fails to decode its own error message
+        why = "an SQLite file that cannot be read: names in it are not UTF-8"
+        raise TraceError(why) from error
+    except _UNREADABLE as error:
+        why = f"an SQLite file that cannot be read: {printable(str(error)[:200])}"
+        raise TraceError(why) from error
+
+
+def first_integer(path: str, table: str, column: str) -> int | None:
+    """Return an integer of the first row of a table, None where there is none."""
+    try:
+        with closing(_connection(path)) as connection:
+            row = connection.execute(f'SELECT "{column}" FROM "{table}" LIMIT 1').fetchone()
+    except (*_UNREADABLE, UnicodeDecodeError):
+        return None
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+def _connection(path: str) -> sqlite3.Connection:
+    # immutable: no lock, and no journal is written next to the user's file.
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    return sqlite3.connect(uri, uri=True, timeout=0)
+
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -226,14 +272,10 @@ class FileSample(Struct, frozen=True, dict=True):
     @cached_property
     def tables(self) -> frozenset[str]:
         """Names of tables and views of the database. Raises TraceError where it is damaged."""
-        from ccltui.parsers.text.database_head import table_names  # noqa: PLC0415
-
         return table_names(self.path)
 
     def first_integer(self, table: str, column: str) -> int | None:
         """Return an integer of the first row of a table of the database, None without one."""
-        from ccltui.parsers.text.database_head import first_integer  # noqa: PLC0415
-
         return first_integer(self.path, table, column)
 
     @cached_property

@@ -151,6 +151,6 @@ check_records() {
     recorders_on || return 0
     local ended=()
     (($1)) || ended=(--ended-well)
-    (($1 == 0)) || log "next: ccltui explain $TRACE_DIR/records/$PROFILER"
+    (($1 == 0)) || log "next: ccltui explain $TRACE_DIR"
     "$CCLTUI_SBATCH/lib/verify_records.sh" --ranks "$WORLD_SIZE" "${ended[@]}" "$TRACE_DIR"
 }

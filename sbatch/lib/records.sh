@@ -44,6 +44,8 @@ set_flight_recorder() {
     export TORCH_NCCL_DEBUG_INFO_TEMP_FILE=$TORCH_FR_DUMP_TEMP_FILE
     # Writing to PREFIX RANK.pipe has a process dump while it runs.
     export TORCH_NCCL_DEBUG_INFO_PIPE_FILE=$OWN_RECORDS/dump_
+    # With gloo train_with_traces.py does so.
+    [[ ${SITE_DEVICE:-cuda} == cuda ]] || export FR_ON_REQUEST=1
     export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
     # Within the 15 s of PyTorch ranks of larger jobs are killed before their dump is written.
     export TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=${TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC:-60000}
@@ -121,16 +123,15 @@ ask_for_dumps() {
     log "warning: $((${#asked[@]} - whole)) of ${#asked[@]} processes wrote no dump within 15 s"
 }
 
-# ask_ras WORD: one report, as JSON where NCCL has the program, as text otherwise. The last two of a
-# run tell a job that stands from one that moves.
+# ask_ras WORD: one report, as JSON where NCCL has a program that knows it (2.28.7 and newer), as text
+# otherwise. The last two of a run tell a job that stands from one that moves.
 ask_ras() {
     [[ ${RAS:-0} == 1 ]] || return 0
     local file=$OWN_RECORDS/ras_node${SLURM_NODEID:-0}_$1 host=${NCCL_RAS_ADDR%:*} port=${NCCL_RAS_ADDR##*:}
-    if command -v ncclras >/dev/null; then
-        timeout 20 ncclras -h "$host" -p "$port" -f json >"$file.part" 2>/dev/null || true
-    else
+    timeout 20 ncclras -h "$host" -p "$port" -f json >"$file.part" 2>/dev/null || true
+    if [[ $(head -c 1 -- "$file.part") != "{" ]]; then
         # shellcheck disable=SC2016
-        timeout 20 bash -c 'exec 3<>"/dev/tcp/$1/$2"; printf "verbose status\n" >&3; cat <&3' \
+        timeout 20 bash -c 'exec 3<>"/dev/tcp/$1/$2" || exit; printf "verbose status\n" >&3; cat <&3' \
             bash "$host" "$port" >"$file.part" 2>/dev/null || true
     fi
     if [[ -s $file.part ]]; then mv -- "$file.part" "$file.txt"; else rm -f -- "$file.part"; fi
@@ -152,6 +153,7 @@ bound_records() {
 # copy_records: a copy has its name only when it is whole.
 copy_records() {
     local file limit=$((RECORDS_MAX_MIB * 1024 * 1024))
+    bound_records
     for file in "$OWN_RECORDS"/{nccl_trace_rank_*,*.log,ras_*.txt}; do
         [[ -f $file && -s $file ]] || continue
         if (($(stat -c %s -- "$file") > limit)); then

@@ -6,6 +6,7 @@ torchtitan records no execution traces. So every ``torch.profiler.profile`` that
 without an observer of its own gets one here, and each ``torch_et_RANK.json`` is put beside the
 Kineto trace of the same window, whose ``Record function id`` its nodes refer to by ``rf_id``.
 Under nsys, where no such profiler runs, the steps named by NSYS_STEPS are recorded instead.
+With FR_ON_REQUEST each process answers requests for a dump of the flight recorder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dump_on_request import answer_requests
 from recorded_steps import record_steps
 from torch.profiler import ExecutionTraceObserver, profile
 
@@ -91,6 +93,17 @@ def observe(folder: Path) -> None:
     profile.export_chrome_trace = with_execution_trace
 
 
+def answer_requests_for_dumps() -> None:
+    """Have a thread dump on request, where PyTorch can dump without NCCL (2.10 and newer)."""
+    take = getattr(torch._C._distributed_c10d, "_dump_fr_trace", None)
+    if take is None:
+        return
+    pipe = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + f"{rank()}.pipe"
+    dump = os.environ["TORCH_FR_DUMP_TEMP_FILE"] + str(rank())
+    everything = {"includeCollectives": True, "includeStackTraces": True, "onlyActive": False}
+    answer_requests(Path(pipe), Path(dump), functools.partial(take, **everything))
+
+
 def main() -> None:
     """Attach the observer, then run the program."""
     if len(sys.argv) < 2:
@@ -105,6 +118,8 @@ def main() -> None:
         observe(folder)
     elif os.environ.get("NSYS_STEPS"):
         record_steps(os.environ["NSYS_STEPS"])
+    if os.environ.get("FR_ON_REQUEST") == "1":
+        answer_requests_for_dumps()
     if program.endswith(".py"):
         runpy.run_path(program, run_name="__main__")
     else:

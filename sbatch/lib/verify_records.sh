@@ -56,14 +56,29 @@ one_run() {
     [[ ${FR:-0} != 1 ]] || dumps "$1"
     if [[ ${INSPECTOR:-0} == 1 ]]; then
         logs=$(find "$1" -maxdepth 1 -name '*.log' -size +0 | wc -l)
-        log "$run: $logs Inspector logs"
-        ((logs)) || missing+=("Inspector logs of $run (did NCCL find the plug-in? NCCL_PROFILER_PLUGIN names it)")
+        # Each process has a log of its own.
+        log "$run: $logs Inspector logs of $ranks processes"
+        if ((logs == 0)); then
+            missing+=("Inspector logs of $run (did NCCL find the plug-in? NCCL_PROFILER_PLUGIN names it)")
+        elif ((logs < ranks)); then
+            missing+=("$((ranks - logs)) of $ranks Inspector logs of $run")
+        fi
     fi
     if [[ ${RAS:-0} == 1 ]]; then
         reports=$(find "$1" -maxdepth 1 -name 'ras_*.txt' -size +0 | wc -l)
         log "$run: $reports RAS reports"
         ((reports)) || [[ $ended_well == yes ]] || missing+=("RAS reports of $run")
+        whole_reports "$1"
     fi
+}
+
+# whole_reports FOLDER: a report in JSON has an end; that of one in text cannot be told.
+whole_reports() {
+    local file
+    for file in "$1"/ras_*.txt; do
+        [[ -f $file && $(head -c 1 -- "$file") == "{" ]] || continue
+        is_whole "$file" || missing+=("the end of ${file##*/} of ${1##*/}")
+    done
 }
 
 dumps() {

@@ -7,8 +7,7 @@ from itertools import groupby, pairwise
 import pytest
 
 from ccltui.demo import Spec, Straggler
-from ccltui.demo.job_schedule import Activity, Schedule
-from ccltui.demo.simulate import simulate
+from ccltui.demo.simulate import Activity, Schedule, simulate
 from ccltui.demo.spec import SlowLink
 
 SMALL = {"steps": 2, "micro_batches": 2, "layers": 2}

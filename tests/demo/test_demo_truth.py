@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, build
-from ccltui.demo.job_schedule import Activity, Schedule
 from ccltui.demo.profiler_view import observe
-from ccltui.demo.simulate import simulate
+from ccltui.demo.simulate import Activity, Schedule, simulate
 from ccltui.demo.truth import together, total
 
 QUICK = {

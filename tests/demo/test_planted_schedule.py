@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ccltui.demo.planted import Fault, JobSpec, random_spec
 from ccltui.demo.planted.event_graph import LATENCY_NS, Call, DeadlockError, Op, Segment, evaluate
 from ccltui.demo.planted.planted_truth import known_truth
-from ccltui.demo.planted.run_simulation import run_job, step_time_ns
+from ccltui.demo.planted.training_steps import run_job, step_time_ns
 
 FORWARD = 4.85  # kernels of a layer, in kernels of average size
 QUIET = JobSpec(jitter=0.0, transfer_ns=2_000, world_norm=False, steps=3, host_op_ns=1_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.draw.bars import put_bar, put_scale
+from ccltui.draw.composition import put_bar, put_scale
 from ccltui.draw.palette import SHADED, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import ASCII

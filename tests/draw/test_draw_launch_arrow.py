@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.draw.launch_arrow import ArrowEnd, put_arrow
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.rank_rows import ArrowEnd, put_arrow
 
 
 def drawn(launch: int, work: int) -> list[str]:

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccltui.draw.planes import Planes
-from ccltui.draw.shifted_rows import moved_rows
+from ccltui.draw.planes import Planes, moved_rows
 
 GUTTER = 4
 

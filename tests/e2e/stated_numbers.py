@@ -26,23 +26,23 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text
 from ccltui.report.explanation import Explanation, explain
-from ccltui.report.explanations.explanation_writers import as_json, as_markdown
+from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.markdown_text import escaped
 from ccltui.report.page.make_page import METRICS, make_page
 from ccltui.report.page.page_parts import Number, Page
-from ccltui.tui.engine import query_answers
+from ccltui.report.text_layout import escaped
+from ccltui.tui.engine import analysis
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.panes.overview_pane import OVERVIEW
 from ccltui.tui.panes.ranks_pane import RANKS, SINGLE
 from ccltui.tui.panes.steps import STEPS
+from ccltui.tui.reducer import adopt
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.queries.wanted_queries import culprits_of_steps, parts_of_steps
-from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.wanted_queries import culprits_of_steps, parts_of_steps
 
 ON_PAGES: Final = tuple(
     dict.fromkeys((*METRICS, "gpu_busy", "idle_ratio", "pipeline_bubble", "temporal_breakdown"))
@@ -113,7 +113,7 @@ class Recording(Struct, dict=True):
         for pane in (STEPS, RANKS):
             for query in pane.queries(scene):
                 assert isinstance(query, ViewQuery)
-                answered = query_answers.answer(self.view, scene, query)
+                answered = analysis.answer(self.view, scene, query)
                 scene = replace(scene, answers=scene.answers.with_result(answered))
         return scene
 
@@ -229,10 +229,14 @@ def _cost(one: Recording, row: Mapping[str, Any]) -> None:
     one.same(row["label"], row["cost_ms"], row["share"] * period)
     if row["text"].endswith((" a step.", " in all.")) and row["class"] not in NO_LOSS:
         one.says(row["label"], row["text"], time_text(row["cost_ms"]))
-    saves = row["saves_ms"]
+    saves, bounds = row["saves_ms"], row["saves_bounds_ms"]
     if saves is None or row["class"] == "slow_steps":
         return
-    one.within(f"saving of {row['label']}", saves, period)
+    one.within(f"saving of {row['label']}", saves, row["cost_ms"])
+    if bounds:
+        one.within(f"least saving of {row['label']}", bounds[0], saves)
+        one.within(f"most saving of {row['label']}", saves, bounds[1])
+        one.says(row["label"], row["more"], time_text(bounds[1]))
     one.says(row["label"], row["more"], time_text(saves) if saves else "saves nothing")
     if saves and abs(saves - row["cost_ms"]) > 0.1 * row["cost_ms"]:
         one.says(row["label"], row["more"], f"({percent(saves / period)}): ")
@@ -273,8 +277,12 @@ def _explanation(one: Recording) -> None:
         elif claim.metric == "iter_time":
             one.says("the claim", claim.text, time_text(one.answer["period_ms"]))
     verdict = one.details("verdict")
+    one.same("confidence of the verdict", document["confidence"], verdict.get("confidence"))
     for key in document["cost"].keys() - {"metric"}:
         one.same(f"cost.{key}", document["cost"][key], verdict.get(key))
+    for row, stated in zip(document["findings"], one.answer.get("findings") or (), strict=False):
+        for key in ("share", "cost_ms", "saves_ms", "saves_bounds_ms", "sure"):
+            one.same(f"{key} of {row['label']} in JSON", row[key], _plain(stated[key]))
 
 
 def _legend(one: Recording) -> list[str]:

@@ -69,7 +69,7 @@ def test_one_table_of_some_ranks(job: Path, tmp_path: Path) -> None:
     [
         (("--to", "excel"), 2, "invalid choice"),
         ((), 2, "--to"),
-        (("--to", "csv", "--ranks", "77"), 3, "none of the ranks 77 is here"),
+        (("--to", "csv", "--ranks", "77"), 3, "none of the ranks 77 is recorded"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(

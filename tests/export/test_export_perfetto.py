@@ -12,8 +12,7 @@ import pytest
 from perfetto_reader import Read, read
 
 from ccltui.demo import Spec, write_job
-from ccltui.export.perfetto_manifest import ManifestError, manifest
-from ccltui.export.perfetto_trace import DEVICE_GROUPS, perfetto_trace
+from ccltui.export.perfetto_trace import DEVICE_GROUPS, ManifestError, manifest, perfetto_trace
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job

@@ -73,16 +73,27 @@ def memory_snapshots() -> list[bytes]:
     return [pickle.dumps(value, protocol) for protocol in (2, 4)]
 
 
+def profiler_events() -> list[bytes]:
+    """Events of both plug-ins of NCCL's profiler."""
+    args = {"SeqNum": 0, "CommHash": 2**62, "Rank": 0, "Count": 1}
+    begun = {"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "ts": 0.5, "args": args}
+    line = {"recordType": "event", "type": "ncclProfileColl", "commId": 2**62, "rank": 3,
+            "details": {"func": "AllReduce"}}  # fmt: skip
+    return [f"[\n{json.dumps(begun)},\n{{}}]".encode(), json.dumps(line).encode() + b"\n"]
+
+
 def inspector_lines() -> list[bytes]:
     head = {"header": {"id": "0xab", "comm_name": "tp", "rank": 1, "n_ranks": 2, "nnodes": 1},
             "metadata": {"inspector_output_format_version": "v4.2", "dump_timestamp_us": 10**15,
                          "hostname": "n1", "pid": 7}}  # fmt: skip
     collective = {"coll": "AllReduce", "coll_sn": 4, "coll_msg_size_bytes": 64,
-                  "coll_exec_time_us": 9, "coll_timing_source": "kernel_gpu"}  # fmt: skip
+                  "coll_exec_time_us": 9, "coll_timing_source": "kernel_gpu",
+                  "coll_algobw_gbs": 1.5, "coll_busbw_gbs": 2.625}  # fmt: skip
     sent = {"p2p": "Send", "p2p_sn": 2, "p2p_peer": 0, "p2p_msg_size_bytes": 8,
             "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu"}  # fmt: skip
     lines = [head | {"dump_stats": {"coll_dropped_total": 3}}, head | {"coll_perf": collective},
-             head | {"p2p_perf": sent}]  # fmt: skip
+             *(head | {"coll_perf": collective | {"coll_sn": number}} for number in (5, 6, 8)),
+             head | {"p2p_perf": sent}, head | {"coll_perf": collective | {"coll_sn": 9}}]  # fmt: skip
     text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines)
     return compressed([text.encode(), text[:-9].encode()])
 

@@ -53,6 +53,7 @@ from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.kineto.xla_profile import read_xla
 from ccltui.parsers.memory_snapshot.read_snapshot import read_memory_snapshot
+from ccltui.parsers.nccl_profiler.count_events import count_events
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.nsys.report_export import sqlite_of
 from ccltui.parsers.nsys.report_reader import read_report_tables
@@ -157,12 +158,16 @@ def flight_record(data: bytes, path: Path) -> None:
 
 
 def inspector(data: bytes, path: Path) -> None:
-    """All columns; raw against gzip."""
+    """All columns; raw against gzip, which the general decoder reads alone."""
 
     def read(one: Path) -> object:
-        found = read_inspector(one, shown=SHOWN)
-        columns = structs.astuple(found.records)
-        return found.series, found.dropped, [column.tolist() for column in columns]
+        with decoder(one == path):
+            found = read_inspector(one, shown=SHOWN)
+        columns = {
+            series: [column.tolist() for column in structs.astuple(found.records(place))]
+            for place, series in enumerate(found.facts.series)
+        }
+        return sorted(columns.items()), found.facts.dropped
 
     same_packed(data, path, read)
 
@@ -462,6 +467,8 @@ TARGETS: Final = {
                mixed(any_bytes, _JSON), flight_record),
         Target("inspector", "records of NCCL Inspector", seeds.inspector_lines,
                mixed(lines, _JSON), inspector),
+        Target("nccl_profiler", "events of NCCL's profiler plug-ins", seeds.profiler_events,
+               mixed(lines, _JSON), _of(count_events, **_SHOWN)),
         Target("memory_snapshot", "memory snapshots", seeds.memory_snapshots,
                mixed(any_bytes, _JSON), _of(read_memory_snapshot, **_SHOWN)),
         Target("ras", "reports of RAS, in JSON", seeds.ras_reports, _JSON,

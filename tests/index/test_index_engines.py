@@ -14,7 +14,7 @@ import pytest
 
 from ccltui.demo import Spec, write_job
 from ccltui.index.index_engine import EngineError
-from ccltui.index.site_profile import site_options
+from ccltui.index.slurm_jobs import site_options
 from ccltui.parsers.job import open_job
 
 COMMAND = (sys.executable, "-m", "ccltui", "index")

@@ -16,8 +16,7 @@ from ccltui.demo import Spec, write_job
 from ccltui.exit_codes import INPUT, INTERRUPTED, OK, USAGE
 from ccltui.index import index_file as index_file_module
 from ccltui.index.index_file import MAX_ATTEMPTS, index_file
-from ccltui.index.index_plan import Plan, PlannedFile
-from ccltui.index.index_state import IndexState
+from ccltui.index.index_state import IndexState, Plan, PlannedFile
 from ccltui.index.work_division import planned_files
 from ccltui.parsers.ingest.rank_worker import Outcome
 from ccltui.parsers.job import open_job, start_job

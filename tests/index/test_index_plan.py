@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.index.index_plan import Plan, PlannedFile
-from ccltui.index.index_state import FileRecord, IndexState
+from ccltui.index.index_state import FileRecord, IndexState, Plan, PlannedFile
 from ccltui.index.work_division import MAX_TASKS, TASK_TEXT_BYTES, tasks_of
 from ccltui.parsers.errors import TraceError
 

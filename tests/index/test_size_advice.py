@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ccltui.index import size_advice
-from ccltui.index.size_advice import ADVICE_CODE, with_advice
+from ccltui.index import work_division
+from ccltui.index.work_division import ADVICE_CODE, with_advice
 from ccltui.parsers.job import Job, open_job, start_job
 from ccltui.parsers.system import machine_limits
 
@@ -52,8 +52,8 @@ def test_a_large_job_is_offered_one_command(
     engine: str,
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: sbatch)
-    monkeypatch.setattr(size_advice, "available_memory", lambda: 1 << 40)
-    monkeypatch.setattr(size_advice, "workers_for", lambda *_: 2)
+    monkeypatch.setattr(work_division, "available_memory", lambda: 1 << 40)
+    monkeypatch.setattr(work_division, "workers_for", lambda *_: 2)
     large = enlarged(start_job(directory), 25_000_000_000)
 
     assert advice(large, directory, tmp_path / "store") == [
@@ -65,7 +65,7 @@ def test_a_large_job_is_offered_one_command(
 def test_a_machine_without_the_memory_is_a_reason(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_advice, "available_memory", lambda: 100_000_000)
+    monkeypatch.setattr(work_division, "available_memory", lambda: 100_000_000)
 
     (text,) = advice(start_job(directory), directory, tmp_path / "store")
 
@@ -83,6 +83,6 @@ def test_a_job_in_the_store_is_not_offered_again(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_job(directory, cache_dir=tmp_path / "store")
-    monkeypatch.setattr(size_advice, "available_memory", lambda: 1)
+    monkeypatch.setattr(work_division, "available_memory", lambda: 1)
 
     assert advice(start_job(directory), directory, tmp_path / "store") == []

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ccltui", "parsers", "metrics")
 SOURCES = (".pyx", ".pxd", ".pxi")
-LARGEST_BYTES = 2_500_000
+LARGEST_BYTES = 3_000_000  # 2.54 MB with six compiled modules
 MARK = "the slower path is used"
 
 
@@ -226,7 +226,8 @@ def check_content(wheel: Path, *, compiled: bool) -> None:
 
     data = {".tcss", ".html", ".css", ".json"}
     assert suffixes == {".py", ".pyi", *data, *([".so"] if compiled else [])}
-    assert libraries == (set(MODULES) if compiled else set())
+    every = {*MODULES, "ccltui.parsers.inspector._line_scanner"}  # no command warns of that one
+    assert libraries == (every if compiled else set())
     assert wheel.stat().st_size < LARGEST_BYTES
 
 

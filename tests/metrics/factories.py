@@ -275,6 +275,7 @@ class FakeJob(Struct, frozen=True):
     kinds: tuple[str, ...] = ("kineto",)
     run_sources: tuple[Any, ...] = ()
     unread_ranks: tuple[int, ...] = ()
+    store: Any = None
 
     @property
     def world_size(self) -> int | None:

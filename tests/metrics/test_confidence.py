@@ -8,9 +8,9 @@ from ccltui.metrics.confidence import Sure, level_of_saving, sure_text
 
 
 def test_each_stated_part_has_its_name_and_the_others_are_left_out() -> None:
-    assert Sure("high", "medium", "low").text == "what high, who medium, how much low"
-    assert Sure("unknown", "high").text == "who high"
-    assert sure_text(Sure("high", "low").to_dict(), " · ") == "what high · who low"
+    assert Sure("high", "medium", "low").text == "cause high, rank medium, saving low"
+    assert Sure("unknown", "high").text == "rank high"
+    assert sure_text(Sure("high", "low").to_dict(), " · ") == "cause high · rank low"
     assert Sure("unknown").text == "not known"
 
 

@@ -77,7 +77,7 @@ SIZES = Need({"no_message_size": no_sizes, "no_collectives": no_collectives})
 TWO_RANKS = Need({"single_rank": ranks(1)}, ("1 of 4 ranks",), {"two": ranks(2)})
 NEEDS: Mapping[str, Need] = {
     "GPU kernels": Need({"no_gpu_events": no_kernels}, ("CPU-only trace",)),
-    "GPU kernels of all ranks": Need({"no_gpu_events": no_kernels}, ("of all ranks",)),
+    "GPU kernels of all ranks": Need({"no_gpu_events": no_kernels}, ("device work",)),
     "GPU kernels, or gloo's annotations": LAG_SOURCE,
     "GPU kernels, or one family of recorded collectives": Need(
         {"no_gpu_events": no_kernels}, ("CPU-only", "recorded collective"), {"host": on_the_host}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Reason
+from ccltui.metrics.unavailable import merged_reasons
 
 
 def no_step(rank: str, text: str = "marks no step") -> Reason:
@@ -14,7 +14,7 @@ def test_one_reason_for_many_ranks() -> None:
     reasons = [no_step(str(rank)) for rank in range(64)]
 
     assert merged_reasons(reasons) == [
-        ("no_step_markers", "rank 0 marks no step (likewise ranks 1 to 63)")
+        ("no_step_markers", "rank 0 marks no step (also ranks 1-63)")
     ]
 
 
@@ -22,8 +22,8 @@ def test_ranks_with_gaps_are_listed_and_long_lists_counted() -> None:
     merged = merged_reasons([no_step(rank) for rank in ("2", "5", "7")])
     many = merged_reasons([no_step(str(rank)) for rank in range(0, 40, 2)])
 
-    assert merged == [("no_step_markers", "rank 2 marks no step (likewise ranks 5 and 7)")]
-    assert many[0][1].endswith("(likewise ranks 2, 4, 6, 8, 10, 12, 14, 16 and 11 more)")
+    assert merged == [("no_step_markers", "rank 2 marks no step (also ranks 5 and 7)")]
+    assert many[0][1].endswith("(also ranks 2, 4, 6, 8, 10, 12, 14, 16 and 11 more)")
 
 
 def test_files_and_numbers_of_a_rank_do_not_separate_reasons() -> None:
@@ -40,7 +40,7 @@ def test_files_and_numbers_of_a_rank_do_not_separate_reasons() -> None:
     assert merged_reasons(reasons) == [
         (
             "truncated_trace",
-            "r3.json ends early; 1,003 events kept (byte 21) (likewise rank 4)",
+            "r3.json ends early; 1,003 events kept (byte 21) (also rank 4)",
         )
     ]
 
@@ -48,7 +48,7 @@ def test_files_and_numbers_of_a_rank_do_not_separate_reasons() -> None:
 def test_rank_1_is_not_a_part_of_rank_12() -> None:
     merged = merged_reasons([no_step("1", "waits for rank 12"), no_step("2", "waits for rank 1")])
 
-    assert [text for _, text in merged] == ["rank 1 waits for rank 12 (likewise rank 2)"]
+    assert [text for _, text in merged] == ["rank 1 waits for rank 12 (also rank 2)"]
 
 
 def test_other_reasons_stay_apart_and_in_order() -> None:

@@ -8,7 +8,7 @@ from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Evidence, Finding, Recording, Where
 from ccltui.metrics.result import Reason, Result
 from ccltui.report.explanation import BUDGET, METRICS, explain, with_choice
-from ccltui.report.explanations.explanation_writers import as_json, as_markdown
+from ccltui.report.explanation_writers import as_json, as_markdown
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.overview_text import step_time
 
@@ -86,7 +86,7 @@ def test_the_page_states_how_sure_each_part_of_a_finding_is() -> None:
     text = as_markdown(explain(TRACE, {"findings": found_in(finding())})).decode()
 
     assert text.startswith("# /jobs/one\n\n**Everyone waits for rank 3: 20 % of the time.**\n\n1. ")
-    assert " (How sure: what high, who medium, how much low.)" in text
+    assert " (Confidence: cause high, rank medium, saving low.)" in text
     assert "--metric findings --metric fix_first --detail" in text
 
 
@@ -197,8 +197,8 @@ def test_collectives_that_differ_between_ranks_are_evidence() -> None:
     first, second, outside = found.claims
     assert (first.text, first.key) == (f"{rows[0]['text']}.", "findings.0.text")
     assert second.key == "findings.1.text"
-    assert outside.text.startswith("3 collectives are on some ranks only, ")
-    assert outside.text.endswith(" Groups: tp 0,1; dp 1,3. Rank 1 alone is in all of them.")
+    assert outside.text.startswith("3 collectives were recorded on some ranks of a group only, ")
+    assert outside.text.endswith(" Groups: tp 0,1; dp 1,3. Only rank 1 is in all of these groups.")
     assert found.actions[0].startswith("If the job hung, look first at rank 1,")
     details = {**details, "by_group": groups[:1]}
     one = explain(TRACE, {"collective_mismatches": result("collective_mismatches", details)})
@@ -230,11 +230,11 @@ def test_the_step_time_names_what_it_is_of() -> None:
     )
 
     assert step_time({**near, "step_variability": slowest}) == (
-        "A step takes 58.3 ms, standard deviation 3.21 ms (n = 6). The "
+        "A step takes 58.3 ms (standard deviation 3.21 ms, n = 6). The "
         "slowest, step 13, takes 64.8 ms."
     )
     assert step_time(far) == (
-        "By its markers a step takes 58.3 ms, standard deviation 3.21 ms (n = 6). Measured on the "
+        "By the step markers a step takes 58.3 ms (standard deviation 3.21 ms, n = 6). On the "
         "devices a step takes 290 ms, mean over ranks."
     )
     assert step_time({}) == ""
@@ -268,7 +268,7 @@ def texts_of(recording: str, *shares: float) -> list[str]:
 
 
 def test_ranks_compute_alike_only_where_one_computes() -> None:
-    alike = "All ranks compute alike, 10 % of the time."
+    alike = "All ranks compute about equally long, 10 % of the time."
 
     assert alike in texts_of("ranks", 0.1, 0.1)
     assert not any("alike" in text for text in texts_of("ranks", 0.0, 0.0))

@@ -105,7 +105,7 @@ def test_a_rank_that_stops_before_its_peers_is_pointed_at(tmp_path: Path, rank: 
 
     (claim,) = [one for one in document["claims"] if one["metric"] == "collective_mismatches"]
     assert claim["value"] > 0
-    assert claim["text"].endswith(f" Rank {rank} alone is in all of them.")
+    assert claim["text"].endswith(f" Only rank {rank} is in all of these groups.")
     assert document["actions"][0].startswith(f"If the job hung, look first at rank {rank},")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ccltui.report.gate_reports import github_annotations, junit
-from ccltui.report.gates import Verdict, judge_details, parse_gate
+from ccltui.report.gates import Verdict, github_annotations, judge_details, junit, parse_gate
 
 VALUES = {
     "step_time": {"change_pct": 4.5, "delta_pct": None, "name": "text"},

@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.errors import NotFoundError
-from ccltui.report.nsys_text.alltoall_study import studies_of
-from ccltui.report.nsys_text.alltoall_writers import write_column, write_csv, write_json, write_svg
+from ccltui.report.nsys_text.alltoall_study import (
+    studies_of,
+    write_column,
+    write_csv,
+    write_json,
+    write_svg,
+)
 
 BANNER = (
     "Processing [{database}] with [/opt/nsight-systems/2024.1.1/reports/{report}.py]"

@@ -14,9 +14,9 @@ import pytest
 from report_html import all_of, page_of, parsed, text_of
 
 from ccltui.demo import Spec, write_job
-from ccltui.report.page.html_page import html_page
+from ccltui.report.page.page_formats import html_page
 from ccltui.report.page.page_parts import Page, Picture, Section
-from ccltui.report.page.share_bar import Share, step_bar
+from ccltui.report.page.pictures import Share, step_bar
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next((found for name in _NAMES if (found := shutil.which(name))), None)
@@ -107,6 +107,7 @@ def measured(data: bytes, folder: Path, *arguments: str) -> dict[str, object]:
 def with_all_parts(page: Page) -> bytes:
     """The page, and a bar with the percentage of every kind of part."""
     kinds = ["compute", "waiting", "bubble", "copies", "idle"]
+    kinds += [f"idle cause-{one}" for one in ("data_loading", "checkpoint", "allocation")]
     kinds += [f"communication dim-{one}" for one in DIMENSIONS] + ["communication"]
     bar = step_bar([Share(kind, kind, 1 / len(kinds)) for kind in kinds], "all parts")
     section = Section("parts", "Parts", "", [Picture(bar)])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.commands.card_command import Complaint, lint
 from ccltui.demo import Spec, write_job
-from ccltui.doctor.card_lint import Complaint, lint
 from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.runs.run_records import TrainConfig

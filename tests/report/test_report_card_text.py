@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.doctor.card_lint import lint
+from ccltui.commands.card_command import lint
 from ccltui.metrics.card.card_draft import Fact
 from ccltui.parsers.card.card_values import FIELDS, known_keys
 from ccltui.parsers.card.workload_card import Card, read_card

@@ -65,7 +65,10 @@ def test_a_card_with_unusable_values(whole: Path, tmp_path: Path) -> None:
 
 def test_no_card(whole: Path, tmp_path: Path) -> None:
     found = findings(without(whole, tmp_path / "job", "workload_card"))
-    assert found["workload card"] == ("warning", "none: no throughput, no model FLOPs")
+    assert found["workload card"] == (
+        "warning",
+        "none, so throughput and model FLOPs are not known",
+    )
 
 
 def test_a_card_that_is_no_yaml(whole: Path, tmp_path: Path) -> None:
@@ -172,13 +175,13 @@ def test_a_job_on_gpus_without_gpu_events_is_one(tmp_path: Path, backend: str) -
 
 def test_execution_traces_of_every_rank_of_some_and_of_none(tmp_path: Path) -> None:
     directory = host_only(tmp_path / "job", "gloo")
-    assert findings(directory)["execution traces"] == ("ok", "none here")
+    assert findings(directory)["execution traces"] == ("ok", "none")
 
     (directory / "torch_et_1.json").write_text(EXECUTION)
-    assert findings(directory)["execution traces"] == ("warning", "none of rank 0")
+    assert findings(directory)["execution traces"] == ("warning", "none on rank 0")
 
     (directory / "torch_et_0.json").write_text(EXECUTION)
-    assert findings(directory)["execution traces"] == ("ok", "of 2 ranks")
+    assert findings(directory)["execution traces"] == ("ok", "on 2 ranks")
 
 
 def test_what_is_wrong_has_something_to_do_about_it(whole: Path, tmp_path: Path) -> None:
@@ -289,7 +292,7 @@ def test_an_nsys_export_of_two_ranks_is_one_file(tmp_path: Path) -> None:
     assert found["files"] == ("ok", "1 file read whole")
     assert found["ranks"] == ("ok", "all 2 ranks")
     assert found["rank identity"] == ("ok", "from NCCL payload")
-    assert found["profilers"] == ("ok", "one kind of trace")
+    assert found["profilers"] == ("ok", "traces of one profiler")
 
 
 def test_nsys_beside_a_trace_of_the_host_alone_is_used(tmp_path: Path) -> None:

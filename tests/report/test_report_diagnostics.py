@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.process import run
-from ccltui.report.diagnostics.crash_report import crash_reports, crash_text
+from ccltui.report.crash_report import crash_reports, crash_text
 from ccltui.report.output import print_message
 
 

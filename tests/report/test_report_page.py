@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,15 +30,18 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.window import parse_window
 from ccltui.report.explanation import explain
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.heat_picture import heat_picture
-from ccltui.report.page.html_page import html_page
 from ccltui.report.page.make_page import METRICS
-from ccltui.report.page.markdown_page import markdown_page
-from ccltui.report.page.moment_picture import moment_picture
-from ccltui.report.page.moment_section import COUNT, EXAMINED, MOST_LANES
+from ccltui.report.page.page_formats import html_page, markdown_page
 from ccltui.report.page.page_parts import Column, Lines, Page, Section, Table, listed_lines
-from ccltui.report.page.rank_sections import HEAT_COLUMNS, MOST_RANKS, TABLE_COLUMNS
-from ccltui.report.page.svg_elements import svg_text
+from ccltui.report.page.pictures import heat_picture, moment_picture, svg_text
+from ccltui.report.page.rank_sections import (
+    COUNT,
+    EXAMINED,
+    HEAT_COLUMNS,
+    MOST_LANES,
+    MOST_RANKS,
+    TABLE_COLUMNS,
+)
 
 MOST_BYTES = 2_000_000
 SECTIONS = (
@@ -396,14 +398,3 @@ def test_timelines_of_hosts_without_a_common_clock_say_so(shared: Path) -> None:
     assert "The clocks of these ranks are not corrected" in moments
     lanes = [one for one in root.iter() if one.get("class") == "slim communication"]
     assert lanes
-
-
-def test_paper_has_the_light_colours_of_the_screen() -> None:
-    """They are stated once: dark ones are for screens, and print changes grounds and texts only."""
-    styles = (files("ccltui.report.page") / "page.css").read_text(encoding="utf-8")
-
-    assert re.findall(r"@media ([^{]*dark[^{]*) {", styles) == [
-        "screen and (prefers-color-scheme: dark)"
-    ]
-    assert len(re.findall(r"--compute:", styles)) == 2
-    assert len(re.findall(r"--ground:", styles)) == 3

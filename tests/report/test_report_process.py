@@ -13,7 +13,7 @@ import pytest
 from ccltui import exit_codes
 from ccltui.parsers.errors import CardError, GrammarError, NotFoundError
 from ccltui.process import run
-from ccltui.report.diagnostics.crash_report import crash_reports
+from ccltui.report.crash_report import crash_reports
 
 
 @pytest.mark.parametrize(

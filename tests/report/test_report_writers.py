@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.key_units import unit_of
-from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.result import Reason, Result, unit_of
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import parse_window
 from ccltui.report.gates import judge, parse_gate

@@ -113,6 +113,15 @@ dump() {
     [[ $(head -n 1 "$OWN_RECORDS/host-pid1.log") =~ ^[0-9]+\ \{\"header\":1\}$ ]]
 }
 
+@test "a log that outgrew the limit since the last look is cut, then copied" {
+    export RECORDS_MAX_MIB=1
+    start INSPECTOR
+    seq -f '%.0f {"header":1}' 100000 >"$OWN_RECORDS/host-pid1.log"
+    run copy_records
+    [[ $output != *"not copied"* ]]
+    [ "$(tail -n 1 "$DEST/host-pid1.log")" = '100000 {"header":1}' ]
+}
+
 @test "a dump larger than the limit is named, not copied" {
     export RECORDS_MAX_MIB=1
     start FR
@@ -127,6 +136,15 @@ dump() {
     start RAS
     ask_ras 0
     [ "$(<"$OWN_RECORDS/ras_node0_0.txt")" = '{"asked": "-h localhost -p 28028 -f json"}' ]
+}
+
+@test "RAS whose program knows no JSON answers in text" {
+    stand_in ncclras 'echo "ncclras: invalid option"'
+    # What a stand-in cannot be is a port of bash, so it is bash.
+    stand_in timeout '[[ $2 != bash ]] || { echo "RAS - Status of $6:$7"; exit; }; shift; exec "$@"'
+    start RAS
+    ask_ras 0
+    [ "$(<"$OWN_RECORDS/ras_node0_0.txt")" = "RAS - Status of localhost:28028" ]
 }
 
 @test "RAS that does not answer leaves no file" {
@@ -158,4 +176,21 @@ dump() {
     run "$VERIFY" --ended-well "$TRACE_DIR"
     [ "$status" -eq 4 ]
     [[ $output == *"Inspector logs of torch (did NCCL find the plug-in?"* ]]
+}
+
+@test "an Inspector that did not write for each process, and a report that is cut off, are named" {
+    start INSPECTOR RAS
+    printf '{"header":1}\n' >"$DEST/host-pid1.log"
+    printf '{"nccl_version": "2.28.9"' >"$DEST/ras_node0_0.txt"
+    printf '{"nccl_version": "2.28.9"}\n' >"$DEST/ras_node0_1.txt"
+    run "$VERIFY" --ranks 2 "$TRACE_DIR"
+    [ "$status" -eq 4 ]
+    [[ $output == *"missing: 1 of 2 Inspector logs of torch; the end of ras_node0_0.txt of torch; "* ]]
+}
+
+@test "only without NCCL the training itself dumps on request" {
+    SITE_DEVICE=cuda start FR
+    [ -z "${FR_ON_REQUEST:-}" ]
+    SITE_DEVICE=cpu start FR
+    [ "$FR_ON_REQUEST" = 1 ]
 }

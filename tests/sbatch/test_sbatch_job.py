@@ -139,7 +139,7 @@ def test_dumps_of_a_time_out_lie_beside_the_traces_and_missing_ones_are_named(jo
     assert [dump.read_bytes() for dump in dumps] == [b"\x80\x02}."] * 2
     assert "torch: dumps of 2 of 4 ranks" in done.talk
     assert "missing: dumps of ranks 2 3 of torch" in done.talk
-    assert f"next: ccltui explain {records}" in done.talk
+    assert f"next: ccltui explain {job.traces}\n" in done.talk
     known = json.loads((job.traces / "launcher_metadata.json").read_text())
     assert known["switches"] == {"FR": "1"}
     told = dict(line.split("=", 1) for line in job.lines("recorders"))

@@ -155,9 +155,14 @@ class Cluster:
         data = plan.directory / "database"
         data.mkdir()
         shutil.chown(data, "mysql", "mysql")
+        # A server that starts removes the temporary tables in its folder: in /tmp those of others.
+        temporary = plan.directory / "database_tmp"
+        temporary.mkdir()
+        shutil.chown(temporary, "mysql", "mysql")
         self._checked(
             *("mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}"),
             *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            f"--tmpdir={temporary}",
         )
         self._daemons.start(
             "mariadbd",
@@ -165,6 +170,7 @@ class Cluster:
                 *("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={data}"),
                 *(f"--socket={data}/sock", f"--pid-file={data}/pid", "--bind-address=127.0.0.1"),
                 *(f"--port={plan.database_ports[0]}", "--innodb-buffer-pool-size=64M"),
+                f"--tmpdir={temporary}",
                 *("--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0"),
                 "--innodb-lock-wait-timeout=900",
             ],

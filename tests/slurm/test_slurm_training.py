@@ -99,7 +99,7 @@ def check_doctor(traces: Path) -> None:
         "warning",
         "CPU-only trace: ranks 0, 1, 2 and 3; the backend is gloo",
     )
-    assert found["execution traces"] == ("ok", "of 4 ranks")
+    assert found["execution traces"] == ("ok", "on 4 ranks")
     assert found["step markers"] == ("ok", "ProfilerStep: 3 steps on every rank")
     assert found["workload card"] == ("ok", "workload_card.yaml agrees with the traces")
 

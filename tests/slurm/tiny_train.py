@@ -3,12 +3,14 @@
 Takes the command line and the configuration file of a trainer with sections
 (``--job.config_file F --job.dump_folder D --training.steps 8``) and profiles as such a trainer
 does: one Kineto trace a rank in D/<save_traces_folder>/iteration_N. What it does not use of the
-configuration it ignores. TINY_FAIL_RANK names a rank that fails after two steps.
+configuration it ignores. TINY_FAIL_RANK names a rank that fails after two steps, TINY_STAND_RANK
+one that stands from then on and lets the others wait for it.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -33,7 +35,7 @@ from gpt.ending import end_process
 VOCABULARY: Final = 64
 WIDTH: Final = 32
 LAYERS: Final = 2
-FAIL_AFTER_STEPS: Final = 2
+GOOD_STEPS: Final = 2
 FAILED: Final = 7
 
 Config = dict[str, dict[str, Any]]
@@ -143,6 +145,22 @@ def train(config: Config, model: Tiny, after_step: Callable[[int], None]) -> Non
         after_step(step)
 
 
+def read_next_batch() -> None:
+    """Never come back, as from storage that does not answer."""
+    print(f"[rank{dist.get_rank()}] stands, as it was told to", flush=True)
+    while True:
+        signal.pause()
+
+
+def reduce_counts(mesh: DeviceMesh) -> None:
+    """Reduce within nodes, then between them; what is printed has been called."""
+    for name in ("tp", "dp"):
+        group = mesh[name].get_group()
+        work = dist.all_reduce(torch.zeros(1), group=group, async_op=True)
+        print(f"[rank{dist.get_rank()}] reduces over {name}", flush=True)
+        work.wait()
+
+
 def main() -> int:
     """Train as the command line says; the exit status."""
     config = read_config(sys.argv[1:])
@@ -155,11 +173,16 @@ def main() -> int:
     model = Tiny()
     distribute(model, mesh)
     failing = int(os.environ.get("TINY_FAIL_RANK", "-1"))
+    standing = int(os.environ.get("TINY_STAND_RANK", "-1"))
 
     def after_step(step: int) -> None:
-        if rank == failing and step == FAIL_AFTER_STEPS:
+        if rank == failing and step == GOOD_STEPS:
             print(f"[rank{rank}] fails, as it was told to", flush=True)
             os._exit(FAILED)
+        if standing >= 0 and step == GOOD_STEPS:
+            if rank == standing:
+                read_next_batch()
+            reduce_counts(mesh)
         if recording is not None:
             recording.step()
 

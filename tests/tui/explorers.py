@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
-from ccltui.tui.state.queries.wanted_queries import is_waiting
+from ccltui.tui.state.wanted_queries import is_waiting
 
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]

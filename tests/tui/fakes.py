@@ -42,10 +42,10 @@ from ccltui.tui.engine.messages import (
     RankLoaded,
 )
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.reducer import adopt
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.own_state import OwnState
-from ccltui.tui.state.own.pane_names import ALIGNMENT
-from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.pane_names import ALIGNMENT
+from ccltui.tui.state.pane_states import OwnState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState

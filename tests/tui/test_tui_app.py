@@ -21,8 +21,8 @@ from ccltui.tui.actions.action_list import active
 from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.pane import pane_named
+from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:
@@ -32,7 +32,7 @@ async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None
 
         assert shows(app, "8/8")
         assert shows(app, "Everyone waits for rank 5")
-        assert shows(app, "Ranks, those named first")
+        assert shows(app, "Ranks, culprits first")
         await pilot.press("u", "G")
         await pilot.pause()
         assert shows(app, "collective calls")

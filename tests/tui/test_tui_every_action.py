@@ -43,6 +43,13 @@ ELSEWHERE: dict[str, str] = {
     "pane.runs": "test_tui_side_panes.py::test_a_directory_of_runs_opens_in_runs",
     "pane.cluster": "test_tui_side_panes.py::test_a_directory_with_both_offers_both",
     "pane.reports": "test_tui_reports_pane.py::test_reports_stand_beside_the_panes_of_traces",
+    "pane.hangs": "test_tui_hangs_pane.py::test_enter_on_a_hang_shows_what_each_rank_does",
+    "pane.hours": "test_tui_hours_pane.py::test_the_late_rank_and_its_minutes_are_in_view",
+    "hours.kind": "test_tui_hours_pane.py::test_each_kind_of_collective_has_its_ranks",
+    **dict.fromkeys(
+        ("hours.zoom_in", "hours.zoom_out", "hours.all", "hours.earlier", "hours.later"),
+        "test_tui_hours_pane.py::test_zooming_goes_to_the_minute_at_which_it_begins",
+    ),
     "open.capture": "panes/test_files.py::test_enter_opens_another_capture",
     "open.run": "panes/test_files.py::test_enter_opens_the_traces_of_a_run",
     "filter.clear": "test_tui_app.py::test_a_window_filters_every_pane_without_a_reload",

@@ -14,15 +14,17 @@ from msgspec.structs import replace
 from runs_by_hand import pair
 
 from ccltui.demo import Spec, write_job
+from ccltui.demo.hung_job import write_hung
+from ccltui.demo.scale.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.draw.planes import Planes
 from ccltui.tui.app import Explorer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes import PANES
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries.wanted_queries import launch_query
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.wanted_queries import launch_query
 
 pytestmark = pytest.mark.long
 
@@ -44,6 +46,8 @@ VISITS = {
     "asterisk": ("j", "enter", "R"),
     "percent_sign": ("j", "enter"),
     "dollar_sign": ("j", "enter"),
+    "circumflex_accent": ("j", "l", "+", "enter"),
+    "W": ("j", "enter"),
 }
 """Keys that open the panes, and what is pressed there."""
 
@@ -63,7 +67,7 @@ Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (n
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job with something for every pane: runs, a benchmark and a printed table beside traces."""
+    """A job with something for every pane: beside traces runs, benchmarks, tables, logs, dumps."""
     folder = tmp_path_factory.mktemp("job")
     write_job(
         folder, Spec(tp=2, pp=1, dp_shard=2, gpus_per_node=2, layers=2, steps=3, stragglers=())
@@ -71,6 +75,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pair(folder)
     (folder / "benchmark_1.yaml").write_text(BENCHMARK)
     (folder / "moe_cuda_gpu_kern_sum.csv").write_text(TABLE)
+    write_inspector_logs(folder / "inspector", LogSpec(ranks=24, hours=0.1))
+    write_hung(folder / "dumps", seed=1, fault="late", answer=folder / "answer.json")
     return folder
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from explorers import Settle, Start, press, shows
 
 from ccltui.tui.panes.files import FILES
-from ccltui.tui.state.queries.query_kinds import HitQuery
-from ccltui.tui.state.queries.wanted_queries import listed_events
+from ccltui.tui.state.query_kinds import HitQuery
+from ccltui.tui.state.wanted_queries import listed_events
 
 
 async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:

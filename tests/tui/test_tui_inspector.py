@@ -8,11 +8,11 @@ from explorers import Settle, Start, pane, shows, typed
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.actions.clipboard_actions import command_line
 from ccltui.tui.actions.export import rows_of
-from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import drawer, inspector
-from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
+from ccltui.tui.state.pane_names import EVENTS, TIMELINE
 from ccltui.tui.state.view_state import Shown
 
 

@@ -16,9 +16,9 @@ from ccltui.tui.actions.action_list import active
 from ccltui.tui.app import Explorer
 from ccltui.tui.panes.kernels import KERNELS as PANE
 from ccltui.tui.panes.kernels import KINDS
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed
-from ccltui.tui.state.own.pane_names import EVENTS, KERNELS, TIMELINE
 from ccltui.tui.state.pane import pane_named
+from ccltui.tui.state.pane_names import EVENTS, KERNELS, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, Listed
 
 
 def names(app: Explorer) -> list[str]:

@@ -13,8 +13,8 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.moves import causal_zoom
-from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import TIMELINE_STATE
 
 
 @pytest.fixture(scope="module")

@@ -5,27 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from explorers import Start, listed, pane_text
+from explorers import Start, listed, pane_text, typed
 from fakes import scene
 from msgspec import Struct
 from runs_by_hand import pair, put_run
 
+from ccltui.demo import Spec, write_job
 from ccltui.draw.planes import Planes
 from ccltui.parsers import numbers
 from ccltui.tui import panes
 from ccltui.tui.actions.action_list import active
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.input.prompts import ROWS
+from ccltui.tui.panes.events import EVENTS
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
-from ccltui.tui.panes.pages.text_tables import tables_of, value_of
 from ccltui.tui.panes.runs import RUNS
 from ccltui.tui.panes.steps import STEPS
-from ccltui.tui.panes.text_page import TextPage
-from ccltui.tui.state.own import pane_names
-from ccltui.tui.state.own.sorting import Sorting, Value
+from ccltui.tui.panes.text_page import TextPage, tables_of, value_of
+from ccltui.tui.state import pane_names
 from ccltui.tui.state.pane import Pane
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import Sorting, Value
 
 
 @pytest.mark.parametrize("pane", [one for one in panes.PANES if not one.is_chart])
@@ -209,3 +210,32 @@ def test_a_number_longer_than_its_column_is_not_cut(width: int) -> None:
 
     assert line.endswith("5 min 16 s  47.2 %")
     assert len(line) <= width - 1
+
+
+@pytest.fixture(scope="module")
+def small_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    write_job(
+        folder, Spec(tp=2, pp=1, dp_shard=2, gpus_per_node=2, layers=2, steps=2, stragglers=())
+    )
+    return folder
+
+
+async def test_a_narrow_list_drops_whole_columns(start: Start, small_job: Path) -> None:
+    """The last column in view has its whole title, with whole numbers below."""
+    app = start(run_load, "256", str(small_job))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await listed(pilot)
+        await typed(pilot, "4")
+    for width in (30, 40, 50, 60):
+        shown = painted(EVENTS.paint(app.scene, 18, width))
+        titles = shown[0].replace("this rank late", "late").split()
+        assert set(titles) <= {"k", "▼start", "dur", "lag", "what", "bytes", "it", "late"}
+        sizes = [line for line in shown[1:] if line.strip()]
+        assert len(sizes) > 5
+        if titles[-1] == "lag":
+            assert {len(line) for line in sizes} == {len(shown[0])}
+
+
+def painted(planes: Planes) -> list[str]:
+    return ["".join(map(chr, row)).rstrip() for row in planes.glyph]

@@ -16,8 +16,8 @@ from ccltui.metrics.view.job_view import View
 from ccltui.tui.chrome.help_page import help_lines
 from ccltui.tui.state.answers import Query, ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.own_state import ListState, OwnState
 from ccltui.tui.state.pane import Pane, Record, pane_named, register, unregister
+from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line

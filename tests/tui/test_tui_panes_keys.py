@@ -12,12 +12,11 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
 from ccltui.tui.panes.steps import STEPS as STEPS_PANE
-from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import is_waiting, parts_of_steps, stream_query
+from ccltui.tui.state.pane_names import ALIGNMENT, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import ALIGNMENT_STATE, OVERVIEW_STATE, TIMELINE_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Layout, Order, Shown
+from ccltui.tui.state.wanted_queries import is_waiting, parts_of_steps, stream_query
 
 Check = Callable[[Scene], object]
 

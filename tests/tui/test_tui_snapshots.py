@@ -9,7 +9,7 @@ from explorers import Settle, Start
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
-from ccltui.tui.state.queries.wanted_queries import is_waiting
+from ccltui.tui.state.wanted_queries import is_waiting
 
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 50)]

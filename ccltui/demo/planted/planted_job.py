@@ -19,12 +19,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.demo.planted import row_names
+from ccltui.demo.planted import profiled_rows
 from ccltui.demo.planted.event_graph import Op
 from ccltui.demo.planted.job_spec import Damage, JobSpec, Level
 from ccltui.demo.planted.planted_truth import PlantedTruth, known_truth
 from ccltui.demo.planted.profiled_rows import RankRows, Row, group_name
-from ccltui.demo.planted.run_simulation import run_job
+from ccltui.demo.planted.training_steps import run_job
 
 _OURS = re.compile(r"kineto_trace_\d+\.json")
 
@@ -221,7 +221,7 @@ def _header(spec: JobSpec, rank: int, level: Level, groups: Groups) -> dict[str,
         info["pg_config"] = [
             {
                 "pg_name": name,
-                "pg_desc": row_names.DESCRIPTIONS[label],
+                "pg_desc": profiled_rows.DESCRIPTIONS[label],
                 "backend_config": "cuda:nccl",
                 "pg_size": len(ranks),
                 "ranks": list(ranks),

@@ -7,15 +7,14 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from ccltui.demo.planted.job_spec import VERDICT_OF, Fault, JobSpec, Verdict
-from ccltui.demo.planted.run_simulation import (
+from ccltui.demo.planted.job_spec import ALL_STAGES, VERDICT_OF, Fault, JobSpec, Verdict
+from ccltui.demo.planted.tape import Simulation
+from ccltui.demo.planted.training_steps import (
     FIRST_STEP,
     run_job,
     step_time_ns,
     step_times_ns,
 )
-from ccltui.demo.planted.tape import Simulation
-from ccltui.demo.planted.workload import ALL_STAGES
 
 MATERIAL = 0.01
 """Share of the step below which a fault is not worth a verdict."""

@@ -1,4 +1,7 @@
-"""Rows of one rank's file: what the profiler would record of its tape."""
+"""Rows of one rank's file: what the profiler would record of its tape.
+
+Names of kernels, operators and annotations of planted jobs.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,92 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ccltui.demo.planted import row_names
+from ccltui.demo import profiler_names
 from ccltui.demo.planted.event_graph import Call, Op
 from ccltui.demo.planted.job_spec import DEVICE_ONLY, JobSpec, Level
 from ccltui.demo.planted.tape import CALL_HOST_NS, HostEvent, Tape
+
+NEW: Final = profiler_names.NEW_ARGUMENTS
+SIDE_KERNEL: Final = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
+    "(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::"
+    "BinaryOpListAlphaFunctor<float, 2, 2, 0> >(float)"
+)
+
+CALL_KERNELS: Final[dict[str, str]] = {
+    "allreduce": f"ncclDevKernel_AllReduce_Sum_bf16_RING_LL{NEW}",
+    "_allgather_base": f"ncclDevKernel_AllGather_RING_LL{NEW}",
+    "_reduce_scatter_base": f"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL{NEW}",
+    "all_to_allv": f"ncclDevKernel_SendRecv{NEW}",
+    "send": f"ncclDevKernel_SendRecv{NEW}",
+    "recv": f"ncclDevKernel_SendRecv{NEW}",
+    "batch": f"ncclDevKernel_SendRecv{NEW}",
+    "broadcast": f"ncclDevKernel_Broadcast_RING_LL{NEW}",
+    "symmetric": (
+        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8, false>"
+        "(c10::BFloat16**, unsigned long, unsigned long, unsigned int**, unsigned long)"
+    ),
+    "notify_dispatch": (
+        "void deep_ep::intranode::notify_dispatch<8>(int const*, int*, int const*, int*, int, int,"
+        " int, bool const*, int*, int*, int, void**, int**, int)"
+    ),
+    "dispatch": (
+        "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*, long*, float*, int*,"
+        " int*, int4 const*, float const*, long const*, float const*, bool const*, int const*)"
+    ),
+    "combine": (
+        "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768, 4096>(__nv_bfloat16*, float*,"
+        " __nv_bfloat16 const*, float const*, int const*, int const*, int const*, int*)"
+    ),
+}
+PEER_COPY: Final = "Memcpy PtoP (Device -> Device)"
+
+OPERATORS: Final[dict[str, str]] = {
+    "allreduce": "c10d::allreduce_",
+    "_allgather_base": "c10d::_allgather_base_",
+    "copy_gather": "c10d::_allgather_base_",
+    "_reduce_scatter_base": "c10d::_reduce_scatter_base_",
+    "all_to_allv": "c10d::alltoall_base_",
+    "send": "c10d::send",
+    "recv": "c10d::recv_",
+    "broadcast": "c10d::broadcast_",
+    "symmetric": "symm_mem::two_shot_all_reduce_",
+}
+ANNOTATIONS: Final[dict[str, str]] = {
+    "allreduce": "nccl:all_reduce",
+    "_allgather_base": "nccl:_all_gather_base",
+    "copy_gather": "nccl:_all_gather_base",
+    "_reduce_scatter_base": "nccl:_reduce_scatter_base",
+    "all_to_allv": "nccl:all_to_all",
+    "send": "nccl:send",
+    "recv": "nccl:recv",
+    "batch": "nccl:coalesced",
+    "broadcast": "nccl:broadcast",
+}
+DESCRIPTIONS: Final[dict[str, str]] = {
+    "world": "default_pg",
+    "dp": "mesh_dp_replicate",
+    "tp": "mesh_tp",
+    "cp": "mesh_cp",
+    "ep": "mesh_ep",
+    "pp": "mesh_pp",
+    "own": "undefined",
+}
+
+
+def kernel(kind: str, *, backward: bool) -> str:
+    """Name of a compute kernel or copy."""
+    if kind == "side":
+        return SIDE_KERNEL
+    return profiler_names.kernel(kind, "nccl", backward=backward)
+
+
+def operator(kind: str, *, backward: bool) -> str:
+    """Name of the operator that launches it."""
+    if kind == "side":
+        return "aten::_foreach_lerp_"
+    return profiler_names.operator(kind, backward=backward)
+
 
 LAUNCH_NS: Final = 4_500
 BACKWARD_THREAD: Final = 9
@@ -133,10 +218,10 @@ class RankRows:
         return number
 
     def _work(self, op: Op) -> None:
-        link = self._operator(op, row_names.operator(op.kind, backward=op.backward))
+        link = self._operator(op, operator(op.kind, backward=op.backward))
         copies = op.kind.startswith("copy")
         number = self._launch(op, "cudaMemcpyAsync" if copies else "cudaLaunchKernel")
-        name = row_names.kernel(op.kind, backward=op.backward)
+        name = kernel(op.kind, backward=op.backward)
         args = {**link, "correlation": number}
         if copies:
             args |= {"bytes": op.dur_ns * 20}
@@ -165,12 +250,12 @@ class RankRows:
     def _call(self, op: Op, call: Call) -> None:
         metadata = self._metadata(op, call)
         link: dict[str, Any] = {}
-        if op.kind in row_names.OPERATORS:
-            link = self._operator(op, row_names.OPERATORS[op.kind])
-        if op.kind in row_names.ANNOTATIONS:
+        if op.kind in OPERATORS:
+            link = self._operator(op, OPERATORS[op.kind])
+        if op.kind in ANNOTATIONS:
             if self.level == "full" and metadata:
                 link = self._operator(op, "record_param_comms", 2_000, **metadata)
-            self._operator(op, row_names.ANNOTATIONS[op.kind], 4_000)
+            self._operator(op, ANNOTATIONS[op.kind], 4_000)
         if op.kind == "copy_gather":
             self._copies(op, call, link)
             return
@@ -178,7 +263,7 @@ class RankRows:
         args = {**link, "correlation": number, "grid": [24, 1, 1], "block": [512, 1, 1]}
         if self.level == "full" and not op.graph:
             args |= {key: value for key, value in metadata.items() if key != "Rank"}
-        name = row_names.CALL_KERNELS[op.kind]
+        name = CALL_KERNELS[op.kind]
         start_ns = op.start_ns
         if self.spec.hidden_waits and call.meeting == "all":
             start_ns = max(member.start_ns for member in call.members.values())
@@ -194,11 +279,11 @@ class RankRows:
             size = 2 * call.elements // len(call.ranks)
             args = {**link, "correlation": number, "bytes": size}
             start_ns = met_ns + nth * share_ns
-            self._device(op, "gpu_memcpy", row_names.PEER_COPY, (start_ns, share_ns), args)
+            self._device(op, "gpu_memcpy", PEER_COPY, (start_ns, share_ns), args)
 
     def _metadata(self, op: Op, call: Call) -> dict[str, Any]:
         """Arguments of a call as the profiler writes them, {} where it has none."""
-        if op.kind not in row_names.ANNOTATIONS or op.kind == "batch":
+        if op.kind not in ANNOTATIONS or op.kind == "batch":
             return {}  # a group of calls is launched when it ends, in none of them
         operation = "_allgather_base" if op.kind == "copy_gather" else op.kind
         transfer = operation in ("send", "recv")
@@ -227,7 +312,7 @@ class RankRows:
             "In split size": _list(sent_splits),
             "Out split size": _list(received_splits),
             "Process Group Name": group_name(call, self.names),
-            "Process Group Description": row_names.DESCRIPTIONS[call.label],
+            "Process Group Description": DESCRIPTIONS[call.label],
             "Process Group Ranks": _list(call.group),
             "Rank": op.rank,
             "Seq": number,

@@ -1,29 +1,381 @@
-"""Text of the file of one rank, from the log of its lane."""
+"""Text of the file of one rank, from the log of its lane.
+
+Text of one step of a lane with gaps, filled with the numbers of each rank and step.
+
+The text is written by the event writer of small jobs, from a step in which each time is a mark: its
+place among the times of the step. Ids, group names and members are replaced in the events before
+they are written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ccltui.demo.header import base_ns, header, trace_name
-from ccltui.demo.kineto_writer import NATIVE_BETWEEN, native_ends, native_events
-from ccltui.demo.metadata_events import LEAD_NS, TAIL_NS, device_steps, row_names, window
-from ccltui.demo.profiler_view import drift_ppb, offset_ns, origin_ns
-from ccltui.demo.rank_events import FIRST_CORRELATION, pid_of
-from ccltui.demo.scale.lockstep import Lane, StepLog
-from ccltui.demo.scale.step_template import (
-    Part,
-    StepNumbers,
-    StepTemplate,
-    make_template,
-    names_of,
-    signature,
+from ccltui.demo.call_args import list_text
+from ccltui.demo.kineto_writer import (
+    NATIVE_BETWEEN,
+    base_ns,
+    header,
+    native_ends,
+    native_events,
+    trace_name,
 )
+from ccltui.demo.profiler_view import drift_ppb, offset_ns, origin_ns
+from ccltui.demo.program import Communicate, Work
+from ccltui.demo.rank_events import (
+    BACKWARD_THREAD,
+    FIRST_CORRELATION,
+    LEAD_NS,
+    TAIL_NS,
+    Event,
+    RankEvents,
+    device_steps,
+    pid_of,
+    row_names,
+    window,
+)
+from ccltui.demo.scale.call_meeting import Line
+from ccltui.demo.scale.lockstep import Entry, Lane, StepLog
+from ccltui.demo.simulate import FIRST_SEQ, Activity, Call, Class, HostRange, Schedule
 from ccltui.demo.spec import Spec
-from ccltui.demo.topology import Topology
+from ccltui.demo.topology import DemoGroup, Topology
+
+# Times of a step are far below these, and marks are 1 ms apart, because events inside others begin
+# some microseconds after them on the same clock.
+_START_US: Final = 7_000_000_000
+_DURATION_US: Final = 4_000_000_000
+_APART_US: Final = 1_000
+_PID: Final = 1  # device ordinals are never negative, so that no row is taken for another
+_DEVICE: Final = -1
+_SEQ_OF_LINE: Final = 1_000_000_000
+_SEQ_ZERO: Final = 500_000_000
+
+_BANDWIDTH: Final = "memory bandwidth (GB/s)"
+_GAP: Final = re.compile(
+    r'"(ts|dur)": ([47]\d{9})\.000|"#([a-z_]+):([^"#]*)#"|"@([a-z_]+(?::\d+)?)@"|@(step)@'
+)
+
+Names = Mapping[str, str]
+"""JSON text of each token of a rank: its ids, and the names and members of its groups."""
+
+
+class _Fill(Struct, frozen=True):
+    """Where the numbers of one kind go: places in the values, what is taken, what is added."""
+
+    into: NDArray[np.int64]
+    what: NDArray[np.int64]
+    add: NDArray[np.int64]
+
+
+class StepNumbers(Struct, frozen=True):
+    """Numbers of one rank and step.
+
+    Attributes:
+        times: Of the log, on the clock of the host less the base of the file, int64 ns.
+        external, correlation: Ids given out before this step.
+        step: As in ``ProfilerStep#N``.
+        first_seqs: Calls of each line before this step.
+    """
+
+    times: NDArray[np.int64]
+    external: int
+    correlation: int
+    step: int
+    first_seqs: Mapping[Line, int]
+
+
+class Part:
+    """Host or device rows of a step: texts and tokens of the rank, with formats for numbers."""
+
+    def __init__(self, text: str) -> None:
+        pieces, end = [""], 0
+        rows: dict[str, list[tuple[int, int, int]]] = {}
+        self.bandwidths: list[tuple[int, int, int]] = []
+        self.seqs: list[tuple[int, int]] = []
+        count = 0
+        for found in _GAP.finditer(text):
+            pieces[-1] += text[end : found.start()].replace("%", "%%")
+            end = found.end()
+            key, mark, kind, value, token, step = found.groups()
+            if token:
+                pieces += [token, ""]
+                continue
+            if key:
+                pieces[-1] += f'"{key}": %d.%03d'
+                zero_us = _START_US if key == "ts" else _DURATION_US
+                place, add_us = divmod(int(mark) - zero_us, _APART_US)
+                rows.setdefault(key, []).append((count, place, add_us * 1_000))
+                count += 2
+                continue
+            pieces[-1] += "%s" if kind == "bandwidth" else "%d"
+            if step:
+                rows.setdefault("step", []).append((count, 0, 0))
+            elif kind == "bandwidth":
+                at, size = value.split(",")
+                self.bandwidths.append((count, int(at), int(size)))
+            elif kind == "seq":
+                self.seqs.append((count, int(value)))
+            else:
+                rows.setdefault(kind, []).append((count, 0, int(value)))
+            count += 1
+        pieces[-1] += text[end:].replace("%", "%%")
+        self.pieces = pieces
+        self.count = count
+        self._fills = {kind: _Fill(*np.array(found, np.int64).T) for kind, found in rows.items()}
+
+    def of_rank(self, names: Names) -> str:
+        """The text with the tokens of a rank replaced; formats remain."""
+        pieces = self.pieces.copy()
+        pieces[1::2] = [names[token] for token in pieces[1::2]]
+        return "".join(pieces)
+
+    def values(self, numbers: StepNumbers, lines: list[Line]) -> tuple[int | float, ...]:
+        """What the formats are filled with."""
+        times = numbers.times
+        found = np.empty(self.count, np.int64)
+        for kind, fill in self._fills.items():
+            if kind in ("ts", "dur"):
+                ns = times[fill.what] + fill.add
+                if kind == "dur":
+                    ns = times[fill.what + 1] - times[fill.what]
+                found[fill.into] = ns // 1_000
+                found[fill.into + 1] = ns % 1_000
+            else:
+                base = {
+                    "external": numbers.external,
+                    "correlation": numbers.correlation,
+                    "step": numbers.step,
+                }[kind]
+                found[fill.into] = base + fill.add
+        for place, mark in self.seqs:
+            line, number = divmod(mark, _SEQ_OF_LINE)
+            first = numbers.first_seqs.get(lines[line], 0)
+            found[place] = FIRST_SEQ + first + number - _SEQ_ZERO
+        values: list[int | float] = [*found.tolist()]
+        for place, time, size in self.bandwidths:
+            values[place] = size / max(int(times[time + 1] - times[time]), 1)
+        return tuple(values)
+
+
+class StepTemplate(Struct, frozen=True):
+    """Both parts of a step.
+
+    Attributes:
+        host, device: Rows of the host and of the device.
+        lines: Lines of calls in the order of their marks.
+        externals, correlations: Ids that the step takes.
+        main: Places in the times of the first start and the last end on the main stream.
+        streams: Streams of the step.
+    """
+
+    host: Part
+    device: Part
+    lines: list[Line]
+    externals: int
+    correlations: int
+    main: tuple[int, int]
+    streams: frozenset[int]
+
+
+def signature(log: StepLog) -> tuple[object, ...]:
+    """What the text of a step depends on besides numbers."""
+    return tuple(
+        (entry.kind, entry.stream, entry.line, entry.number, _of_item(entry))
+        for entry in log.entries
+    )
+
+
+def _of_item(entry: Entry) -> object:
+    item = entry.item
+    if isinstance(item, Communicate):
+        return item.operation, item.in_elems, item.out_elems, item.phase, item.peer
+    return item
+
+
+def make_template(spec: Spec, topology: Topology, rank: int, log: StepLog) -> StepTemplate:
+    """Write the text of a step, with gaps, from the log of a rank that is one of its lane."""
+    lines = list(dict.fromkeys(entry.line for entry in log.entries if entry.line[0]))
+    drawn = _Drawing(spec, topology, rank, lines)
+    schedule = drawn.schedule(log)
+    body = RankEvents(schedule, 0, pid=_PID, device=_DEVICE)
+    marks = _Marks()
+    host = native_events([marks.event(event) for event in body.host], 0)
+    device = native_events([marks.event(event) for event in body.gpu], 0)
+    return StepTemplate(
+        Part(host),
+        Part(device),
+        lines,
+        marks.externals,
+        marks.correlations,
+        drawn.main,
+        frozenset(entry.stream for entry in log.entries if entry.item is not None),
+    )
+
+
+def names_of(topology: Topology, rank: int, pid: int, device: int) -> dict[str, str]:
+    """Text of the tokens of a rank."""
+    names = {
+        "pid": str(pid),
+        "backward": str(pid + BACKWARD_THREAD),
+        "device": str(device),
+        "rank": str(rank),
+    }
+    for group in topology.groups_of(rank):
+        key = group.dimension
+        names |= {
+            f"{key}_name": f'"{group.name}"',
+            f"{key}_ranks": f'"{list_text(group.ranks)}"',
+            f"{key}_start": str(group.ranks[0]),
+            f"{key}_stride": str(group.ranks[1] - group.ranks[0]),
+            f"{key}_comms": str(group.comms_id),
+        }
+        if key == "pp":
+            names |= {f"pp_member:{n}": str(member) for n, member in enumerate(group.ranks)}
+    return names
+
+
+class _Drawing:
+    """A schedule of one rank and one step whose times are marks."""
+
+    def __init__(self, spec: Spec, topology: Topology, rank: int, lines: list[Line]) -> None:
+        self.spec = spec
+        self.topology = topology
+        self.rank = rank
+        self.lines = lines
+        self.main = (0, 0)
+
+    def schedule(self, log: StepLog) -> Schedule:
+        activities: list[Activity] = []
+        ranges: list[HostRange] = []
+        calls: list[Call] = []
+        index: dict[tuple[Line, int], int] = {}
+        place, main = 0, []
+        for entry in log.entries:
+            if isinstance(entry.item, Communicate):
+                index[entry.line, entry.number] = len(calls)
+                calls.append(self._call(len(calls), entry.item))
+            if entry.item is None:
+                call = index[entry.line, entry.number] if entry.kind == "wait" else -1
+                start_ns, dur_ns = _mark_ns(place)
+                kind: Any = entry.kind
+                ranges.append(HostRange(0, kind, start_ns, start_ns + dur_ns, 0, call))
+            else:
+                call = len(calls) - 1 if isinstance(entry.item, Communicate) else -1
+                activities.append(self._activity(entry, place, call))
+                if entry.kind == "work":
+                    main.append(place)
+            place += entry.times
+        self.main = (main[0] + 2, main[-1] + 3)
+        return Schedule(
+            self.spec, self.topology, (tuple(activities),), (tuple(ranges),), tuple(calls)
+        )
+
+    def _activity(self, entry: Entry, place: int, call: int) -> Activity:
+        item = entry.item
+        assert item is not None
+        host_ns, _ = _mark_ns(place)
+        launch_ns, _ = _mark_ns(place + 1)
+        start_ns, dur_ns = _mark_ns(place + 2)
+        end_ns = start_ns + dur_ns
+        common = (start_ns, end_ns, host_ns, host_ns, launch_ns, 0, item.phase)
+        if isinstance(item, Work):
+            klass: Class = "comp" if item.computes else "mem"
+            return Activity(0, item.kind, klass, entry.stream, *common, item.size_bytes)
+        seq = self.lines.index(entry.line) * _SEQ_OF_LINE + _SEQ_ZERO + entry.number
+        sizes = (item.in_elems, item.out_elems)
+        return Activity(0, item.operation, "comm", entry.stream, *common, 0, call, seq, *sizes)
+
+    def _call(self, number: int, item: Communicate) -> Call:
+        group = item.group
+        members = tuple(range(len(group.ranks)))  # places in the group instead of ranks
+        marked = DemoGroup(group.index, group.dimension, f"@{group.dimension}@", members)
+        sizes = (item.in_elems, item.out_elems)
+        if item.operation == "all_to_allv":
+            sizes = (min(sizes),) * 2  # of a member that is sent no more than the others
+        if item.peer >= 0:
+            pair = (group.ranks.index(self.rank), group.ranks.index(item.peer))
+            members = pair if item.operation == "send" else pair[::-1]
+        operation = "send" if item.operation == "recv" else item.operation
+        return Call(number, marked, operation, members, *sizes, item.dtype, 0, 0)
+
+
+def _mark_ns(place: int) -> tuple[int, int]:
+    """Start and duration that stand for the times at a place."""
+    return (_START_US + place * _APART_US) * 1_000, (_DURATION_US + place * _APART_US) * 1_000
+
+
+class _Marks:
+    """Replace what differs between ranks and steps in events, and count the ids."""
+
+    def __init__(self) -> None:
+        self.externals = 0
+        self.correlations = 0
+
+    def event(self, event: Event) -> Event:
+        rows: dict[int | str, str] = {
+            _PID: "@pid@",
+            _PID + BACKWARD_THREAD: "@backward@",
+            _DEVICE: "@device@",
+        }
+        on_host = event.pid == _PID
+        name = "ProfilerStep#@step@" if event.name.startswith("ProfilerStep#") else event.name
+        return replace(
+            event,
+            name=name,
+            pid=rows[event.pid],
+            tid=rows[event.tid] if on_host else event.tid,
+            args=self._args(event),
+            flow=self._correlation(event.flow),
+        )
+
+    def _args(self, event: Event) -> dict[str, Any]:
+        args = dict(event.args)
+        for key in ("External id", "Ev Idx"):
+            if key in args:
+                self.externals = max(self.externals, args[key])
+                args[key] = f"#external:{args[key]}#"
+        if "correlation" in args:
+            args["correlation"] = self._correlation(args["correlation"])
+        for key, token in (("device", "@device@"), ("Rank", "@rank@")):
+            if key in args:
+                args[key] = token
+        if "Seq" in args:
+            args["Seq"] = f"#seq:{args['Seq']}#"
+        if _BANDWIDTH in args:
+            place = (event.dur_ns // 1_000 - _DURATION_US) // _APART_US
+            args[_BANDWIDTH] = f"#bandwidth:{place},{args['bytes']}#"
+        if "Process Group Name" in args:
+            args |= _group_tokens(args)
+        return args
+
+    def _correlation(self, number: int | str) -> int | str:
+        if not isinstance(number, int) or not number:
+            return number
+        count = number - FIRST_CORRELATION
+        self.correlations = max(self.correlations, count)
+        return f"#correlation:{count}#"
+
+
+def _group_tokens(args: dict[str, Any]) -> dict[str, Any]:
+    dimension = args["Process Group Name"].strip("@")
+    tokens = {
+        "Process Group Name": f"@{dimension}_name@",
+        "Global rank start": f"@{dimension}_start@",
+        "Global rank stride": f"@{dimension}_stride@",
+        "Comms Id": f"@{dimension}_comms@",
+        "Src Rank": f"@pp_member:{args.get('Src Rank')}@",
+        "Dst Rank": f"@pp_member:{args.get('Dst Rank')}@",
+    }
+    if args["Process Group Ranks"] != "[]":
+        tokens["Process Group Ranks"] = f"@{dimension}_ranks@"
+    return {key: token for key, token in tokens.items() if key in args}
 
 
 class _Step(Struct):

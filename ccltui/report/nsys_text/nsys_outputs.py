@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from ccltui.metrics.nsys_reports import Report
 from ccltui.parsers.errors import GrammarError, TraceError
-from ccltui.report.nsys_text.nsys_layouts import EXTENSIONS, Layout, parse_layout
-from ccltui.report.nsys_text.nsys_writers import write_reports
+from ccltui.report.nsys_text.nsys_writers import EXTENSIONS, Layout, parse_layout, write_reports
 from ccltui.report.output import check_target, print_message, write_report
 
 CONSOLE: Final = "-"

@@ -18,9 +18,8 @@ from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import Section
 from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.nsys_text.alltoall_study import studies_of
-from ccltui.report.nsys_text.alltoall_writers import DEFINITION, write_column
-from ccltui.report.nsys_text.nsys_cells import cells, header, is_text
+from ccltui.report.nsys_text.alltoall_study import DEFINITION, studies_of, write_column
+from ccltui.report.nsys_text.nsys_writers import cells, header, is_text
 from ccltui.report.text_layout import table
 
 Role = Literal["heading", "text", "problem"]

@@ -1,20 +1,254 @@
-"""Write reports in the formats of ``nsys stats``, with equal cells."""
+"""Write reports in the formats of ``nsys stats``, with equal cells.
+
+Parse formats of ``nsys stats`` with their arguments: ``csv:time=us:nohdr``.
+
+Format cells of a report as nsys does: units in the header, digits by unit.
+"""
 
 from __future__ import annotations
 
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.metrics.nsys_reports import Report
+from ccltui.metrics.nsys_reports import Report, ReportColumn
+from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import safe_text
-from ccltui.report.csv_text import csv_text
-from ccltui.report.nsys_text.nsys_cells import header, is_text, rows
-from ccltui.report.nsys_text.nsys_layouts import Layout, parse_layout
 from ccltui.report.printable_json import printable_json
+from ccltui.report.text_layout import csv_text
+
+TIME_UNITS: Final[Mapping[str, str]] = {
+    "ns": "ns",
+    "nsec": "ns",
+    "nanoseconds": "ns",
+    "us": "us",
+    "usec": "us",
+    "microseconds": "us",
+    "ms": "ms",
+    "msec": "ms",
+    "milliseconds": "ms",
+    "s": "sec",
+    "sec": "sec",
+    "seconds": "sec",
+}
+"""Values of ``--timeunit``, and the unit in the header for each."""
+
+_FACTOR: Final = {"us": 1e-3, "ms": 1e-6, "sec": 1e-9}
+_DECIMALS: Final = {"us": 3, "ms": 4, "sec": 4}
+
+SIZE_UNITS: Final[Mapping[str, tuple[int, int]]] = {
+    "B": (1, 0),
+    "KB": (10**3, 2),
+    "KiB": (2**10, 2),
+    "MB": (10**6, 3),
+    "MiB": (2**20, 3),
+    "GB": (10**9, 3),
+    "GiB": (2**30, 3),
+}
+"""Units of sizes: bytes, and decimals in the cells."""
+
+
+class Units(Struct, frozen=True):
+    """Units of points in time, durations, sizes and throughputs, and whether headers name them."""
+
+    point: str = "ns"
+    duration: str = "ns"
+    size: str = "MB"
+    rate: str = "MB"
+    in_header: bool = True
+
+    def of_time(self, column: ReportColumn) -> str:
+        """Return the unit of a column of times."""
+        is_point = column.name == "End" or column.name.endswith("Start")
+        return self.point if is_point else self.duration
+
+
+def units_of(time_unit: str | Units) -> Units:
+    """Return the units with one unit for all times; units are returned as they are."""
+    return time_unit if isinstance(time_unit, Units) else Units(time_unit, time_unit)
+
+
+def header(column: ReportColumn, unit: str | Units) -> str:
+    """Name of a column with its unit: ``Total Time (ns)``."""
+    chosen = units_of(unit)
+    time = chosen.of_time(column)
+    units = {
+        "percent": "%",
+        "time": time,
+        "mean_time": time,
+        "size": chosen.size,
+        "rate": f"{chosen.rate}/s",
+    }
+    named = column.kind in units and chosen.in_header
+    return f"{column.name} ({units[column.kind]})" if named else column.name
+
+
+def is_text(column: ReportColumn) -> bool:
+    """Whether the cells of a column are texts, which are aligned to the left."""
+    return column.kind == "text"
+
+
+def cells(column: ReportColumn, unit: str | Units) -> list[str]:
+    """Cells of a column as text; "" for unknown values."""
+    if column.kind == "text":
+        return list(column.values)
+    values = np.asarray(column.values)
+    texts = _numbers(column, values, units_of(unit))
+    if column.known is None:
+        return texts
+    return [text if known else "" for text, known in zip(texts, column.known, strict=True)]
+
+
+def rows(report: Report, unit: str | Units) -> list[tuple[str, ...]]:
+    """All rows of a report."""
+    return list(zip(*(cells(column, unit) for column in report.columns), strict=True))
+
+
+def _numbers(column: ReportColumn, values: npt.NDArray[np.generic], units: Units) -> list[str]:
+    kind, unit = column.kind, units.of_time(column)
+    if kind == "count" or (kind == "time" and unit == "ns"):
+        return [str(value) for value in values.tolist()]
+    if kind in ("time", "mean_time") and unit != "ns":
+        # nsys rounds to a tenth of a ns, then multiplies: 107007.5 ns are 107.008 us in its
+        # reports, but 187007.5 ns are 187.007 us.
+        factor, decimals = _FACTOR[unit], _DECIMALS[unit]
+        return [f"{value * factor:.{decimals}f}" for value in _tenths(values).tolist()]
+    if kind in ("size", "rate"):
+        divisor, decimals = SIZE_UNITS[units.size if kind == "size" else units.rate]
+        if divisor == 1:
+            return [str(value) for value in values.tolist()]
+        return [f"{value / divisor:.{decimals}f}" for value in values.tolist()]
+    return [f"{value:.1f}" for value in _tenths(values).tolist()]
+
+
+def _tenths(values: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+    """Round to one decimal, halves up, as SQLite does for nsys: 2.25 is 2.3."""
+    tenths: npt.NDArray[np.float64] = np.floor(values.astype(np.float64) * 10 + 0.5) / 10
+    return tenths
+
+
+EXTENSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "column": "txt",
+        "table": "txt",
+        "csv": "csv",
+        "tsv": "tsv",
+        "json": "json",
+        "hdoc": "html",
+        "htable": "html",
+    }
+)
+"""The formats, and the extension of a file in each."""
+
+_CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "time": ("point", "duration"),
+    "ts": ("point",),
+    "dur": ("duration",),
+    "bytes": ("size", "rate"),
+    "mem": ("size",),
+    "thru": ("rate",),
+}
+_IGNORED: Final = ("nofmt", "gid", "addr", "ratio")
+"""Arguments without effect here: numbers are not grouped, and no column is of these categories."""
+
+
+class Layout(Struct, frozen=True):
+    """A format and its arguments.
+
+    Attributes:
+        name: One of EXTENSIONS.
+        units: Units of the cells.
+        has_header: Whether the header is written.
+        lines_measured: Rows that determine the width of columns, 0 for all.
+        widest: Widest column in characters, 0 for any width.
+        widths: Widths of the first columns; None fits the content, 0 hides a column.
+        escapes_tabs: Whether tabs in tsv are written as a backslash and a t.
+        title: Title of an HTML document.
+        css: Address of the style sheet of an HTML document.
+    """
+
+    name: str = "column"
+    units: Units = field(default_factory=Units)
+    has_header: bool = True
+    lines_measured: int = 100
+    widest: int = 100
+    widths: tuple[int | None, ...] = ()
+    escapes_tabs: bool = False
+    title: str = "Nsight Systems Stats Output"
+    css: str = ""
+
+
+def parse_layout(text: str, time_unit: str = "ns") -> Layout:
+    """Parse a format with its arguments, separated by colons.
+
+    Args:
+        text: The format.
+        time_unit: Unit of times where no argument gives one.
+
+    Raises:
+        GrammarError: There is no such format or argument.
+    """
+    name, *arguments = text.strip().split(":")
+    if name not in EXTENSIONS:
+        raise GrammarError(f"unknown format {name[:40]!r}; formats: {', '.join(EXTENSIONS)}")
+    layout = Layout(name, Units(time_unit, time_unit))
+    for argument in arguments:
+        layout = _with(layout, argument)
+    return layout
+
+
+def _with(layout: Layout, argument: str) -> Layout:
+    name, equals, value = argument.partition("=")
+    if equals and name in _CATEGORIES:
+        return replace(layout, units=_with_unit(layout.units, name, value))
+    simple: dict[str, Layout] = {
+        "nohdr": replace(layout, has_header=False),
+        "nohdrunit": replace(layout, units=replace(layout.units, in_header=False)),
+        "noconv": replace(layout, units=replace(layout.units, size="B", rate="B")),
+        "esc": replace(layout, escapes_tabs=True),
+        ".": replace(layout, widths=(*layout.widths, None)),
+    }
+    if argument in simple:
+        return simple[argument]
+    if name in _IGNORED:
+        return layout
+    if argument.isascii() and argument.isdigit():
+        return replace(layout, widths=(*layout.widths, _whole(argument)))
+    if equals and name == "autolines":
+        return replace(layout, lines_measured=_whole(value))
+    if equals and name == "colmax":
+        return replace(layout, widest=_whole(value))
+    if equals and name == "title":
+        return replace(layout, title=value)
+    if equals and name == "css":
+        return replace(layout, css=value)
+    raise GrammarError(f"{layout.name} has no argument {argument[:40]!r}")
+
+
+def _with_unit(units: Units, category: str, unit: str) -> Units:
+    fields = _CATEGORIES[category]
+    known = SIZE_UNITS if "size" in fields or "rate" in fields else TIME_UNITS
+    if unit not in known:
+        raise GrammarError(f"{category}={unit[:20]}: units are {', '.join(known)}")
+    shown = unit if known is SIZE_UNITS else TIME_UNITS[unit]
+    named = {name: getattr(units, name) for name in ("point", "duration", "size", "rate")}
+    named.update(dict.fromkeys(fields, shown))
+    point, duration, size, rate = named.values()
+    return Units(point, duration, size, rate, units.in_header)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise GrammarError(f"{text[:20]!r} is not a number of lines or characters")
+    return int(text)
+
 
 _GAP: Final = "  "
 

@@ -9,16 +9,16 @@ from ccltui import __version__
 from ccltui.parsers.window import format_ranks, format_steps, format_window
 from ccltui.report import explanation
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.page.job_sections import step_section, verdict_section
-from ccltui.report.page.moment_section import moment_section
-from ccltui.report.page.page_parts import Page, Section, Source
-from ccltui.report.page.rank_sections import board_section, heat_section
-from ccltui.report.page.trust_sections import definition_section, trust_section
-from ccltui.report.page.work_sections import (
+from ccltui.report.page.job_sections import (
     dimension_section,
     distribution_section,
     kernel_section,
+    step_section,
+    verdict_section,
 )
+from ccltui.report.page.page_parts import Page, Section, Source
+from ccltui.report.page.rank_sections import board_section, heat_section, moment_section
+from ccltui.report.page.trust_sections import definition_section, trust_section
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric

@@ -1,4 +1,7 @@
-"""Sections about ranks: the board, and lateness by rank and time."""
+"""Sections about ranks: the board, and lateness by rank and time.
+
+Section about the worst moments: the late arrivals that cost most waiting.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,39 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.result import Result
 from ccltui.parsers.numbers import instant
-from ccltui.report.page.heat_picture import heat_classes, heat_picture, row_label
 from ccltui.report.page.page_parts import (
     Block,
     Cell,
     Column,
     Legend,
     Line,
+    Lines,
     Mark,
     Number,
     Picture,
     Section,
     Source,
+    Style,
+    Subsection,
     Swatch,
     Table,
     pointer,
     why_absent,
 )
-from ccltui.report.page.share_bar import Share, small_bar
+from ccltui.report.page.pictures import (
+    Share,
+    heat_classes,
+    heat_picture,
+    moment_picture,
+    row_label,
+    small_bar,
+)
 
 if TYPE_CHECKING:
+    from ccltui.metrics.findings.causes.worst_moments import Moment
     from ccltui.metrics.findings.waits.rank_lateness import LateHeat
     from ccltui.metrics.view.job_view import View
+
 
 MOST_RANKS: Final = 64
 """Rows of the board and of the heat; of more ranks the board has those that wait or delay most."""
@@ -214,8 +228,93 @@ def _heat_table(heat: LateHeat) -> Table:
     ]
     heads = [Column(edge) for edge in edges[:-1]]
     note = (
-        f"Columns are named by their beginning since the first event; the last one ends at "
+        f"Each column is named by its start since the first event; the last one ends at "
         f"{edges[-1]}. – marks a rank that was in no collective."
     )
     caption = "Largest lateness by rank and time, us"
     return Table(caption, [Column("rank", is_numeric=False), *heads], rows, note)
+
+
+COUNT: Final = 3
+MOST_LANES: Final = 48
+EXAMINED: Final = 20_000
+"""Late arrivals that are compared, as many as `straggler_cause` examines."""
+_NUMBERS: Final = ("lag_us", "caused_wait_us", "message_bytes", "start_us", "end_us")
+_MOMENT_LEGEND: Final = Legend(
+    (
+        Swatch("compute", "compute"),
+        Swatch("communication", "communication"),
+        Swatch("of it waiting at this collective", "waiting"),
+        Swatch("copies", "copies"),
+        Swatch("nothing of the kind", "lane"),
+        Swatch("arrival at the collective", "mark"),
+    )
+)
+
+
+def moment_section(view: View, results: Mapping[str, Result]) -> Section:
+    """Return the worst moments, each with its cause and what the ranks did around it."""
+    from ccltui.metrics.findings.causes.worst_moments import worst_moments  # noqa: PLC0415
+
+    title = "Worst moments"
+    purpose = (
+        "The late arrivals that cost the most waiting, of different groups, operations or late "
+        "ranks where possible, with what every rank did around them, on one clock where the "
+        "clocks could be compared."
+    )
+    if reason := why_absent(results, "straggler_lag"):
+        return Section("moments", title, purpose, absent=reason)
+    found = worst_moments(view, count=COUNT, examined=EXAMINED, most_ranks=MOST_LANES)
+    if not found:
+        reason = "no rank is late at any collective by more than the error of the clocks"
+        return Section("moments", title, purpose, absent=reason)
+    blocks: list[Block] = [_MOMENT_LEGEND]
+    blocks += [_moment(number, moment) for number, moment in enumerate(found)]
+    return Section("moments", title, purpose, blocks)
+
+
+def _moment(number: int, moment: Moment) -> Subsection:
+    found = moment.instance
+    step = "" if found.step is None else f", step {found.step}"
+    numbers = moment.to_dict()
+
+    def value(key: str) -> Number:
+        style: Style = "bytes" if key == "message_bytes" else "number"
+        return Number(numbers[key], f"worst_moments/{number}", pointer(key), style)
+
+    table = Table(
+        f"Numbers of moment {number + 1}",
+        (
+            Column("moment", is_numeric=False),
+            Column("longest wait of a rank", "us"),
+            Column("waits of all ranks", "us"),
+            Column("message"),
+            Column("shown from", "us since the first event"),
+            Column("to", "us"),
+        ),
+        [(f"{number + 1}", *map(value, _NUMBERS))],
+    )
+    heading = f"{number + 1}. {found.kind} of {found.group}{step}: rank {moment.last} is the last"
+    picture = Picture(moment_picture(f"moment-{number + 1}", moment))
+    return Subsection(heading, (Lines(_sentences(moment)), picture, table))
+
+
+def _sentences(moment: Moment) -> list[Line]:
+    """Return why the rank was late, how sure that is, and what the picture leaves out."""
+    found = moment.instance
+    texts = [found.why or f"why rank {moment.last} is late is not known"]
+    texts += found.chain_sentences[1:]  # the first link is what the sentence before states
+    if found.cause is not None:
+        cause = found.cause.replace("_", " ")
+        texts.append(f"cause: {cause}. Confidence: {found.sure.text}")
+    if not moment.on_one_clock:
+        texts.append(
+            "the clocks of these ranks are not corrected, because no collective compares them or "
+            "--raw-clocks was given. Lanes may be displaced against each other"
+        )
+    if len(moment.lanes) < moment.num_ranks:
+        texts.append(
+            f"{len(moment.lanes)} of {moment.num_ranks} ranks are drawn: the latest, those that "
+            "delayed it, and the first to arrive"
+        )
+    return [Line(f"{text[:1].upper()}{text[1:].rstrip('.')}.") for text in texts]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ccltui.metrics.reason_text import merged_reasons
 from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import merged_reasons
 from ccltui.report.json_document import TraceSummary
 from ccltui.report.page.page_parts import (
     ABSENT,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
 
 _MATCH: Final = {
-    "high": "matched; who took part: high confidence",
-    "medium": "matched; who took part: medium confidence",
-    "low": "matched; who took part: low confidence",
+    "high": "matched with high confidence",
+    "medium": "matched with medium confidence",
+    "low": "matched with low confidence",
     "mismatched": "operations of the ranks differ",
     "incomplete": "not recorded on all ranks",
 }

@@ -1,4 +1,7 @@
-"""Define actions, and format their keys."""
+"""Define actions, and format their keys.
+
+Actions that work without a trace; the key line shows them until a trace is open.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from ccltui.tui.actions.unavailable_reasons import WhyNot
     from ccltui.tui.moves.view_moves import Move
     from ccltui.tui.state.scene import Scene
+
 
 Where = Callable[[Pane], bool]
 """Condition on the pane in view under which an action acts."""
@@ -124,3 +128,14 @@ def shown(key: str) -> str:
     modifiers, _, name = key.rpartition("+") if len(key) > 1 else ("", "", key)
     name = _SHOWN.get(name, name)
     return f"{modifiers}+{name}" if modifiers else name
+
+
+GENERAL: Final[tuple[Action, ...]] = (
+    Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
+    Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,
+           hint="command"),
+    Action("app.suspend", ("ctrl+z",), "to the shell; fg comes back", "app", Effect.SUSPEND),
+    Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
+    Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),
+    Action("app.quit", ("q",), "quit", "app", Effect.QUIT, hint="quit"),
+)  # fmt: skip

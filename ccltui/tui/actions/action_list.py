@@ -10,8 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from ccltui.tui.actions import unavailable_reasons as reasons
-from ccltui.tui.actions.action import Action, Effect, Where, only
-from ccltui.tui.actions.general_actions import GENERAL
+from ccltui.tui.actions.action import GENERAL, Action, Effect, Where, only
 from ccltui.tui.moves import (
     causal_zoom,
     chart_moves,
@@ -25,10 +24,9 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
-from ccltui.tui.moves.missing_data import no_time
-from ccltui.tui.panes import files, kernels, parallelism_pane, ranks_pane, runs
-from ccltui.tui.state.figures import metric_list
-from ccltui.tui.state.own import pane_names
+from ccltui.tui.moves.cursor import no_time
+from ccltui.tui.panes import files, hours, kernels, parallelism_pane, ranks_pane, runs
+from ccltui.tui.state import metric_list, pane_names
 from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
@@ -44,6 +42,7 @@ KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
 WORK: Final = only(pane_names.KERNELS)
 DIMENSIONS: Final = only(pane_names.PARALLELISM)
 RANKS: Final = only(pane_names.RANKS)
+HOURS: Final = only(pane_names.HOURS)
 INSPECTED: Final = only(
     pane_names.ALIGNMENT, pane_names.TIMELINE, pane_names.EVENTS, pane_names.KERNELS
 )
@@ -210,6 +209,18 @@ _OTHERS: Final[tuple[Action, ...]] = (
            view_moves.other_rank(-1), EVENTS, no_time),
     Action("kernels.by", ("C",), "by name, operator, ...", "view", row_moves.next_kind,
            WORK, no_time, hint="by"),
+    Action("hours.kind", ("C",), "kind of collective", "view", row_moves.next_kind, HOURS,
+           row_moves.why_none, hint="kind"),
+    Action("hours.zoom_in", ("w", "+", "="), "zoom into the hours", "view", hours.zoom(1), HOURS,
+           hours.why_not, hint="zoom", pair="hours.zoom_out",
+           pair_help="zoom into, out of the hours"),
+    Action("hours.zoom_out", ("s", "-"), "zoom out of the hours", "view", hours.zoom(-1), HOURS,
+           hours.why_not),
+    Action("hours.all", ("0",), "the whole recording", "view", hours.zoom(0), HOURS,
+           hours.why_not, hint="all"),
+    Action("hours.earlier", ("a",), "earlier", "move", hours.move(-1), HOURS, hours.why_not,
+           hint="time", pair="hours.later", pair_help="earlier, later"),
+    Action("hours.later", ("d",), "later", "move", hours.move(1), HOURS, hours.why_not),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
            TIMELINE, no_time),

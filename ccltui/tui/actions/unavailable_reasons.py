@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ccltui.tui.moves import row_moves, time_moves, view_moves
-from ccltui.tui.moves.missing_data import no_collectives, no_time
+from ccltui.tui.moves.cursor import no_collectives, no_time
 from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene
 

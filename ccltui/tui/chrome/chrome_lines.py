@@ -1,27 +1,90 @@
-"""Lines around the panes: header, tabs, keys, messages."""
+"""Lines around the panes: header, tabs, keys, messages.
+
+The two lines about the cursor.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.draw.text import ELLIPSIS, clean, fit, fit_middle, wrap
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.units import format_duration
-from ccltui.tui.actions.action import Action, first_key
-from ccltui.tui.actions.general_actions import GENERAL
-from ccltui.tui.state.own.pane_names import OVERVIEW
+from ccltui.tui.actions.action import GENERAL, Action, first_key
+from ccltui.tui.moves.loss_list import place_text
+from ccltui.tui.moves.search_steps import count_text
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
+from ccltui.tui.state.pane_names import OVERVIEW
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.styled_text import GAP, Line, Piece
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
+
+
+_BETWEEN: Final = re.compile(r"(?<=\S)(?: {2,}|; )(?=\S)")
+"""What is between two facts of a line."""
+
+
+def status(scene: Scene, width: int) -> list[Line]:
+    """Return the two lines about the cursor.
+
+    A notice replaces the second, or both where it is longer than a line. Of facts that do not
+    fit, the last are left out whole.
+    """
+    above, below = _status(scene, width)
+    message = message_line(scene)
+    if message is not None:
+        (text, style), *_ = message
+        first, *rest = wrap(text.strip(), width - 2, most=2, indent="  ") or [""]
+        below = [(f" {rest[0] if rest else first}", style)]
+        above = [(f" {first}", style)] if rest else above
+    session, findings = scene.session, scene.findings
+    current = findings.complete and findings.generation == session.generation
+    waiting = not current and session.ranks_loaded + session.ranks_partly > 0
+    search = count_text(scene)
+    right: Line = [(f" {search} ", Ink.HIT)] if search else []
+    place = "" if scene.state.pane == OVERVIEW else place_text(scene)
+    right += [(f" {place} ", Ink.HIT)] if place else []
+    right += [("computing ", Ink.DIM)] if waiting else []
+    taken = sum(len(text) for text, _ in right)
+    above, below = whole_facts(above, width), whole_facts(below, width - taken)
+    return [cut(above, width, Ink.TEXT), spread(below, right, width, Ink.TEXT)]
+
+
+def whole_facts(line: Line, width: int) -> Line:
+    """Return the facts of a line that fit as a whole, and an ellipsis for the others.
+
+    A line whose first fact takes more than half of the width is returned as it is.
+    """
+    text = "".join(clean(part) for part, _ in line).rstrip()
+    if len(text) <= width:
+        return line
+    ends = [found.start() for found in _BETWEEN.finditer(text)]
+    end = max((end for end in ends if width // 2 <= end <= width - 2), default=None)
+    if end is None:
+        return line
+    kept: Line = []
+    for part, style in line:
+        shown = clean(part)[:end]
+        end -= len(shown)
+        if shown:
+            kept.append((shown, style))
+    return [*kept, (f" {ELLIPSIS}", Ink.DIM)]
+
+
+def _status(scene: Scene, width: int) -> tuple[Line, Line]:
+    if scene.session.phase == "failed":
+        return [(f" x {scene.session.problem}", Ink.ERROR)], []
+    return pane_in_view(scene).status(scene, width)
+
 
 NARROW = 100
 
@@ -63,7 +126,19 @@ def header(scene: Scene, width: int) -> Line:
             _absent(session.job) if width >= 100 else "",
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
-    return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+    right = [*_followed(scene, width), (_loaded(session), Ink.HEADER_DIM)]
+    return spread(left, right, width, Ink.HEADER_DIM)
+
+
+def _followed(scene: Scene, width: int) -> Line:
+    """Return when a followed directory was looked at, and the alerts that hold."""
+    if scene.followed is None:
+        return []
+    alerts = scene.followed.alert_text()
+    line: Line = (
+        [(f" ! {fit(alerts, min(len(alerts), width // 3))} ", Ink.WARNING)] if alerts else []
+    )
+    return [*line, (f" {scene.followed.told(width)} ", Ink.HEADER_DIM)]
 
 
 def _capture(job: Job, width: int) -> str:

@@ -1,17 +1,25 @@
-"""Threads beside the screen: one that loads, one that computes, one for each kind of query."""
+"""Threads beside the screen: one that loads, one that computes, one for each kind of query.
+
+When the next analysis begins while ranks are still loading.
+
+Every analysis takes time in proportion to the ranks that are there. Where each begins only after
+these have grown by a share, all of them together cost a fixed multiple of the last one, however
+many ranks arrive and however fast.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from textual.app import App
 from textual.worker import Worker, get_current_worker
 
 from ccltui.parsers import numbers
-from ccltui.tui.engine.analysis_pace import Analysed, is_due
 from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
@@ -19,11 +27,48 @@ from ccltui.tui.state.session import Session
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
+    from ccltui.report.gates import Verdict
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.client import RemoteAnalyst
     from ccltui.tui.engine.loader import Load
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.state.answers import Answered, Query
+
+
+GROWTH: Final = 1.5
+"""Factor by which the loaded ranks grow between two analyses: all before the last one together cost
+at most 1 / (1 - 1 / 1.5) - 1 = 2 times the last one."""
+PATIENCE: Final = 20.0
+"""Durations of the last analysis after which the next one begins without that growth: where ranks
+arrive slowly, each is shown, for at most a twentieth of the time."""
+
+
+class Analysed(Struct, frozen=True):
+    """The analysis before: its session, its duration, and the time since it ended (0: it runs)."""
+
+    session: Session
+    seconds: float
+    ago_s: float
+    running: bool
+
+
+def is_due(session: Session, last: Analysed | None) -> bool:
+    """Return whether an analysis of a session begins now, or waits for further ranks.
+
+    It never waits when loading has ended, or when the user chose another part of the job.
+    """
+    if last is None or not session.busy or session.since != last.session.since:
+        return True
+    if last.running:  # a second one would cancel it
+        return False
+    grown = _extent(session) >= GROWTH * _extent(last.session)
+    return grown or last.ago_s >= PATIENCE * last.seconds
+
+
+def _extent(session: Session) -> int:
+    """Number of ranks of which a part is there, and of those that are whole."""
+    return 2 * session.ranks_loaded + session.ranks_partly
+
 
 MakeAnalyst = Callable[[], "Analyst | RemoteAnalyst"]
 LOADING = "load"
@@ -81,7 +126,7 @@ class Background:
         )
 
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
-        from ccltui.tui.engine.loader import run_load  # noqa: PLC0415  (after the first paint)
+        from ccltui.tui.engine.following import load_or_follow  # noqa: PLC0415  (after the first paint)
 
         worker = get_current_worker()
         compat.prepare_for_processes()
@@ -89,7 +134,7 @@ class Background:
         def post(fact: Fact) -> None:
             self._app.post_message(FactPosted(fact, number))
 
-        (self._load or run_load)(path, options, post, lambda: worker.is_cancelled)
+        (self._load or load_or_follow)(path, options, post, lambda: worker.is_cancelled)
 
     def stop_loading(self) -> bool:
         """Cancel the loading thread; return whether one was running."""
@@ -133,7 +178,7 @@ class Background:
     def _answer(self, scene: Scene, query: Query[Any]) -> None:
         # Imported after the first paint.
         from ccltui.tui.state.answers import FileQuery, ViewQuery  # noqa: PLC0415
-        from ccltui.tui.state.queries.wanted_queries import side_answer  # noqa: PLC0415
+        from ccltui.tui.state.wanted_queries import side_answer  # noqa: PLC0415
 
         worker, analyst = get_current_worker(), self._analyst
         found: Answered[Any] | None = None
@@ -143,6 +188,23 @@ class Background:
             found = analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:
             self._post(found)
+
+    def run_command(self, command: str, verdict: Verdict, path: str) -> None:
+        """Start the command of an alert, and post why it failed if it did."""
+        self._app.run_worker(
+            lambda: self._run_command(command, verdict, path),
+            thread=True,
+            group="alert",
+            exit_on_error=False,
+        )
+
+    def _run_command(self, command: str, verdict: Verdict, path: str) -> None:
+        from ccltui.report.alert_command import run_command  # noqa: PLC0415
+        from ccltui.tui.engine.messages import Problem  # noqa: PLC0415
+
+        problem = run_command(command, verdict, path, output=subprocess.DEVNULL)
+        if problem is not None:
+            self._post(Problem(problem))
 
     def export(self, scene: Scene, path: str) -> None:
         """Write the listed rows to a file."""
@@ -214,5 +276,8 @@ def _in_a_thread() -> Analyst:
 
 
 def is_idle(app: App[Any]) -> bool:
-    """Whether no worker of an application runs or waits."""
-    return all(worker.is_finished for worker in app.workers)
+    """Whether no worker of an application runs or waits, but for the one that loads.
+
+    That one never ends while a directory is followed; its session says whether it is loading.
+    """
+    return all(worker.is_finished for worker in app.workers if worker.group != LOADING)

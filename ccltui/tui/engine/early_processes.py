@@ -42,11 +42,11 @@ class EarlyProcesses:
         post: Callable[[Fact], object],
         cancelled: Callable[[], bool],
     ) -> None:
-        """Call :func:`run_load` with the worker processes, the first time."""
-        from ccltui.tui.engine.loader import run_load  # noqa: PLC0415  (after the first paint)
+        """Call :func:`load_or_follow` with the worker processes, the first time."""
+        from ccltui.tui.engine.following import load_or_follow  # noqa: PLC0415  (after the first paint)
 
         pool, self._pool = self._pool, None
-        run_load(path, options, post, cancelled, pool=pool)
+        load_or_follow(path, options, post, cancelled, pool=pool)
 
     def close(self) -> None:
         """End the server process, and the worker processes if no load took them."""

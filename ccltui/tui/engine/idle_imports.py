@@ -9,14 +9,14 @@ from typing import Final
 OF_SCREEN: Final = (
     *(
         f"ccltui.tui.panes.details.{name}"
-        for name in ("causal_picture", "event_page", "comparison", "waterfall")
+        for name in ("causal_picture", "event_page", "comparison")
     ),
-    *(f"ccltui.tui.input.{name}" for name in ("picker", "command_palette", "prompt_session")),
+    *(f"ccltui.tui.input.{name}" for name in ("picker", "command_palette", "prompts")),
     "ccltui.tui.chrome.help_page",
 )
 """Modules of the process that draws."""
 OF_ANSWERS: Final = (
-    "ccltui.tui.engine.query_answers",
+    "ccltui.tui.engine.analysis",
     "ccltui.metrics.inspection.event_report",
     "ccltui.metrics.inspection.event_collective",
     "ccltui.metrics.findings.causes.instance_report",

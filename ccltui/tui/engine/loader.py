@@ -19,11 +19,12 @@ from ccltui.tui.engine.messages import (
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
+    from ccltui.parsers.discovery.walk import Walk
     from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.ingest.worker_pool import WorkerPool
     from ccltui.parsers.job import Job
 
-Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
+Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], object]
 """Open a path and post what is loaded, until everything is loaded or loading is cancelled."""
 PERIOD_S = 0.25
 """Least seconds between two posts of progress."""
@@ -39,7 +40,8 @@ def run_load(
     *,
     pool: WorkerPool | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> None:
+    walked: Walk | None = None,
+) -> Job | None:
     """Open a directory and post what is loaded. Runs in a thread, and parses nothing itself.
 
     Args:
@@ -49,23 +51,19 @@ def run_load(
         cancelled: Whether to stop; what is loaded stays.
         pool: Worker processes that are started already; closed at the end. None starts them.
         clock: Seconds, for the period of progress.
+        walked: A listing of the path that was made already.
+
+    Returns:
+        The loaded job, None where nothing could be opened.
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
-    from ccltui.index.size_advice import with_advice  # noqa: PLC0415
+    from ccltui.index.work_division import with_advice  # noqa: PLC0415
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
-    from ccltui.parsers.job import LoadSettings, load_job, start_job  # noqa: PLC0415
-    from ccltui.parsers.store.cache_place import default_cache_dir  # noqa: PLC0415
+    from ccltui.parsers.job import LoadSettings, load_job  # noqa: PLC0415
 
     cache = None if options.cache_dir is None else Path(options.cache_dir)
     try:
-        job = start_job(
-            path,
-            rank_map=options.rank_map,
-            iteration=options.iteration,
-            capture=options.capture,
-            profile_mode=options.view.profile_mode,
-            store=default_cache_dir() if cache is None else cache,
-        )
+        job = discovered(path, options, walked)
         if options.sample_ranks is not None:
             from ccltui.parsers.sample_ranks import sampled_job  # noqa: PLC0415
 
@@ -75,7 +73,7 @@ def run_load(
             pool.close(wait=False)
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
-        return
+        return None
     _follow_index(job, path, cache, post, cancelled)
     job = with_advice(job, path, cache, options.jobs)
     settings = LoadSettings(cache, options.jobs, previews=True)
@@ -84,6 +82,23 @@ def run_load(
     if loaded.capture is not job.capture and not cancelled():
         observer.post_fallback()
     post(LoadEnded(stopped=cancelled()))
+    return loaded
+
+
+def discovered(path: str, options: ExplorerOptions, walked: Walk | None = None) -> Job:
+    """Return the job of a directory, of which nothing is loaded. Raises TraceError, OSError."""
+    from ccltui.parsers.job import start_job  # noqa: PLC0415  (after the first paint)
+    from ccltui.parsers.store.cache_place import default_cache_dir  # noqa: PLC0415
+
+    return start_job(
+        path,
+        rank_map=options.rank_map,
+        iteration=options.iteration,
+        capture=options.capture,
+        profile_mode=options.view.profile_mode,
+        store=default_cache_dir() if options.cache_dir is None else Path(options.cache_dir),
+        walked=walked,
+    )
 
 
 def _follow_index(

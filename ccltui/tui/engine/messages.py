@@ -12,6 +12,7 @@ from ccltui.tui.state.session import Session
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.tui.state.answers import Answered
+    from ccltui.tui.state.followed import Looked
     from ccltui.tui.state.job_findings import Findings
 
 STOPPING: Final = "stopping: what is loaded remains"
@@ -52,6 +53,12 @@ class LoadEnded(Struct, frozen=True):
     stopped: bool
 
 
+class JobFollowed(Struct, frozen=True):
+    """The files of a followed directory changed: the job as they are now, loaded whole."""
+
+    job: Job
+
+
 class OpenFailed(Struct, frozen=True):
     """The path could not be opened, and why."""
 
@@ -77,8 +84,8 @@ class Problem(Struct, frozen=True):
     problem: str
 
 
-LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact: TypeAlias = "LoadFact | FindingsReady | Answered[Any] | Exported | Problem"
+LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | JobFollowed | OpenFailed
+Fact: TypeAlias = "LoadFact | Looked | FindingsReady | Answered[Any] | Exported | Problem"
 
 
 def after(session: Session, fact: LoadFact) -> Session:
@@ -94,5 +101,7 @@ def after(session: Session, fact: LoadFact) -> Session:
             return session.with_job(job, path, problem)
         case LoadEnded(stopped):
             return session.finished(stopped=stopped)
+        case JobFollowed(job):
+            return session.followed(job)
         case OpenFailed(problem):
             return session.failed(problem)

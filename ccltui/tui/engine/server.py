@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.ingest.rank_worker import ignore_sigint
-from ccltui.tui.engine.transport import Channel
+from ccltui.tui.engine.array_transfer import Channel
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Functions

@@ -14,12 +14,10 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
 from ccltui.tui.actions.action_list import all_actions
 from ccltui.tui.chrome.chrome_lines import cut
-from ccltui.tui.input.fuzzy_words import misfit
-from ccltui.tui.input.goto import goto
-from ccltui.tui.input.key_counts import MAX_COUNT
-from ccltui.tui.input.keymap import works_in
+from ccltui.tui.input.keymap import MAX_COUNT, works_in
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.input.prompted_list import Chosen, PromptedList
+from ccltui.tui.input.prompted_list import Chosen, PromptedList, misfit
+from ccltui.tui.input.prompts import goto
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line

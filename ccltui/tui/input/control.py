@@ -14,23 +14,21 @@ from ccltui.tui.actions import clipboard_actions
 from ccltui.tui.actions.action import Action, Effect, keys_of
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome.help_page import SCROLL
-from ccltui.tui.input.filters import windowed
-from ccltui.tui.input.key_counts import append_digit, repeated
-from ccltui.tui.input.keymap import PREFIXES, Keymap
+from ccltui.tui.input.keymap import PREFIXES, Keymap, append_digit, repeated
 from ccltui.tui.input.mouse import Mouse
+from ccltui.tui.input.prompts import windowed
 from ccltui.tui.moves import drawer, overview_rows, view_history, view_moves
 from ccltui.tui.panes import files, runs, steps
-from ccltui.tui.state.own.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.pane import drawer_has_keys
+from ccltui.tui.state.pane_names import FILES, OVERVIEW
 from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.input.host_protocols import Host, Screen
     from ccltui.tui.input.prompt_line import Prompt
-    from ccltui.tui.input.prompt_session import PromptSession
     from ccltui.tui.input.prompted_list import PromptedList
-    from ccltui.tui.input.prompts import Outcome
+    from ccltui.tui.input.prompts import Outcome, PromptSession
 
 
 class Control:
@@ -195,12 +193,9 @@ class Control:
 
     def _take_effect(self, effect: Effect) -> None:
         if effect.name.startswith("PROMPT_"):
-            from ccltui.tui.input import (  # noqa: PLC0415  (as above)
-                prompt_session,
-                prompts,
-            )
+            from ccltui.tui.input import prompts  # noqa: PLC0415
 
-            self.asking = prompt_session.PromptSession.of(prompts.OF[effect], self._scene)
+            self.asking = prompts.PromptSession.of(prompts.OF[effect], self._scene)
         else:
             self.effects[effect]()
 

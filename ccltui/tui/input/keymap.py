@@ -1,18 +1,102 @@
-"""Look up actions by key, also keys of two strokes; check and apply the user's keys."""
+"""Look up actions by key, also keys of two strokes; check and apply the user's keys.
+
+Counts typed before a key: how often its action is repeated.
+
+Digits open panes, so a count begins with alt and a digit, as in the shell: ``alt+5 ]`` goes to the
+fifth worst collective from the cursor. In the command palette a count is typed as it is: ``:5]``.
+
+Table of the explorer's actions with the user's keys.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ccltui.config import nearest
+from ccltui.config import Config, nearest
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
+from ccltui.parsers.numbers import counted
+from ccltui.report.text_layout import table
+from ccltui.tui.actions.action import Action, Bindings, Effect, keys_of, shown
 from ccltui.tui.actions.action_list import active, all_actions
 from ccltui.tui.state.pane import Pane, all_panes
+
+if TYPE_CHECKING:
+    from ccltui.tui.state.scene import Scene
+
+
+HEADER = ("action", "keys", "what it does", "panes")
+
+
+def key_lines(config: Config) -> Iterator[str]:
+    """Yield the lines of a table of all actions, then the keys that settings take from actions.
+
+    Raises:
+        GrammarError: The settings are invalid.
+    """
+    bindings = checked(config)
+    rows = []
+    for action in all_actions():
+        keys = " ".join(shown(key) for key in keys_of(action, bindings)) or "no key: run it with :"
+        panes = [pane.title for pane in all_panes() if action.where(pane)]
+        everywhere = len(panes) == len(all_panes())
+        rows.append((action.id, keys, action.help, "all" if everywhere else ", ".join(panes)))
+    yield from table(HEADER, rows)
+    taken = list(conflicts(config.keys))
+    if config.keys:
+        yield ""
+        have = "has" if len(config.keys) == 1 else "have"
+        yield f"{counted(len(config.keys), 'action')} {have} keys of {config.path}"
+    yield from taken
+
+
+def checked(config: Config) -> dict[str, tuple[str, ...]]:
+    """Return the keys that differ from the registry, by action.
+
+    Raises:
+        GrammarError: The settings are invalid; the message has the name of their file.
+    """
+    try:
+        return dict(bind(config.keys))
+    except GrammarError as error:
+        raise GrammarError(f"{config.path}: {error}") from error
+
+
+MAX_COUNT: Final = 9999
+_ALT: Final = "alt+"
+
+
+def append_digit(count: str, key: str) -> str:
+    """Return the count with one more digit, an empty text if the key is no digit."""
+    digit = key.removeprefix(_ALT)
+    began = bool(count) or key.startswith(_ALT)
+    if not began or len(digit) != 1 or digit not in "0123456789":
+        return ""
+    return str(min(int(count + digit), MAX_COUNT))
+
+
+def repeated(action: Action, scene: Scene, times: int) -> tuple[Scene, str]:
+    """Repeat an action until it has been done ``times`` times, cannot act, or changes nothing.
+
+    Returns:
+        The scene after that, and why it stopped early, empty if it did not. An action with an
+        `Effect` is left to the application, which performs it once: the scene is unchanged.
+    """
+    if isinstance(action.act, Effect):
+        return scene, ""
+    for done in range(times):
+        why = action.why_not(scene)
+        if why is not None:
+            return scene, why if not done else f"{done:,} of {times:,}: {why}"
+        state = action.act(scene)
+        if state == scene.state:
+            break
+        scene = scene.with_state(state)
+    return scene, ""
+
 
 _NAMES: Final = frozenset(
     {

@@ -1,4 +1,11 @@
-"""The questions of all prompts: titles, initial texts, options, and what an answer leads to."""
+"""The questions of all prompts: titles, initial texts, options, and what an answer leads to.
+
+Parse the text of the window prompt into a filter, and format a filter as such a text.
+
+Parse the text of the goto prompt: a collective, a rank, an iteration or a time.
+
+A question while it is being answered: keys change the text, and the view if it is previewed.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +16,140 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers import numbers
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.window import format_ranks, parse_ranks
+from ccltui.parsers.units import parse_duration
+from ccltui.parsers.window import (
+    Window,
+    format_ranks,
+    format_window,
+    parse_ranks,
+    parse_steps,
+    parse_window,
+)
 from ccltui.tui.actions.action import Effect
 from ccltui.tui.actions.export import Export, export_to, suggestion
-from ccltui.tui.input import filters
-from ccltui.tui.input.goto import TITLE, goto
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves.cursor import to_collective, to_time
+from ccltui.tui.moves.measured_area import window
 from ccltui.tui.moves.view_history import Mark, Return
-from ccltui.tui.state.figures import metric_columns
-from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
+from ccltui.tui.state import metric_list
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.rank_lanes.device_streams import COMMUNICATION, COPIES
-from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.pane_states import EVENTS_STATE, TIMELINE_STATE, listing_of
+from ccltui.tui.state.rank_lanes import COMMUNICATION, COPIES
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
+
+GOTO_TITLE = "go to: k 4705   r16   it 42   12.5s   (g: first row)"
+_COLLECTIVE = re.compile(r"(?:k|#)\s*([\d,]+)", re.IGNORECASE)
+_RANK = re.compile(r"r\s*(\S.*)", re.IGNORECASE)
+_ITERATION = re.compile(r"it(?:er)?\s*(\d+)", re.IGNORECASE)
+
+
+def goto(text: str, scene: Scene) -> ViewState:
+    """Return the view at the place that a text names.
+
+    Raises:
+        GrammarError: The text names no place, or one that does not exist.
+    """
+    text = text.strip()
+    collective = _COLLECTIVE.fullmatch(text)
+    if collective is not None:
+        return _collective(int(collective[1].replace(",", "")), scene)
+    iteration = _ITERATION.fullmatch(text)
+    if iteration is not None:
+        return _iteration(int(iteration[1]), scene)
+    rank = _RANK.fullmatch(text)
+    if rank is not None:
+        return _rank(rank[1], scene)
+    if scene.findings.span is None:
+        raise GrammarError("no rank is loaded yet")
+    return to_time(scene, parse_duration(text))
+
+
+def _collective(k: int, scene: Scene) -> ViewState:
+    communicator = scene.communicator
+    if communicator is None or not len(communicator):
+        raise GrammarError("no collective is matched across ranks")
+    if k >= len(communicator):
+        last = numbers.count(len(communicator) - 1)
+        raise GrammarError(f"{communicator.name} has collectives 0 to {last}")
+    return to_collective(scene, k)
+
+
+def _rank(text: str, scene: Scene) -> ViewState:
+    for label in scene.findings.lanes:
+        if text in (label, rank_name(label)):
+            return scene.state.select(rank=label)
+    ranks = ", ".join(list(scene.findings.lanes)[:8])
+    raise GrammarError(f"no rank {text!r}; there are {ranks or 'none yet'}")
+
+
+def _iteration(number: int, scene: Scene) -> ViewState:
+    steps = scene.findings.steps
+    for step in steps:
+        if step.id == number:
+            return to_time(scene, step.start_ns)
+    if not steps:
+        raise GrammarError("the traces have no step markers")
+    raise GrammarError(f"no such step: there are {steps[0].id} to {steps[-1].id}")
+
+
+WINDOW_TITLE = "window: 4s420ms/35s390ms   iter 12-98   +2s from the cursor   empty: everything"
+_STEPS = re.compile(r"\s*it(?:er(?:ations?)?)?\s+(.*)", re.IGNORECASE)
+
+
+def filter_text(chosen: ViewOptions) -> str:
+    """Return the filter as it would be typed."""
+    if chosen.steps is not None:
+        first, last = chosen.steps
+        return f"iter {first}-{last}"
+    return "" if chosen.window is None else format_window(chosen.window)
+
+
+def parse_filter(text: str, scene: Scene) -> ViewOptions:
+    """Return the filter that a text describes, with the ranks of the present one.
+
+    Raises:
+        GrammarError: The text describes no filter.
+    """
+    everything = scene.session.filter.changed(window=None, steps=None)
+    text = text.strip()
+    if not text:
+        return everything
+    steps = _STEPS.fullmatch(text)
+    if steps is not None:
+        return everything.changed(steps=parse_steps(steps[1].strip()))
+    if text.startswith("+") and "/" not in text:
+        start = scene.state.selection.time_ns or 0
+        return everything.changed(window=Window(start, start + parse_duration(text[1:])))
+    return everything.changed(window=parse_window(text))
+
+
+def problem_with(text: str, scene: Scene) -> str | None:
+    """Return why a text is no valid filter for this job, None when it is valid."""
+    try:
+        chosen = parse_filter(text, scene)
+    except GrammarError as error:
+        return str(error)
+    known = [step.id for step in scene.findings.steps]
+    if chosen.steps is not None:
+        if not known:
+            return "the traces have no step markers: give a window of time"
+        first, last = chosen.steps
+        if not any(first <= step <= last for step in known):
+            return f"no such step: there are {min(known)} to {max(known)}"
+    return None
+
+
+def windowed(scene: Scene) -> Session:
+    """Return the session whose window is the measured area, else the visible time."""
+    here = window(scene)
+    chosen = None if here is None else Window(here.start_ns, here.end_ns)
+    return scene.session.filtered(scene.session.filter.changed(window=chosen, steps=None))
+
 
 Outcome = ViewState | ViewOptions | Mark | Return | Export
 
@@ -56,10 +182,10 @@ class Question(Struct, frozen=True):
 
 
 def _window(text: str, scene: Scene) -> Outcome:
-    problem = filters.problem_with(text, scene)
+    problem = problem_with(text, scene)
     if problem is not None:
         raise GrammarError(problem)
-    return filters.parse_filter(text, scene)
+    return parse_filter(text, scene)
 
 
 def _pattern(text: str) -> str:
@@ -134,7 +260,7 @@ def _kernels(text: str, scene: Scene) -> Outcome:
     return TIMELINE_STATE.put(scene.state, replace(own, kernels=kind))
 
 
-WINDOW = Question(filters.TITLE, _window, lambda scene: filters.filter_text(scene.session.filter))
+WINDOW = Question(WINDOW_TITLE, _window, lambda scene: filter_text(scene.session.filter))
 FILTER = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _filter,
@@ -152,7 +278,7 @@ SEARCH = Question(
     _search,
     previewed=True,
 )
-GOTO = Question(TITLE, goto, previewed=True, prefix="g")
+GOTO = Question(GOTO_TITLE, goto, previewed=True, prefix="g")
 RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
 MARK = Question("bookmark: a letter", _mark, single=True)
 RETURN = Question(
@@ -169,8 +295,8 @@ VERSUS = Question(
 )
 COLUMNS = Question(
     "column to hide (-) or list again (+)   empty: all",
-    metric_columns.toggled,
-    options=metric_columns.matching,
+    metric_list.toggled,
+    options=metric_list.matching,
 )
 EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 
@@ -189,3 +315,69 @@ OF = {
     Effect.PROMPT_COLUMNS: COLUMNS,
 }
 """The question of every prompt."""
+
+
+class KeyOutcome(Struct, frozen=True):
+    """State after a key: the question if it is still open, a view to preview, or the outcome."""
+
+    asking: PromptSession | None = None
+    state: ViewState | None = None
+    outcome: Outcome | None = None
+
+
+class PromptSession(Struct, frozen=True):
+    """A question, the text so far, and the view to restore when it is cancelled."""
+
+    question: Question
+    prompt: Prompt
+    before: ViewState
+
+    @classmethod
+    def of(cls, question: Question, scene: Scene) -> PromptSession:
+        """Open a question."""
+        start = question.start(scene)
+        return cls(question, Prompt.asking(question.heading(start, scene), start), scene.state)
+
+    def may_be_stroke(self) -> bool:
+        """Whether the next key may be the second of two strokes instead of text."""
+        return bool(self.question.prefix) and not self.prompt.text
+
+    def press(self, key: str, character: str | None, scene: Scene) -> KeyOutcome:
+        """Return the state after a key."""
+        scene = scene.with_state(self.before)
+        options = self.question.options(self.prompt.text, scene)
+        if key == "tab":
+            text = options[0] if options else self.prompt.text
+            return self._typed(Prompt.asking(self.prompt.title, text), scene)
+        typed = self.prompt.press(key, character)
+        if typed is PromptEnd.CANCELLED:
+            return KeyOutcome()
+        if typed is PromptEnd.ACCEPTED:
+            return self._answered(self.prompt, scene)
+        if self.question.single and typed.text:
+            return self._answered(typed, scene)
+        return self._typed(typed, scene)
+
+    def pasted(self, text: str, scene: Scene) -> PromptSession:
+        """Return the question after text was pasted."""
+        typed = self.prompt.insert(text)
+        return self._typed(typed, scene.with_state(self.before)).asking or self
+
+    def _answered(self, prompt: Prompt, scene: Scene) -> KeyOutcome:
+        try:
+            return KeyOutcome(outcome=self.question.answer(prompt.text, scene))
+        except GrammarError as problem:
+            text = "" if self.question.single else prompt.text
+            again = Prompt.asking(prompt.title, text).refused(str(problem))
+            return KeyOutcome(replace(self, prompt=again))
+
+    def _typed(self, prompt: Prompt, scene: Scene) -> KeyOutcome:
+        title = self.question.heading(prompt.text, scene)
+        asking = replace(self, prompt=replace(prompt, title=title))
+        if not self.question.previewed:
+            return KeyOutcome(asking)
+        try:
+            found = self.question.answer(prompt.text, scene)
+        except GrammarError:  # no valid answer yet: it is still being typed
+            return KeyOutcome(asking)
+        return KeyOutcome(asking, found if isinstance(found, ViewState) else None)

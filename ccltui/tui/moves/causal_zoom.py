@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from ccltui.tui.moves import loss_list, overview_rows
 from ccltui.tui.moves.chart_moves import showing
-from ccltui.tui.moves.missing_data import no_collectives
+from ccltui.tui.moves.cursor import no_collectives
 from ccltui.tui.state.finding_rows import findings
-from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.overview_state import Section
-from ccltui.tui.state.own.pane_names import OVERVIEW, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import chain_query
+from ccltui.tui.state.pane_names import OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import TIMELINE_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
+from ccltui.tui.state.wanted_queries import chain_query
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.causes.instance_report import CausalChain, ChainEvent

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view
-from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.pane import Axis, pane_in_view
+from ccltui.tui.state.pane_states import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView, TimeView

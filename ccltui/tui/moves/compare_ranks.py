@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves.cursor import to_time
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries.wanted_queries import block_query, versus_query, waterfall_query
+from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Drawer, Shown, Versus, ViewState
+from ccltui.tui.state.wanted_queries import block_query, versus_query, waterfall_query
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.step_diff import StepDiff, Waterfall

@@ -1,4 +1,7 @@
-"""Move the cursor of all panes to a collective, a time or a communicator."""
+"""Move the cursor of all panes to a collective, a time or a communicator.
+
+Reasons why there are no collectives or times to move to; None where there are.
+"""
 
 from __future__ import annotations
 
@@ -49,3 +52,32 @@ def show_communicator(scene: Scene, index: int) -> ViewState:
     if state.selection.rank not in chosen.labels and chosen.labels:
         state = state.select(rank=chosen.labels[0])
     return in_view(state)
+
+
+def no_collectives(scene: Scene) -> str | None:
+    """Return the reason when there are no collectives to move between."""
+    communicators = scene.findings.communicators
+    if communicators is None:
+        if not scene.session.busy and not scene.session.ranks_loaded:
+            return "no rank is loaded"
+        return "the collectives are not matched yet" if scene.session.busy else "still matching"
+    if not communicators:
+        result = scene.findings.results.get("straggler_lag")
+        reason = result.reasons[0].message if result is not None and result.reasons else ""
+        return f"no collective is matched across ranks{': ' if reason else ''}{reason}"
+    communicator = scene.communicator
+    if communicator is not None and not len(communicator):
+        return "no collective in the window: ctrl+t clears it"
+    return None
+
+
+def until_read(scene: Scene, waiting: str) -> str:
+    """Return a sentence for a pane without any rank: ``waiting`` while files are read."""
+    if scene.session.busy or scene.session.ranks_loaded:
+        return waiting
+    return "No rank could be read: 5 lists the files and what is wrong with them."
+
+
+def no_time(scene: Scene) -> str | None:
+    """Return the reason when nothing with a time is loaded."""
+    return None if scene.findings.span is not None else "no rank is loaded yet"

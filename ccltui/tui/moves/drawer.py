@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.moves.cursor import in_view, show_communicator
-from ccltui.tui.state.own.event_listing import with_event
-from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.pane import drawer_has_keys
-from ccltui.tui.state.queries.wanted_queries import detail_query
+from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import with_event
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
+from ccltui.tui.state.wanted_queries import detail_query
 
 if TYPE_CHECKING:
     from ccltui.tui.state.collective_detail import Detail

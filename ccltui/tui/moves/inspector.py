@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, with_event
-from ccltui.tui.state.own.pane_names import EVENTS, TIMELINE
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries.wanted_queries import event_queries
+from ccltui.tui.state.pane_names import EVENTS, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, EventTarget, Shown, ViewState
+from ccltui.tui.state.wanted_queries import event_queries
 
 if TYPE_CHECKING:
     from ccltui.metrics.inspection.event_facts import EventReport, Link

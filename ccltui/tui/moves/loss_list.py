@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from ccltui.tui.moves.chart_moves import showing
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.finding_rows import findings, result_of, step_at, time_of
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_names import ALIGNMENT, HANGS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, ViewState
 
+_MOST_IN_STEP = 32
+"""Ranks up to which Timeline opens at a step: of 64 a step sends 20.8 kB at 120x40, all 20 kB."""
 _AROUND = 3
 """Time span in view around a loss that has a time, as a multiple of its length."""
 
@@ -43,7 +45,7 @@ def show_next(scene: Scene) -> ViewState:
 def show(scene: Scene, index: int) -> ViewState:
     """Show a finding: the collective that ranks waited for, a moment, its kernels or its ranks.
 
-    A finding without a place is selected in Overview.
+    A hang is shown by what its ranks do. A finding without a place is selected in Overview.
     """
     found = findings(scene)
     index = min(index, len(found) - 1)
@@ -51,6 +53,8 @@ def show(scene: Scene, index: int) -> ViewState:
     own = replace(own, loss=index, shown=index, section=Section.FINDINGS, table_open=False)
     state = OVERVIEW_STATE.put(scene.state, own)
     place = found[index]["place"]
+    if found[index]["class"] == "hang":
+        return replace(state, pane=HANGS, drawer=None)
     if place is None:
         return replace(state, pane=OVERVIEW, drawer=None)
     state = _at(scene.with_state(state), place)
@@ -58,12 +62,18 @@ def show(scene: Scene, index: int) -> ViewState:
 
 
 def at_first(scene: Scene) -> ViewState:
-    """Put the shared cursor on the place of the first finding that has one; nothing else moves."""
+    """Put the shared cursor on the place of the first finding that has one.
+
+    The Timeline shows the step of that place, where there are steps; the pane stays.
+    """
     places = [row["place"] for row in findings(scene) if row["place"] is not None]
     if not places:
         return scene.state
     there = _at(scene, places[0])
-    return replace(scene.state, selection=there.selection, columns=there.columns)
+    state = replace(scene.state, selection=there.selection, columns=there.columns)
+    if len(scene.findings.lanes) > _MOST_IN_STEP:
+        return state
+    return _with_step(scene, state, there.selection.time_ns)
 
 
 def _at(scene: Scene, place: Mapping[str, Any]) -> ViewState:

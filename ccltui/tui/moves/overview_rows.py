@@ -7,18 +7,18 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ccltui.tui.moves import loss_list
-from ccltui.tui.state.figures import metric_columns, metric_list
-from ccltui.tui.state.figures.metric_list import chosen_row, items
+from ccltui.tui.state import metric_list
 from ccltui.tui.state.file_rows import capture_rows
 from ccltui.tui.state.finding_rows import findings, rank_bars
+from ccltui.tui.state.metric_list import chosen_row, items
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.own.overview_state import (
+from ccltui.tui.state.pane_names import RANKS, TIMELINE
+from ccltui.tui.state.pane_states import (
     OVERVIEW_STATE,
     MetricOrder,
     OverviewState,
     Section,
 )
-from ccltui.tui.state.own.pane_names import RANKS, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -156,7 +156,7 @@ def sort(step: int) -> Callable[[Scene], ViewState]:
     """Return a change of the order of the metrics to the next column, or the previous for -1."""
 
     def move(scene: Scene) -> ViewState:
-        own, orders = OVERVIEW_STATE.of(scene.state), metric_columns.orders(scene)
+        own, orders = OVERVIEW_STATE.of(scene.state), metric_list.orders(scene)
         order = orders[(orders.index(own.order) + step) % len(orders)]
         return OVERVIEW_STATE.put(scene.state, replace(_at_metrics(own), order=order))
 

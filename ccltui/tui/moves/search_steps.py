@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ccltui.parsers import numbers
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.queries.wanted_queries import hit_query
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.wanted_queries import hit_query
 
 if TYPE_CHECKING:
     from ccltui.tui.state.search_hits import Hits

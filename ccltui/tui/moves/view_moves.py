@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
-from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
+from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS
+from ccltui.tui.state.pane_states import EVENTS_STATE, OVERVIEW_STATE, EventsState, with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 

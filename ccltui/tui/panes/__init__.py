@@ -11,6 +11,8 @@ from typing import Final
 from ccltui.tui.panes.alignment_pane import ALIGNMENT
 from ccltui.tui.panes.events import EVENTS
 from ccltui.tui.panes.files import FILES
+from ccltui.tui.panes.hangs import HANGS
+from ccltui.tui.panes.hours import HOURS
 from ccltui.tui.panes.kernels import KERNELS
 from ccltui.tui.panes.machines import CLUSTER
 from ccltui.tui.panes.overview_pane import OVERVIEW
@@ -35,6 +37,8 @@ PANES: Final[tuple[Pane, ...]] = (
     RUNS,
     CLUSTER,
     REPORTS,
+    HANGS,
+    HOURS,
 )
 
 for _pane in PANES:

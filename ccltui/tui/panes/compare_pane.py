@@ -14,8 +14,8 @@ from ccltui.draw import text
 from ccltui.draw.palette import Ink
 from ccltui.tui.other_path import OtherPath
 from ccltui.tui.panes.text_page import TextPage
-from ccltui.tui.state.against.diff_process import run_diff
 from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.compared import run_diff
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

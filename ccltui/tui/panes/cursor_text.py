@@ -28,11 +28,17 @@ def collective_text(scene: Scene) -> str:
         f"worst {place + 1}/{scene.num_worst}" if place is not None else "",
         f"last {rank_name(culprit)}" if culprit is not None else "",
         "recording begins here" if communicator.begins[k] else "",
-        f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
+        _lag_text(scene, lag),
         numbers.binary_size(size) if size >= 0 else "",
         f"it {step}" if step >= 0 else "",
     ]
     return "  ".join(part for part in parts if part)
+
+
+def _lag_text(scene: Scene, lag_ns: int) -> str:
+    if scene.disproved:
+        return "not proven to be the same on all ranks"
+    return f"lag {numbers.duration(lag_ns)}" if lag_ns >= 0 else "not matched on all ranks"
 
 
 def as_many(parts: Sequence[str], width: int) -> str:

@@ -11,27 +11,30 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers
+from ccltui.tui.moves.cursor import until_read
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.own.event_listing import Listed, Sort, listing_of, with_event
-from ccltui.tui.state.own.pane_names import EVENTS as NAME
-from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane_names import EVENTS as NAME
+from ccltui.tui.state.pane_states import Listed, Sort, listing_of, with_event
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.tui.state.event_table import CallColumns, EventTable
-    from ccltui.tui.state.queries.query_kinds import EventQuery
+    from ccltui.tui.state.query_kinds import EventQuery
 
 _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))
 _NARROW = 100
 _BESIDE = (52, 68)
 """Width of the other columns beside the type: on a narrow screen, with one more on a wider."""
+_LEAST_NAME = 12
+"""Cells of a name where these leave it none: then the columns at the right are dropped."""
 
 
 _UNKNOWN = -1
@@ -146,7 +149,7 @@ EVENTS: Final = EventsPane()
 
 def event_query(scene: Scene) -> EventQuery | None:
     """Return the query for the list of the selected rank, None while there is none to make."""
-    from ccltui.tui.state.queries.query_kinds import EventQuery
+    from ccltui.tui.state.query_kinds import EventQuery
 
     rank, findings = scene.state.selection.rank, scene.findings
     if rank is None or rank not in findings.lanes or not findings.is_matched:
@@ -156,7 +159,7 @@ def event_query(scene: Scene) -> EventQuery | None:
 
 def _listed(scene: Scene) -> EventTable | None:
     """Return the newest list, None before the first."""
-    from ccltui.tui.state.queries.wanted_queries import listed_events
+    from ccltui.tui.state.wanted_queries import listed_events
 
     return listed_events(scene)
 
@@ -209,7 +212,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     planes = Planes.blank(height, width, Ink.TEXT)
     events, query = _listed(scene), event_query(scene)
     if events is None or query is None or events.rank != query.rank:
-        planes.put(1, 1, "Events appear here as they are listed.", Ink.DIM)
+        planes.put(1, 1, until_read(scene, "Events appear here as they are listed."), Ink.DIM)
         return planes
     room = max(height - 1, 1)
     at = events.at(scene)
@@ -250,7 +253,7 @@ def _lines(events: EventTable, rows: list[int], width: int) -> list[str]:
             [[*_times(events, row), events.name_of(row)] for row in rows],
             width,
         )
-    what = Column("what", widest=width - _BESIDE[width >= _NARROW])
+    what = Column("what", widest=max(width - _BESIDE[width >= _NARROW], _LEAST_NAME))
     columns = (
         Column("k", "right"),
         *_TIMES,

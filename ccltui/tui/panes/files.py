@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, ListPane, name_column
-from ccltui.tui.state.own.pane_names import FILES as NAME
+from ccltui.tui.state.pane_names import FILES as NAME
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.styled_text import Line
 

@@ -2,21 +2,25 @@
 
 Everything is read from results: the first finding is the headline, and the bars are the kinds of
 time that the metric `findings` states.
+
+Framed regions on one grid: one above the other, some of them beside each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct, field
+
 from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
+from ccltui.draw.glyphs import bar, spark
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.spark import bar, spark
 from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.metrics.confidence import sure_text
 from ccltui.parsers.numbers import counted, percent, time_text
-from ccltui.tui.panes.overview_grid import Draw, Region, middle_of, put_regions
+from ccltui.tui.moves.loss_list import at_first
 from ccltui.tui.panes.overview_page import MARK
 from ccltui.tui.state.file_rows import FileRow, capture_rows
 from ccltui.tui.state.finding_rows import (
@@ -25,7 +29,6 @@ from ccltui.tui.state.finding_rows import (
     answer,
     details,
     findings,
-    first_time_ns,
     rank_bars,
     result_of,
     step_at,
@@ -33,8 +36,119 @@ from ccltui.tui.state.finding_rows import (
 )
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.notes import trust
-from ccltui.tui.state.own.overview_state import Section
+from ccltui.tui.state.pane_states import Section
 from ccltui.tui.state.scene import Scene, rank_name
+
+Draw = Callable[[Planes, int, int, int], object]
+"""Draws a line at a row and a column, in so many cells."""
+
+
+class Region(Struct):
+    """A title, a note at the right end of its rule, and lines, some of which are rows of a list."""
+
+    title: str = ""
+    note: str = ""
+    lines: list[tuple[Draw, int | None]] = field(default_factory=list)
+
+    def add(self, draw: Draw, row: int | None = None) -> None:
+        """Add a line."""
+        self.lines.append((draw, row))
+
+    def picture(self, picture: Planes) -> None:
+        """Add a picture."""
+        self.add(lambda planes, y, x, width: planes.paste(picture, y, x))
+        self.lines += [(_nothing, None)] * (picture.height - 1)
+
+    def text(self, text: str, ink: Ink) -> None:
+        """Add one line of text, cut where it is too long."""
+        self.add(lambda planes, y, x, width: planes.put(y, x, fit(text, width).rstrip(), ink))
+
+    @property
+    def height(self) -> int:
+        """Rows with the rule above; 0 without lines, where the region is left out."""
+        return 1 + len(self.lines) if self.lines else 0
+
+
+def _nothing(planes: Planes, y: int, x: int, width: int) -> None:
+    del planes, y, x, width
+
+
+class _Column(Struct, frozen=True):
+    """Part of a picture from its left to its right line."""
+
+    planes: Planes
+    x: int
+    end: int
+
+    def put(self, regions: Sequence[Region], y: int, ends: str = "├┤") -> int:
+        """Draw regions one below the other, and return the row after them."""
+        for region in regions:
+            if not region.lines:
+                continue
+            self.rule(y, ends, region.title, region.note)
+            for draw, row in region.lines:
+                y += 1
+                draw(self.planes, y, self.x + 2, self.end - self.x - 3)
+                if row is not None and self.x:
+                    self.planes.beside[y] = self.x, row
+                elif row is not None:
+                    self.planes.listed[y] = row
+            y += 1
+        return y
+
+    def rule(self, y: int, ends: str, title: str, note: str) -> None:
+        """Draw a line with a title at its left and a note at its right end."""
+        planes, x, end = self.planes, self.x, self.end
+        planes.put(y, x, ends[0] + "─" * (end - x - 1) + ends[1], Ink.RULER)
+        at = x + 2
+        if title:
+            at = planes.put(y, at, f" {fit(title, min(len(title), end - at - 3))} ", Ink.STRONG)
+        room = end - at - 4
+        if note and room >= min(len(note), 8):
+            text = f" {fit(note, min(len(note), room))} "
+            planes.put(y, end - 1 - len(text) if title else x + 2, text, Ink.DIM)
+
+
+def put_regions(
+    planes: Planes,
+    left: Sequence[Region],
+    right: Sequence[Region],
+    below: Sequence[Region],
+    bottom: str,
+) -> int:
+    """Draw regions and return the row below them; the first one is as wide as the picture.
+
+    Args:
+        planes: the picture.
+        left: regions from top to bottom; with ``right`` all but the first are in the left column.
+        right: regions of the right column; none for one column.
+        below: regions below the columns, as wide as the picture.
+        bottom: text in the lowest line.
+    """
+    last = planes.width - 1
+    whole = _Column(planes, 0, last)
+    y = whole.put(left[:1], 0, "╭╮")
+    middle = middle_of(planes.width) if right else last
+    columns_end = _Column(planes, 0, middle).put(left[1:], y)
+    if right:
+        columns_end = max(columns_end, _Column(planes, middle, last).put(right, y))
+    end = whole.put(below, columns_end)
+    whole.rule(end, "╰╯", "", bottom)
+    for x, first, stop in ((0, 1, end), (last, 1, end), (middle, y, columns_end)):
+        for row in range(first, min(stop, planes.height)):
+            if planes.glyph[row, x] == ord(" "):
+                planes.put(row, x, "│", Ink.RULER)
+    if right:
+        planes.put(y, middle, "┬", Ink.RULER)
+        if columns_end < planes.height and planes.glyph[columns_end, middle] == ord("─"):
+            planes.put(columns_end, middle, "┴", Ink.RULER)
+    return end + 1
+
+
+def middle_of(width: int) -> int:
+    """Return the column of the line between two columns."""
+    return width * 3 // 5
+
 
 TWO_COLUMNS: Final = 100
 """Least width for two columns: each then has room for a bar, its figures and a name."""
@@ -50,7 +164,7 @@ _STRIP: Final = 16
 """Ranks from which on a strip shows them all: so many rows would fill the screen."""
 _NAMES: Final = {"operators": "operators", "other_groups": "other groups"}
 _BAR: Final = 10
-_SURE: Final = {"what": "sure of what", "who": "who", "how_much": "how much"}
+_SURE: Final = {"what": "sure of cause", "who": "rank", "how_much": "saving"}
 """Parts of confidence, and the heads of their columns, which are as wide with two blanks."""
 _LONGEST_NAME: Final = 14
 _KINDS: Final[Mapping[str, str]] = {
@@ -143,7 +257,7 @@ def _headline(scene: Scene, width: int, most: _Lines) -> Region:
     if not rows:
         return _without_answer(scene, width)
     first = rows[0]
-    region = Region("Diagnosis", f"sure: {sure_text(first['sure'], ' · ')}")
+    region = Region("Diagnosis", f"confidence: {sure_text(first['sure'], ' · ')}")
     text = wrap(str(first["text"]), width - 3, most=most.text)
     for at, line in enumerate(text):
         region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
@@ -199,13 +313,15 @@ def _step_title(scene: Scene) -> str:
     number, mean = times.get("num_iterations"), times.get("avg_iter_time_ms")
     if name == "Step" and number and number > 1 and times.get("std_iter_time_ms") is not None:
         if period is not None and mean is not None and time_text(mean) != time_text(period):
-            text += f", by markers {time_text(mean)}"  # whose spread it is
+            text += f"; step markers {time_text(mean)}"  # whose spread it is
         text += f" ± {time_text(times['std_iter_time_ms'])} (n = {number})"
     return text
 
 
 def _legend(parts: Sequence[Part], row: Sequence[int], *, colour: bool) -> Draw:
-    return lambda planes, y, x, width: put_legend(planes, y, x, parts, row, colour=colour)
+    return lambda planes, y, x, width: put_legend(
+        planes, y, x, parts, row, width=width, colour=colour
+    )
 
 
 def _add_strip(region: Region, scene: Scene, width: int) -> None:
@@ -237,9 +353,9 @@ def _add_strip(region: Region, scene: Scene, width: int) -> None:
 def _costs(scene: Scene, room: int, width: int, chosen: int | None) -> Region:
     """Return the list of findings, as many as there is room for, with the selected one."""
     rows = findings(scene)
-    per = "a step" if answer(scene).get("period") == "step" else "in all"
+    per = "per step" if answer(scene).get("period") == "step" else "in all"
     timed = any(row["cost_ms"] is not None for row in rows)
-    region = Region(f"What costs time, {per}" if timed else "Findings")
+    region = Region(f"What costs time ({per})" if timed else "Findings")
     if not rows or (len(rows) == 1 and not timed):  # the headline is all there is
         return Region()
     first, shown = _window(len(rows), max(room, 1), chosen or 0)
@@ -306,12 +422,15 @@ def _ranks(scene: Scene, room: int, chosen: int | None) -> Region:
     rows, work = rank_bars(scene), work_by_rank(scene)
     if not rows or room < 1:
         return Region()
-    region = Region("Ranks, those named first", counted(len(work), "rank"))
+    region = Region("Ranks, culprits first", counted(len(work), "rank"))
     if len(work) >= _STRIP and room > 1:
         room -= 1
         region.add(lambda planes, y, x, width: _put_strip(planes, y, x, width, work))
     before, names = len(findings(scene)), max(len(_rank_text(row)) for row in rows)
     first, shown = _window(len(rows), room, chosen or 0)
+    if shown < len(rows):
+        in_view = sum(len(row.labels) for row in rows[first : first + shown])
+        region.note = f"{in_view} of {counted(len(work), 'rank')}, $ lists all"
     for number in range(first, first + shown):
         on = number == chosen
         region.add(_rank(rows[number], names, on=on, colour=scene.colour), before + number)
@@ -356,11 +475,14 @@ def _timeline(scene: Scene, room: int, width: int) -> Region:
     span, lanes = scene.findings.span, scene.findings.lanes
     if span is None or room < _LEAST_TIMELINE or not lanes:
         return Region()
-    from ccltui.tui.panes.timeline import around
+    from ccltui.tui.panes.timeline_pane import around
 
-    step = step_at(scene, first_time_ns(scene))
+    at = at_first(scene).selection.time_ns
+    step = step_at(scene, 0 if at is None else at)
     labels = _listed_ranks(scene, room - 1 - (step is not None))
     title = "Timeline" if step is None else f"Timeline of step {step.id}"
+    if step is not None and findings(scene) and findings(scene)[0]["place"] is not None:
+        title += ", where the first finding is largest"
     if len(labels) < len(lanes):
         title += f", {len(labels)} of {counted(len(lanes), 'rank')}"
     region = Region(title, "3 opens it")
@@ -413,7 +535,7 @@ def _rank(row: RankBar, names: int, *, on: bool, colour: bool) -> Draw:
 
 def _unknown(scene: Scene, room: int, width: int) -> Region:
     """Return what is not known and what would tell it; no lines where there is no room."""
-    region = Region("Not known")
+    region = Region("Not known, and how to find out")
     texts = answer(scene).get("unknown") or ()
     lines = [line for text in texts for line in wrap(str(text), width, most=3, indent="  ")]
     for line in lines if len(lines) < room else ():

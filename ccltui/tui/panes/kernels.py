@@ -14,20 +14,20 @@ from ccltui.draw.palette import Ink
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, name_column
-from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, Listed, Listing
-from ccltui.tui.state.own.pane_names import KERNELS as NAME
-from ccltui.tui.state.own.pane_names import TIMELINE
-from ccltui.tui.state.own.sorting import Sorting
 from ccltui.tui.state.pane import drawer_has_keys
+from ccltui.tui.state.pane_names import KERNELS as NAME
+from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, EventsState, Listed, Listing
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.second_path import compared
+from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.metrics.device.work_pivot import PivotColumns
-    from ccltui.tui.state.against.compared import Compared, TimeOf
+    from ccltui.tui.state.compared import Compared, TimeOf
 
 KINDS: Final = ("name", "category", "operator", "module", "stream", "rank")
 """Properties by which device work is grouped into rows, named as the pivots in metrics."""
@@ -209,7 +209,7 @@ class KernelsPane(ListPane[Work]):
 
     def query(self, scene: Scene) -> Query[Any] | None:
         """Return the query of the kind of rows in view."""
-        from ccltui.tui.state.queries.query_kinds import PivotQuery
+        from ccltui.tui.state.query_kinds import PivotQuery
 
         if not scene.findings.lanes:
             return None
@@ -217,7 +217,7 @@ class KernelsPane(ListPane[Work]):
 
     def table(self, scene: Scene) -> PivotColumns | None:
         """Return the newest table of the kind in view, None before the first."""
-        from ccltui.tui.state.queries.query_kinds import PivotQuery
+        from ccltui.tui.state.query_kinds import PivotQuery
 
         found = scene.answers.latest(PivotQuery)
         return found if found is not None and found.by == self.kind(scene) else None

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import Align, fit, fit_middle, wrap
 from ccltui.parsers import numbers
-from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.moves.cursor import no_time
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.own.own_state import ListState, OwnState
-from ccltui.tui.state.own.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane_states import ListState, OwnState
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import AS_FOUND, Sorting, Value
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
@@ -157,6 +157,8 @@ class ListPane(Pane, Generic[R]):
     """Whether `draw_beside` draws at the right of the rows."""
     detail_lines: int = 0
     """Most lines of `details_of`; as many are kept free, so that rows stay where they are."""
+    least_rows: int = 3
+    """Rows that are in view before there are lines of `details_of`."""
 
     def __init__(self) -> None:
         self.own = OwnState(self.name, ListState(sorting=self.first_order))
@@ -214,7 +216,7 @@ class ListPane(Pane, Generic[R]):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the query for the rows, and for the numbers of a second path."""
-        from ccltui.tui.state.against.second_path import queries_of
+        from ccltui.tui.state.second_path import queries_of
 
         query = self.query(scene)
         if query is None:
@@ -441,7 +443,7 @@ class ListPane(Pane, Generic[R]):
             return planes
         at = self.row(scene)
         top = self.put_above(planes, scene)
-        below = max(min(self.detail_lines, height - top - 4), 0)
+        below = max(min(self.detail_lines, height - top - 1 - self.least_rows), 0)
         room = max(self.room(scene, height - top - 1 - below - bool(below)), 1)
         # Whole pages: the picture scrolls only when it must. The last page is full, too.
         first = max(min(at // room * room, len(rows) - room), 0)

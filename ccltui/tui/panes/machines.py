@@ -11,7 +11,7 @@ from ccltui.draw.text import clean, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.own.pane_names import CLUSTER as NAME
+from ccltui.tui.state.pane_names import CLUSTER as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

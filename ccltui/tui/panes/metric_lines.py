@@ -1,40 +1,219 @@
-"""Lines of the metrics in Overview: headings of categories, and a row for each metric."""
+"""Lines of the metrics in Overview: headings of categories, and a row for each metric.
+
+Draw one metric in full: definition, basis, its values by rank and the tables behind it.
+
+Tables behind the value of a metric: every part of its details that has rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
+from ccltui.draw.glyphs import spark
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import fit
+from ccltui.draw.text import fit, wrap
 from ccltui.metrics.result import Result, values_by_step
 from ccltui.parsers import numbers
 from ccltui.tui.panes.overview_page import MARK, Drawn, Page
-from ccltui.tui.state.against.second_path import compared
-from ccltui.tui.state.figures.metric_columns import BY_RANK, BY_STEP, listed_columns
-from ccltui.tui.state.figures.metric_list import (
+from ccltui.tui.state.metric_list import (
+    BY_RANK,
+    BY_STEP,
     HIDDEN,
     UNAVAILABLE,
     Item,
-    items,
-    unavailable_by_category,
-)
-from ccltui.tui.state.figures.metric_rows import (
     Number,
+    RankColumns,
     extremes,
     fallback,
+    items,
     leading,
+    listed_columns,
     rank_columns,
     spread,
+    unavailable_by_category,
 )
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder
+from ccltui.tui.state.notes import remarks_on
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, MetricOrder
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.second_path import compared
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
+    from ccltui.metrics.result import Result
+
+
+MOST_ROWS: Final = 200
+"""Most rows of one table on the screen; ``--detail`` prints all."""
+
+
+class DetailTable(Struct, frozen=True):
+    """One part of the details: its key, headings, rows of text, and number of rows left out."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+
+def detail_tables(result: Result, labels: Sequence[str]) -> list[DetailTable]:
+    """Return the tables of a result but for those by rank, in the order of its details.
+
+    Args:
+        result: the result.
+        labels: labels of the ranks; a part with a row for each of them is left out.
+    """
+    known = set(labels)
+    found = []
+    for key, part in result.details.items():
+        if isinstance(part, Mapping):
+            if part and not set(part) <= known:
+                found.append(_of_mapping(key, part))
+        elif isinstance(part, list | tuple) and part:
+            found.append(_of_list(key, part))
+    return [table for table in found if table.rows]
+
+
+def _of_mapping(name: str, part: Mapping[Any, Any]) -> DetailTable:
+    rows = {str(key): row for key, row in part.items() if isinstance(row, Mapping)}
+    if not rows:
+        cells = [(str(key), _cell(value)) for key, value in part.items()]
+        return _table(name, (name, "value"), cells)
+    columns = _columns(rows.values())
+    cells_of = [(key, *(_cell(row.get(one)) for one in columns)) for key, row in rows.items()]
+    return _table(name, (name, *columns), cells_of)
+
+
+def _of_list(name: str, part: Sequence[Any]) -> DetailTable:
+    rows = [row for row in part if isinstance(row, Mapping)]
+    if not rows:
+        cells = [(str(number), _cell(value)) for number, value in enumerate(part, 1)]
+        return _table(name, ("#", name), cells)
+    columns = _columns(rows)
+    return _table(name, columns, [tuple(_cell(row.get(one)) for one in columns) for row in rows])
+
+
+def _table(name: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> DetailTable:
+    return DetailTable(name, columns, tuple(rows[:MOST_ROWS]), max(len(rows) - MOST_ROWS, 0))
+
+
+def _columns(rows: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """Return the keys that have a plain value in some row, in the order in which they come."""
+    found: dict[str, None] = {}
+    for row in rows:
+        for key, value in row.items():
+            if not isinstance(value, Mapping | list | tuple):
+                found.setdefault(str(key))
+    return tuple(found)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or isinstance(value, int | float):
+        return numbers.quantity(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(_cell(one) for one in value[:8]) + (", …" if len(value) > 8 else "")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_cell(one)}" for key, one in list(value.items())[:4])
+    return str(value)
+
+
+_LEAST_ROWS = 4
+_NUMBER = frozenset("0123456789.,-%")
+Written = tuple[str, Ink]
+
+
+def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool = False) -> Planes:
+    """Draw the tables of a metric, by rank first; ``full`` begins with its definition."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    head = _definition(scene, metric, width)[: max(height - _LEAST_ROWS, 0)] if full else []
+    body = body_lines(scene, metric, width)
+    room = max(height - len(head), 1)
+    first = OVERVIEW_STATE.of(scene.state).first_row if full else 0
+    first = min(first, max(len(body) - room, 0))
+    shown = body[first : first + room]
+    for y, (text, ink) in enumerate((*head, *shown)):
+        planes.put(y, 1, text[: width - 1], ink)
+    left = len(body) - first - len(shown)
+    if left > 0 and shown:
+        text = "j goes on" if full else "enter opens all"
+        planes.put(height - 1, 1, f"… {left + 1} more lines: {text}".ljust(width), Ink.DIM)
+    return planes
+
+
+def body_lines(scene: Scene, metric: Metric, width: int) -> list[Written]:
+    """Return the lines of all tables of a metric; their number does not depend on the width."""
+    result = scene.findings.results.get(metric.name)
+    labels = tuple(scene.findings.lanes)
+    columns = {} if result is None else rank_columns(result, labels)
+    lines: list[Written] = []
+    if columns:
+        lines.append((f"{metric.title}, by rank", Ink.STRONG))
+        names = sorted(columns, key=lambda name: name != leading(columns, metric.headline))
+        rows = [_rank_row(label, names, columns) for label in labels]
+        layout = [Column("rank", widest=24), *(Column(name, "right", 28) for name in names)]
+        lines += _inked(table(layout, rows, width - 2))
+    tables = [] if result is None or result.value is None else detail_tables(result, labels)
+    for one in tables:
+        lines += [("", Ink.TEXT)] if lines else []
+        lines += _lines_of(metric, one, width)
+    return lines or [(f"{metric.title}: {_no_table(result)}", Ink.DIM)]
+
+
+def _lines_of(metric: Metric, one: DetailTable, width: int) -> list[Written]:
+    layout = [
+        Column(name, "right" if _is_numeric(one, at) else "left", 40)
+        for at, name in enumerate(one.columns)
+    ]
+    lines: list[Written] = [(f"{metric.title}, {one.name}", Ink.STRONG)]
+    lines += _inked(table(layout, one.rows, width - 2))
+    if one.left_out:
+        more = numbers.counted(one.left_out, "more row")
+        lines.append((f"… {more}: --metric {metric.name} --detail prints all", Ink.DIM))
+    return lines
+
+
+def _is_numeric(one: DetailTable, at: int) -> bool:
+    return all(set(row[at]) <= _NUMBER for row in one.rows)
+
+
+def _inked(lines: Sequence[str]) -> list[Written]:
+    return [(line, Ink.TEXT if number else Ink.DIM) for number, line in enumerate(lines)]
+
+
+def _definition(scene: Scene, metric: Metric, width: int) -> list[Written]:
+    """Return definition, needs, basis and remarks, and a blank line."""
+    result = scene.findings.results.get(metric.name)
+    text = f"{metric.title} ({metric.name}): {metric.definition}"
+    lines: list[Written] = [(line, Ink.TEXT) for line in wrap(text, width - 2, most=6)]
+    needs = f"needs {'; '.join(metric.needs)}; --metric {metric.name} prints it"
+    lines += [(line, Ink.DIM) for line in wrap(needs, width - 2, most=2)]
+    basis = {} if result is None else result.basis
+    text = "; ".join(f"{key}: {value}" for key, value in basis.items())
+    lines += [(line, Ink.DIM) for line in wrap(text, width - 2, most=4)] if text else []
+    for note in remarks_on(result) if result is not None else ():
+        text = f"{note.text}. {note.advice}" if note.advice else note.text
+        lines += [(line, note.ink) for line in wrap(text, width - 2, most=3, indent="  ")]
+    return [*lines, ("", Ink.TEXT)]
+
+
+def _no_table(result: Result | None) -> str:
+    if result is None:
+        return "not computed yet"
+    if result.status == "unavailable":
+        return "absent: " + (result.reasons[0].message if result.reasons else "no reason given")
+    return "one number for the whole job"
+
+
+def _rank_row(label: str, names: Sequence[str], columns: RankColumns) -> list[str]:
+    cells: list[Number] = [columns[name].get(label) for name in names]
+    return [rank_name(label), *(numbers.quantity(cell) for cell in cells)]
+
 
 _SPARK = 16
 _TREND = 14

@@ -1,18 +1,37 @@
-"""The Overview pane: what costs time, the step, the ranks; metrics and remarks."""
+"""The Overview pane: what costs time, the step, the ranks; metrics and remarks.
+
+Draw the Overview pane: the first screen, the list of metrics and remarks, or one of them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, wrap
+from ccltui.parsers import numbers
+from ccltui.tui.moves.overview_rows import (
+    chosen_of,
+    section_of,
+    sections,
+    selected_row,
+    shows_first_screen,
+)
+from ccltui.tui.panes import first_screen
+from ccltui.tui.panes.metric_lines import add_metrics, by_rank
+from ccltui.tui.panes.overview_page import Page
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import OVERVIEW as NAME
+from ccltui.tui.state.finding_rows import findings
+from ccltui.tui.state.metric_list import chosen_metric, is_unavailable
+from ccltui.tui.state.notes import NoteRow, notes
 from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.pane_names import OVERVIEW as NAME
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.session import measured_steps
 from ccltui.tui.state.view_state import ViewState
@@ -22,6 +41,117 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
+
+
+WIDE: Final = 160
+_SIDE: Final = 76
+_NOTE_LINES: Final = 3
+_LOOKED_FOR: Final = (
+    "Looked, here and below, for traces of PyTorch (.json, also .gz), exports (.sqlite) and text "
+    "of nsys, runs, benchmarks and logs of NCCL."
+)
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Draw the first screen, or the metrics with the selected one by rank where it is wide."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    state = OVERVIEW_STATE.of(scene.state)
+    if not scene.findings.metrics and not findings(scene):
+        planes.put(1, 1, _waiting(scene), Ink.STRONG)
+        y = 3
+        for note in (*_found_instead(scene), *notes(scene)):
+            for line in wrap(note.text, width - 2, most=_NOTE_LINES, indent="  "):
+                planes.put(y, 1, line, note.ink)
+                y += 1
+        return planes
+    metric = chosen_metric(scene)
+    section = section_of(scene)
+    if state.table_open:
+        if section is Section.NOTES:
+            _put_note(planes, scene)
+        elif metric is not None:
+            planes.paste(by_rank(scene, metric, height, width, full=True), 0, 0)
+        return planes
+    if shows_first_screen(scene):
+        chosen = {section: chosen_of(scene, section)}
+        return first_screen.paint(scene, height, width, chosen, _below(scene))
+    side = width >= WIDE and metric is not None
+    page = _metrics_page(scene, width - _SIDE if side else width)
+    main = page.paint(height, selected_row(scene))
+    planes.paste(main, 0, 0)
+    planes.listed.update(main.listed)
+    if side and metric is not None:
+        planes.paste(by_rank(scene, metric, height, _SIDE), 0, width - _SIDE)
+    return planes
+
+
+def _metrics_page(scene: Scene, width: int) -> Page:
+    """Return the list of metrics and of remarks, whose rows come after findings and ranks."""
+    page, chosen = Page(width), section_of(scene)
+    on = {section: chosen_of(scene, section) if section is chosen else None for section in Section}
+    sizes = sections(scene)
+    first = sum(sizes[one] for one in (Section.FINDINGS, Section.RANKS, Section.CAPTURES))
+    add_metrics(page, scene, first, on[Section.METRICS])
+    page.blank()
+    first += sizes[Section.METRICS]
+    for index, note in enumerate(notes(scene)):
+        shown = index == on[Section.NOTES]
+        page.row(first + index, note.text, note.ink, on=shown, most=_NOTE_LINES)
+    return page
+
+
+def _below(scene: Scene) -> str:
+    """Return what is one key away: all metrics, and the remarks."""
+    known = scene.findings.metrics
+    if not known:
+        return "5 lists the files"
+    missing = sum(is_unavailable(scene, metric) for metric in known)
+    text = f"M: {numbers.counted(len(known), 'metric')}"
+    text += f", {missing} unavailable" if missing else ""
+    remarks = len(notes(scene))
+    return f"{text}; {numbers.counted(remarks, 'remark')}" if remarks else text
+
+
+def _put_note(planes: Planes, scene: Scene) -> None:
+    """Draw one remark in full, with its advice."""
+    found = notes(scene)
+    if not found:
+        return
+    note = found[chosen_of(scene, Section.NOTES)]
+    y = 0
+    for line in wrap(note.text, planes.width - 2, most=planes.height, indent="  "):
+        planes.put(y, 1, line, note.ink)
+        y += 1
+    advice = note.advice or "No remedy is known."
+    for line in wrap(advice, planes.width - 2, most=planes.height):
+        planes.put(y + 1, 1, line, Ink.TEXT)
+        y += 1
+
+
+def _waiting(scene: Scene) -> str:
+    if scene.session.phase == "failed":
+        return "Nothing can be shown."
+    ranks = scene.session.ranks_loaded + scene.session.ranks_partly
+    if ranks:
+        return f"Computing the first numbers of {numbers.counted(ranks, 'rank')}."
+    if scene.session.phase in ("ready", "stopped"):
+        return "No trace that can be shown."
+    return "Numbers appear as soon as the first rank is read."
+
+
+def _found_instead(scene: Scene) -> list[NoteRow]:
+    """Describe a directory without a usable trace: its files, and why none is one."""
+    job = scene.session.job
+    if job is None or scene.session.busy or job.ranks:
+        return []
+    files = job.discovery.files
+    kinds = Counter(found.kind.replace("_", " ") for found in files)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no file"
+    lines = [NoteRow(_LOOKED_FOR, Ink.TEXT), NoteRow(f"Found {counts}.", Ink.TEXT)]
+    unread = [
+        NoteRow(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem
+    ]
+    return lines + unread
 
 
 class OverviewPane(Pane):
@@ -45,19 +175,21 @@ class OverviewPane(Pane):
     )
     names_communicator = False
 
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Return None: every directory that opens has findings or a reason for none."""
+        return None
+
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Return the queries for the second path, and for findings where nothing is a trace."""
-        from ccltui.tui.state.against.second_path import queries_of
         from ccltui.tui.state.finding_rows import query
+        from ccltui.tui.state.second_path import queries_of
 
         asked = query(scene)
         return [*queries_of(scene), *(() if asked is None else (asked,))]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
         """Draw the page, beside it one metric by rank where it is wide."""
-        from ccltui.tui.panes import overview
-
-        return overview.paint(scene, height, width)
+        return paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the iterations that the numbers cover."""
@@ -65,7 +197,7 @@ class OverviewPane(Pane):
         if other:
             return [(other, Ink.TAB)]
         steps = measured_steps(scene.findings.steps, scene.session.filter)
-        if not steps:
+        if not steps or narrow:  # the title of the step has their number, and tabs need the room
             return []
         first, last = steps[0].id, steps[-1].id
         if first == last:
@@ -95,7 +227,7 @@ class OverviewPane(Pane):
 
         if not OVERVIEW_STATE.of(scene.state).table_open:
             return sum(sections(scene).values())
-        from ccltui.tui.panes.metric_table import body_lines
+        from ccltui.tui.panes.metric_lines import body_lines
 
         metric = _chosen(scene)
         return 0 if metric is None else len(body_lines(scene, metric, _ANY_WIDTH))
@@ -170,7 +302,7 @@ _HINTS: Final = {
 
 def _against(scene: Scene, *, narrow: bool) -> str:
     """Return the second path, and why its numbers are no verdict; "" without a second path."""
-    from ccltui.tui.state.against.second_path import compared
+    from ccltui.tui.state.second_path import compared
 
     found = compared(scene)
     if found is None or scene.other is None:
@@ -193,14 +325,14 @@ def _of_finding(scene: Scene, width: int) -> tuple[Line, Line]:
 
 
 def _chosen(scene: Scene) -> Metric | None:
-    from ccltui.tui.state.figures.metric_list import chosen_metric
+    from ccltui.tui.state.metric_list import chosen_metric
 
     return chosen_metric(scene)
 
 
 def _definition(scene: Scene, metric: Metric, width: int) -> tuple[Line, Line]:
-    from ccltui.tui.state.against.second_path import compared
-    from ccltui.tui.state.figures.metric_rows import fallback, leading, rank_columns
+    from ccltui.tui.state.metric_list import fallback, leading, rank_columns
+    from ccltui.tui.state.second_path import compared
 
     result = scene.findings.results.get(metric.name)
     text = wrap(f"{metric.title}: {metric.definition}", width - 2, most=2)
@@ -223,8 +355,7 @@ def _listed_metrics(scene: Scene) -> Iterator[Record]:
 
     Each has name, value, unit, window, and the reason where it is absent.
     """
-    from ccltui.tui.state.figures.metric_columns import listed_columns
-    from ccltui.tui.state.figures.metric_list import chosen_metrics
+    from ccltui.tui.state.metric_list import chosen_metrics, listed_columns
 
     listed = listed_columns(scene)
     for metric in chosen_metrics(scene):
@@ -246,7 +377,7 @@ def _listed_metrics(scene: Scene) -> Iterator[Record]:
 
 
 def _ends(scene: Scene, metric: Metric, result: Result, listed: Sequence[str]) -> Record:
-    from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
+    from ccltui.tui.state.metric_list import extremes, leading, rank_columns
 
     columns = rank_columns(result, tuple(scene.findings.lanes))
     own = leading(columns, metric.headline)
@@ -259,7 +390,7 @@ def _ends(scene: Scene, metric: Metric, result: Result, listed: Sequence[str]) -
 
 
 def _cells_of_b(scene: Scene, name: str, listed: Sequence[str]) -> Record:
-    from ccltui.tui.state.against.second_path import compared
+    from ccltui.tui.state.second_path import compared
 
     found = compared(scene)
     if found is None:
@@ -275,7 +406,7 @@ def _cells_of_b(scene: Scene, name: str, listed: Sequence[str]) -> Record:
 
 def _by_rank(scene: Scene, metric: Metric) -> Iterator[Record]:
     """Yield one metric for the job, then rank by rank."""
-    from ccltui.tui.state.figures.metric_rows import rank_columns
+    from ccltui.tui.state.metric_list import rank_columns
 
     labels = tuple(scene.findings.lanes)
     result = scene.findings.results.get(metric.name)

@@ -13,19 +13,19 @@ from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
-from ccltui.tui.state.against.second_path import compared
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.own.pane_names import ALIGNMENT
-from ccltui.tui.state.own.pane_names import PARALLELISM as NAME
 from ccltui.tui.state.pane import Record
+from ccltui.tui.state.pane_names import ALIGNMENT
+from ccltui.tui.state.pane_names import PARALLELISM as NAME
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.second_path import compared
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.result import Result
-    from ccltui.tui.state.against.compared import Compared, DimensionOf
+    from ccltui.tui.state.compared import Compared, DimensionOf
 
 FEW_GROUPS: Final = 16
 """Groups are listed below their dimensions from the start if the job has no more than this."""
@@ -198,7 +198,7 @@ class ParallelismPane(ListPane[Row]):
 
     def query(self, scene: Scene) -> Query[Any] | None:
         """Return the query for the metric."""
-        from ccltui.tui.state.queries.query_kinds import ParallelismQuery
+        from ccltui.tui.state.query_kinds import ParallelismQuery
 
         if not scene.findings.lanes:
             return None
@@ -206,7 +206,7 @@ class ParallelismPane(ListPane[Row]):
 
     def result(self, scene: Scene) -> Result | None:
         """Return the newest result of the metric, None before the first."""
-        from ccltui.tui.state.queries.query_kinds import ParallelismQuery
+        from ccltui.tui.state.query_kinds import ParallelismQuery
 
         return scene.answers.latest(ParallelismQuery)
 

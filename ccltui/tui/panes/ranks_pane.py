@@ -1,32 +1,120 @@
-"""The Ranks pane: who makes others wait, by node, by process group, by share, or rank by rank."""
+"""The Ranks pane: who makes others wait, by node, by process group, by share, or rank by rank.
+
+Board of the wait that ranks cause: nodes or groups across, their members down.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.palette import Ink
+from ccltui.draw import glyphs
+from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit_middle
 from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query, ViewQuery
-from ccltui.tui.state.own.pane_names import RANKS as NAME
-from ccltui.tui.state.own.pane_names import TIMELINE
-from ccltui.tui.state.own.sorting import Value
+from ccltui.tui.state.finding_rows import named_ranks, naming, naming_text, result_of
 from ccltui.tui.state.pane import Record
+from ccltui.tui.state.pane_names import RANKS as NAME
+from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.sorting import Value
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.waits.rank_lateness import Fold, RankTable, RankWaits
+    from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.job_findings import Findings
+
+
+_GUTTER: Final = 7
+_DECADES: Final = 3.0
+"""Waits so many powers of ten below the largest have the lowest colour above none."""
+_MOST_ROWS: Final = 16
+
+
+def wait_board(
+    table: RankTable, kind: str, height: int, width: int, *, selected: str | None, colour: bool
+) -> Planes:
+    """Draw the board.
+
+    Args:
+        table: The ranks.
+        kind: Kind of fold that is across.
+        height: Most rows; the board takes as many as its members need, two a row.
+        width: Columns.
+        selected: Name of the fold to mark.
+        colour: Whether cells are coloured, otherwise they are denser characters.
+    """
+    columns = table.members[kind]
+    level = _levels(table, kind)
+    cells = max(width - _GUTTER - 1, 1)
+    per_cell = -(-level.shape[1] // cells)
+    per_half = max(1, -(-level.shape[0] // (2 * max(min(height, _MOST_ROWS) - 1, 1))))
+    small = _largest(level, per_half, per_cell)
+    if small.shape[0] % 2:
+        small = np.pad(small, ((0, 1), (0, 0)))
+    upper, lower = small[::2], small[1::2]
+    planes = Planes.blank(1 + len(upper), width, Ink.TEXT)
+    _ruler(planes, list(columns), per_cell, selected)
+    for row in range(len(upper)):
+        planes.put(1 + row, 1, str(2 * row * per_half), Ink.LABEL)
+    area = (slice(1, 1 + len(upper)), slice(_GUTTER, _GUTTER + small.shape[1]))
+    if colour:
+        planes.glyph[area] = np.where(upper == lower, glyphs.BLANK, glyphs.UPPER_HALF)
+        planes.style[area] = HEAT + upper * LEVELS + lower
+    else:
+        planes.glyph[area] = glyphs.DENSITY[np.maximum(upper, lower)]
+    return planes
+
+
+@lru_cache(maxsize=4)
+def _levels(table: RankTable, kind: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Level of colour of each member (rows) of each fold (columns)."""
+    columns = table.members[kind]
+    most = max((one.caused_us or 0.0 for one in table.ranks.values()), default=0.0)
+    level = np.zeros((max(map(len, columns.values())), len(columns)), np.uint8)
+    for x, members in enumerate(columns.values()):
+        for y, label in enumerate(members):
+            caused = 0.0 if label is None else table.ranks[label].caused_us or 0.0
+            if caused > 0:
+                share = 1 + math.log10(caused / most) / _DECADES
+                level[y, x] = 1 + max(0, min(LEVELS - 2, int(share * (LEVELS - 1))))
+    return level
+
+
+def _largest(
+    level: np.ndarray[tuple[int, int], np.dtype[np.uint8]], per_row: int, per_column: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Largest level of so many rows and columns."""
+    rows, columns = level.shape
+    padded = np.pad(level, ((0, -rows % per_row), (0, -columns % per_column)))
+    parts = padded.reshape(-1, per_row, padded.shape[1] // per_column, per_column)
+    found: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = parts.max(axis=(1, 3))
+    return found
+
+
+def _ruler(planes: Planes, names: list[str], per_cell: int, selected: str | None) -> None:
+    planes.style[0] = Ink.RULER
+    planes.put(0, 0, f" ×{per_cell}", Ink.RULER)
+    if selected in names:
+        x = _GUTTER + names.index(selected) // per_cell
+        fits = x + 2 + len(selected) <= planes.width
+        planes.put(0, x + 2 if fits else max(x - 1 - len(selected), 0), selected, Ink.RULER)
+        planes.put(0, x, glyphs.CURSOR, Ink.CURSOR)
+
 
 SINGLE: Final = "rank"
 """Kind of rows that are single ranks."""
@@ -56,6 +144,7 @@ class Row(Struct, frozen=True):
     fold: Fold | None
     rank: RankWaits | None = None
     ranks: tuple[Row, ...] = ()
+    number: int = 0  # of the first finding that names a rank of the row, 0 for none
 
     @property
     def waits(self) -> Fold | RankWaits:
@@ -84,9 +173,12 @@ def _time(value_us: float | None) -> str:
 
 
 def _shown_name(row: Row, room: int) -> str:
+    mark = f" ◀ {row.number}" if row.number else ""
+    room -= len(mark)
     if row.rank is not None:
-        return fit_middle(f"  {rank_name(row.rank.label)}  {row.rank.host}", room)
-    return fit_middle(str(row.order), room)
+        name = f"  {rank_name(row.rank.label)}  {row.rank.host}"
+        return fit_middle(name, room).rstrip() + mark
+    return fit_middle(str(row.order), room).rstrip() + mark
 
 
 def _num_ranks(row: Row, _: int) -> str:
@@ -114,10 +206,12 @@ class RanksPane(ListPane[Row]):
     title = "Ranks"
     short_title = "Ranks"
     about = (
-        "Ranks by the time that others wait for them in collectives, the worst first. C folds them "
+        "Ranks by the time that others wait for them in collectives, the worst first; those that a "
+        "finding names come before them, with its number (◀ 1). C folds them "
         "by node, by the process groups of each kind, by share of the ranks, or not; enter unfolds "
         "a row, and shows a rank in Timeline; / lists ranks and hosts whose name matches. caused: "
-        "wait of others that is due to a rank, sum over the ranks of a row; own wait: mean over "
+        "wait of others in collectives at which the rank came last, which may itself have waited "
+        "elsewhere; sum over the ranks of a row; own wait: mean over "
         "them (straggler_lag). The board has a node or group in each column and its members from "
         "top to bottom, in the colour of the wait they cause; ranks without a file stay empty. "
         "×N: a column shows the worst of N."
@@ -157,12 +251,14 @@ class RanksPane(ListPane[Row]):
     def kinds(self, scene: Scene) -> tuple[str, ...]:
         """Return what ranks are folded by; single ranks are last."""
         found = self.table(scene)
-        return (SINGLE,) if found is None else (*found.kinds, SINGLE)
+        return (SINGLE,) if found is None else self.made_from("kinds", _kinds, found)
 
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
-        """Return the rows of the kind in view, those that cause most wait first."""
-        found = self.table(scene)
-        return None if found is None else self.made_from("found", _rows, found, self.kind(scene))
+        """Return the rows of the kind in view: those that findings name, then by caused wait."""
+        found, kind = self.table(scene), self.kind(scene)
+        if found is None:
+            return None
+        return self.made_from("found", _rows, found, kind, result_of(scene))
 
     def words(self, row: Row) -> tuple[str]:
         """Return the name of a fold; number and host of a rank: ``r17 rank 17 node-2``."""
@@ -199,20 +295,24 @@ class RanksPane(ListPane[Row]):
 
     def put_above(self, planes: Planes, scene: Scene) -> int:
         """Draw the answer, and the board where there is room."""
-        from ccltui.tui.panes.pages.wait_board import wait_board
-
         table, kind, row = self.table(scene), self.kind(scene), self.chosen(scene)
         assert table is not None
-        planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG)
+        found, top = naming(scene), 1
+        planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG if found is None else Ink.TEXT)
+        if found is not None:  # who comes last may have waited for others before
+            text = naming_text(scene, found)
+            planes.put_fitted(0, 1, f"{text[0].upper()}{text[1:]}.".ljust(planes.width), Ink.STRONG)
+            planes.put_fitted(1, 1, _answer(table, kind), Ink.TEXT)
+            top = 2
         height, width = planes.height, planes.width
         if height < _BOARD_FROM or len(table.ranks) < 2:
-            return 1
+            return top
         across = kind if any(table.members.get(kind, {}).values()) else "node"
         name = None if row is None or row.fold is None else row.fold.name
         room = height // 2 - 1
         board = wait_board(table, across, room, width, selected=name, colour=scene.colour)
-        planes.paste(board, 1, 0)
-        return 1 + board.height
+        planes.paste(board, top, 0)
+        return top + board.height
 
     def draw_beside(self, planes: Planes, scene: Scene, page: Page[Row]) -> None:
         """Draw the wait that each row causes as a bar, on one scale."""
@@ -255,14 +355,32 @@ class RanksPane(ListPane[Row]):
 RANKS: Final = RanksPane()
 
 
-def _rows(found: RankTable, kind: str) -> list[Row]:
+def _rows(found: RankTable, kind: str, findings: Result | None) -> list[Row]:
     from ccltui.metrics.findings.waits.rank_lateness import badness
 
+    named = named_ranks(findings)
+
+    def of_rank(fold: Fold | None, rank: RankWaits) -> Row:
+        return Row(fold, rank, number=named.get(rank.label, 0))
+
     if kind == SINGLE:
-        return [Row(None, one) for one in sorted(found.ranks.values(), key=badness)]
-    return [
-        Row(one, None, tuple(Row(one, rank) for rank in one.ranks)) for one in found.folds(kind)
-    ]
+        rows = [of_rank(None, one) for one in sorted(found.ranks.values(), key=badness)]
+    else:
+        rows = []
+        for fold in found.folds(kind):
+            ranks = tuple(sorted((of_rank(fold, one) for one in fold.ranks), key=_by_finding))
+            rows.append(Row(fold, None, ranks, ranks[0].number if ranks else 0))
+    return sorted(rows, key=_by_finding)
+
+
+def _kinds(found: RankTable) -> tuple[str, ...]:
+    """Return what ranks are folded by, without kinds whose folds have a single rank each."""
+    folding = [kind for kind in found.kinds if any(len(one.ranks) > 1 for one in found.folds(kind))]
+    return (*folding, SINGLE)
+
+
+def _by_finding(row: Row) -> tuple[bool, int]:
+    return not row.number, row.number
 
 
 def _answer(table: RankTable, kind: str) -> str:
@@ -271,7 +389,7 @@ def _answer(table: RankTable, kind: str) -> str:
     caused = [one.caused_us or 0.0 for one in table.ranks.values()]
     total = sum(caused)
     if not total:
-        return f"None of the {len(caused)} ranks makes others wait."
+        return f"None of the {len(caused)} ranks arrives last by more than the floor."
     worst = table.folds(kind)[0] if kind != SINGLE else None
     if worst is None:
         one = max(table.ranks.values(), key=lambda rank: rank.caused_us or 0.0)
@@ -279,8 +397,8 @@ def _answer(table: RankTable, kind: str) -> str:
     else:
         name, part = worst.name, worst.caused_us or 0.0
     return (
-        f"{numbers.counted(len(caused), 'rank')} cause {numbers.duration(round(total * 1e3))} of "
-        f"waiting in all, by who comes last; {numbers.percent(part / total)} of it: {name}."
+        f"Last to arrive: {numbers.duration(round(total * 1e3))} of waiting in all, "
+        f"{numbers.percent(part / total)} of it for {name}."
     )
 
 

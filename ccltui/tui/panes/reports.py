@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.tui.panes.text_page import TextPage
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.own.pane_names import REPORTS as NAME
+from ccltui.tui.state.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ccltui.draw.glyphs import spark
 from ccltui.draw.palette import Ink
-from ccltui.draw.spark import spark
 from ccltui.draw.text import clean, wrap
 from ccltui.parsers.numbers import quantity
 from ccltui.tui.panes.list_pane import Column, FilePane, name_column
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.own.pane_names import RUNS as NAME
+from ccltui.tui.state.pane_names import RUNS as NAME
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

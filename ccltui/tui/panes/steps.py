@@ -9,17 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import KIND_INKS, Ink
+from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.panes.cursor_text import as_many, named
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.own.event_listing import with_event
-from ccltui.tui.state.own.pane_names import STEPS as NAME
-from ccltui.tui.state.own.sorting import Sorting
+from ccltui.tui.state.finding_rows import naming, naming_text
 from ccltui.tui.state.pane import Record
+from ccltui.tui.state.pane_names import STEPS as NAME
+from ccltui.tui.state.pane_states import with_event
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.session import Session
+from ccltui.tui.state.sorting import Sorting
 from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.metrics.findings.rank_time.step_parts import StepParts
     from ccltui.metrics.findings.slow_steps import StepCulprits
-    from ccltui.tui.state.against.compared import TimeOf
+    from ccltui.tui.state.compared import TimeOf
 
 PARTS: Final = ("compute", "overlapped", "waiting", "transfer", "bubble", "copies", "idle")
 """Parts of a step in the order of the arrays."""
@@ -113,7 +115,7 @@ class StepsPane(ListPane[Step]):
     noun = "step"
     has_bars = True
     waiting = "still dividing the steps"
-    nothing = "no step has device work"
+    nothing = "no step has device work: record the devices as well (ProfilerActivity.CUDA, or nsys)"
     metric_name = "temporal_breakdown"
     columns = (
         # Numbers of steps are names: in order of time.
@@ -135,8 +137,8 @@ class StepsPane(ListPane[Step]):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Yield the queries for the parts of all steps, and for who keeps the others waiting."""
-        from ccltui.tui.state.against.second_path import queries_of
-        from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
+        from ccltui.tui.state.query_kinds import CulpritsQuery, StepsQuery
+        from ccltui.tui.state.second_path import queries_of
 
         if not scene.findings.steps:
             return ()
@@ -147,13 +149,13 @@ class StepsPane(ListPane[Step]):
 
     def parts(self, scene: Scene) -> StepParts | None:
         """Return the parts of all steps, None before the first answer."""
-        from ccltui.tui.state.queries.wanted_queries import parts_of_steps
+        from ccltui.tui.state.wanted_queries import parts_of_steps
 
         return parts_of_steps(scene)
 
     def found_rows(self, scene: Scene) -> Sequence[Step] | None:
         """Return the steps in order of time."""
-        from ccltui.tui.state.queries.wanted_queries import culprits_of_steps
+        from ccltui.tui.state.wanted_queries import culprits_of_steps
 
         parts, culprits = self.parts(scene), culprits_of_steps(scene)
         if parts is None:
@@ -223,7 +225,7 @@ class StepsPane(ListPane[Step]):
 
     def draw_beside(self, planes: Planes, scene: Scene, page: Page[Step]) -> None:
         """Draw the bars of the steps, and below them the ranks of the chosen step."""
-        from ccltui.draw.bars import put_bar, put_scale
+        from ccltui.draw.composition import put_bar, put_scale
         from ccltui.metrics.findings.rank_time.step_parts import one_per_rank
 
         chosen = self.chosen(scene)
@@ -305,13 +307,20 @@ def _chosen_text(scene: Scene, width: int) -> str:
     found = row.culprits.of(step)
     texts = []
     if found.label is None:
-        texts.append(f"nobody is named: {found.why}")
+        of_job = naming(scene)
+        texts.append(
+            f"nobody is named: {found.why}"
+            if of_job is None
+            else f"{naming_text(scene, of_job)}; of this step alone nobody is named: {found.why}"
+        )
     else:
         cause = cause_words(found.cause or "")
         texts.append(f"{rank_name(found.label)} keeps the others waiting: {cause}")
         if found.wait_ns:
             texts.append(f"{numbers.duration(found.wait_ns)} in sum")
-        texts.append(f"sure: {found.sure.text}")
+        of_job = naming(scene, found.label)
+        sure = found.sure.text if of_job is None else sure_text(of_job["sure"])
+        texts.append(f"confidence: {sure}")
     # On narrow screens the length, which stands in the table, gives way to the sentence.
     begin = GAP.join([f"step {step}", length, texts[0]])
     if len(begin) > width:
@@ -341,7 +350,7 @@ def _against(scene: Scene, width: int) -> list[str]:
 
     Steps of two jobs are different steps: their means are compared, not one by one.
     """
-    from ccltui.tui.state.against.second_path import compared
+    from ccltui.tui.state.second_path import compared
 
     sides = compared(scene)
     if sides is None:
@@ -374,7 +383,7 @@ def _put_ranks(
     most_ns: int,
 ) -> None:
     """Draw length and parts of a step on as many ranks as fit; bars begin at the corner."""
-    from ccltui.draw.bars import put_bar
+    from ccltui.draw.composition import put_bar
 
     y, x = corner
     room = planes.height - y

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.draw.alignment_chart import Heat, scale_top_ns
+from ccltui.draw.alignment_chart import ABSENT, Heat, scale_top_ns
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 NOBODY = -1
@@ -61,6 +61,11 @@ class Communicator(Struct, frozen=True, dict=True):
     def heat(self) -> Heat:
         """Lateness as ranks × collectives."""
         return Heat(np.ascontiguousarray(self.late_ns.T))
+
+    @cached_property
+    def presence(self) -> Heat:
+        """Which ranks take part, without lateness: for matches that the clocks disprove."""
+        return Heat(np.ascontiguousarray(np.where(self.present, 0, ABSENT).astype(np.int64).T))
 
     @cached_property
     def harm_ns(self) -> I64:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.tui.state.job_findings import Findings, Span
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing, Sort
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -100,16 +100,6 @@ def step_at(scene: Scene, time_ns: int) -> Step | None:
     return next((step for step in steps if step.start_ns <= time_ns < step.end_ns), None)
 
 
-def first_time_ns(scene: Scene) -> int:
-    """Return the time of the first finding that has one, else that of the cursor or the begin."""
-    places = [row["place"] for row in findings(scene) if row["place"] is not None]
-    times = [at for place in places if (at := time_of(scene, place)) is not None]
-    if times:
-        return times[0]
-    at, steps = scene.state.selection.time_ns, scene.findings.steps
-    return at if at is not None else steps[0].start_ns if steps else 0
-
-
 class RankBar(Struct, frozen=True):
     """One rank, or several that are alike, the first of which is drawn.
 
@@ -138,7 +128,7 @@ def rank_bars(scene: Scene) -> list[RankBar]:
     per_rank: Mapping[str, Row] = answer(scene).get("per_rank") or {}
     if len(per_rank) < 2:
         return []
-    named = _named(scene)
+    named = named_ranks(result_of(scene))
     order = sorted(
         per_rank, key=lambda one: (named.get(one, len(per_rank) + 9), -_work(per_rank[one]))
     )
@@ -176,14 +166,34 @@ def _is_alike(one: Row, other: Row) -> bool:
     return all(abs(one[kind] - other[kind]) <= _ALIKE for kind in one if kind != "waited_for")
 
 
-def _named(scene: Scene) -> dict[str, int]:
+def named_ranks(result: Result | None) -> dict[str, int]:
     """Return the ranks that findings name, with the number of the first finding that does."""
     found: dict[str, int] = {}
-    for number, row in enumerate(findings(scene), 1):
+    for number, row in enumerate(() if result is None else result.details.get("findings") or (), 1):
         if row["class"] not in NOT_A_CAUSE:
             for label in row["where"]["ranks"]:
                 found.setdefault(label, number)
     return found
+
+
+def naming(scene: Scene, label: str | None = None) -> Row | None:
+    """Return the first finding that names ranks, or this rank; None where there is none.
+
+    Every pane that says who makes others wait quotes it, with its confidence.
+    """
+    named = named_ranks(result_of(scene))
+    number = min(named.values(), default=0) if label is None else named.get(label, 0)
+    return findings(scene)[number - 1] if number else None
+
+
+def naming_text(scene: Scene, found: Row) -> str:
+    """Return number, name and ranks of a finding that names ranks, and how sure these are."""
+    ranks: Sequence[str] = found["where"]["ranks"]
+    number = findings(scene).index(found) + 1
+    who = f"{rank_name(ranks[0])}{f' and {len(ranks) - 1} more' if len(ranks) > 2 else ''}"
+    if len(ranks) == 2:
+        who = " and ".join(map(rank_name, ranks))
+    return f"finding {number}: {found['label']} ({who}; confidence {found['sure']['who']})"
 
 
 def work_by_rank(scene: Scene) -> list[float]:

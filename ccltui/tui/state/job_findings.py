@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
-    from ccltui.draw.minimap import Minimap
+    from ccltui.draw.timeline_chart import Minimap
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.tui.state.communicator import Communicator, RankCalls, WorstFirst

@@ -6,7 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from ccltui.tui.state.own.event_listing import Listing
+from ccltui.tui.state.pane_states import Listing
 
 
 class Among(Enum):

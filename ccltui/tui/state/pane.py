@@ -5,19 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.own.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.sorting import AS_FOUND, Sorting
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
 
+NO_TRACE: Final = "no trace is here: record one with torch.profiler or nsys (docs/collect.md)"
+"""Reason why a pane of traces is not offered where only logs, dumps or tables lie."""
 Record = dict[str, str | int | float | None]
 """Row of an exported table, by column name."""
 
@@ -81,7 +83,9 @@ class Pane(ABC):
 
     def why_unavailable(self, scene: Scene) -> str | None:
         """Return the reason why the pane has nothing to show, None where it can be opened."""
-        return None
+        job = scene.session.job
+        has_none = job is not None and not job.capture.files
+        return NO_TRACE if self.is_of_traces and has_none else None
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Return the queries that the pane needs answers to while it shows this scene."""

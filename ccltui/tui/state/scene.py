@@ -18,6 +18,7 @@ from ccltui.tui.state.view_state import History, Order, ViewState
 if TYPE_CHECKING:
     from ccltui.tui.other_path import OtherPath
     from ccltui.tui.state.communicator import Communicator
+    from ccltui.tui.state.followed import Followed
 
 
 class Picked(Enum):
@@ -44,6 +45,17 @@ class Scene(Struct, frozen=True, dict=True):
     bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
     other: OtherPath | None = None  # the second path, with which the open one is compared
     picking: Picked | None = None  # kind of places whose list is open
+    followed: Followed | None = None  # None: the path is loaded once
+
+    @property
+    def needs_analysis(self) -> bool:
+        """Whether anything is to be computed of the job.
+
+        Without traces nothing is, but for alerts: panes read the other files by themselves.
+        """
+        job, followed = self.session.job, self.followed
+        has_alerts = followed is not None and bool(followed.alerts)
+        return has_alerts or bool(self.findings.lanes) or (job is not None and bool(job.ranks))
 
     @property
     def num_worst(self) -> int:

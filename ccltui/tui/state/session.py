@@ -46,6 +46,8 @@ class Session(Struct, frozen=True):
     has_runs: bool = False  # whether a folder is a run
     has_cluster: bool = False  # whether a file has values about machines
     has_reports: bool = False  # whether reports are made of a file of nsys
+    has_hangs: bool = False  # whether a file is of a recorder that tells where a job hangs
+    has_hours: bool = False  # whether a file has records of hours of collectives
     since: int = 0
     elsewhere: str = ""  # the run of ccltui index that reads the files, and how far it is
 
@@ -105,7 +107,12 @@ class Session(Struct, frozen=True):
             for found in job.capture.files
         }
         # This imports numpy, which is loaded by now.
-        from ccltui.parsers.discovery.run_settings import has_cluster, has_runs  # noqa: PLC0415
+        from ccltui.parsers.discovery.run_settings import (  # noqa: PLC0415
+            has_cluster,
+            has_hangs,
+            has_hours,
+            has_runs,
+        )
 
         found = job.discovery.files
         return replace(
@@ -116,6 +123,8 @@ class Session(Struct, frozen=True):
             elsewhere="",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
+            has_hangs=has_hangs(found),
+            has_hours=has_hours(found),
             has_reports=any(
                 file.format.reports and file.format.to_sqlite is None for file in found
             ),
@@ -143,6 +152,22 @@ class Session(Struct, frozen=True):
         fewer = self.job is not None and len(job.ranks) < len(self.job.ranks)
         generation = self.generation if problem and not fewer else self.generation + 1
         return replace(self, job=job, files=files, generation=generation)
+
+    def followed(self, job: Job) -> Session:
+        """Return the session of a job that was read again, whole, after its files changed."""
+        after, read = self.opened(job), job.read_paths
+        files = {
+            path: replace(state, done_bytes=state.total_bytes, status="done")
+            if path in read
+            else state
+            for path, state in after.files.items()
+        }
+        for failure in job.failures:
+            if failure.path in files:
+                state = files[failure.path]
+                files[failure.path] = replace(state, status="failed", problem=failure.error)
+        generation = self.generation + 1
+        return replace(after, files=files, phase="ready", problem="", generation=generation)
 
     def finished(self, *, stopped: bool) -> Session:
         """Return the session after loading has ended or was stopped."""

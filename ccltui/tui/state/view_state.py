@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ccltui.tui.state.own.pane_names import OVERVIEW
+from ccltui.tui.state.pane_names import OVERVIEW
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 
@@ -25,6 +25,10 @@ class Order(Enum):
         """Return the next order in turn."""
         orders = list(Order)
         return orders[(orders.index(self) + 1) % len(orders)]
+
+
+WIDE: Final = 160
+"""Columns from which both charts are on the screen."""
 
 
 class Layout(Enum):

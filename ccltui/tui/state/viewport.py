@@ -73,6 +73,21 @@ class TimeView(Struct, frozen=True):
         view = replace(self, start_ns=start_ns, end_ns=max(end_ns, start_ns + 1))
         return view.fit() if everything else view._clamped()
 
+    def moved(self, shift_ns: int) -> TimeView:
+        """Return the view of the same moments where all times grow by ``shift_ns``."""
+        if self == self.fit():
+            return replace(
+                self, start_ns=self.start_ns + shift_ns, end_ns=self.end_ns + shift_ns
+            ).fit()
+        cells, phase_ns = divmod(self.phase_ns + shift_ns, self.cell_ns)
+        return replace(
+            self,
+            start_ns=self.start_ns + shift_ns,
+            end_ns=self.end_ns + shift_ns,
+            k0=self.k0 + cells,
+            phase_ns=phase_ns,
+        )
+
     def pan(self, cells: int) -> TimeView:
         """Move by whole cells."""
         return replace(self, k0=self.k0 + cells)._clamped()

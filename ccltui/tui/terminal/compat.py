@@ -1,6 +1,6 @@
 """Uses of private names of Textual; a test of the same folder (`test_private_names`) lists them.
 
-Besides these, `driver` and `terminal_input` replace methods of its driver and its parser. Public
+Besides these, `driver` replaces methods of Textual's driver and of its parser. Public
 replacements that upstream would need: a hook for errors of an application that keeps the exception
 (`_handle_exception`), the size of the terminal from the driver (`_get_terminal_size`), and a way
 for a driver to write past the model of the screen and to move cells.

@@ -1,12 +1,93 @@
-"""Rows of terminal cells, and movements within them."""
+"""Rows of terminal cells, and movements within them.
+
+Looks of cells and the escape sequences that set them (SGR).
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from functools import lru_cache
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from ccltui.tui.terminal.sgr import Look
+Look = tuple[str, str, str]
+"""Attributes, foreground, background, as SGR parameters."""
+
+PLAIN: Final[Look] = ("", "", "")
+_USUAL: Final = ("39", "49")
+_OFF: Final = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": "29"}
+_INVISIBLE_ON_BLANKS = frozenset({"1", "2", "3"})
+
+
+@lru_cache(4096)
+def look_of(sgr: str) -> Look:
+    """Return the look that SGR parameters set, given that Textual always starts with a reset."""
+    attributes: list[str] = []
+    foreground = background = ""
+    parts = sgr.split(";")
+    index = 0
+    while index < len(parts):
+        code = parts[index]
+        size = 1
+        if code in ("38", "48"):
+            size = 5 if parts[index + 1 : index + 2] == ["2"] else 3
+        value = ";".join(parts[index : index + size])
+        if code in ("", "0"):
+            attributes, foreground, background = [], "", ""
+        elif code == "39":
+            foreground = ""
+        elif code == "49":
+            background = ""
+        elif _is_colour(code, "3", "9"):
+            foreground = value
+        elif _is_colour(code, "4", "10"):
+            background = value
+        else:
+            attributes.append(code)
+        index += size
+    return (";".join(attributes), foreground, background)
+
+
+def _is_colour(code: str, normal: str, bright: str) -> bool:
+    return code[:-1] in (normal, bright) and code[-1:] in "012345678" and code[-1:] != ""
+
+
+@lru_cache(4096)
+def blank_look(look: Look) -> Look:
+    """Return the part of a look that is visible on a space."""
+    if look[0] and not _INVISIBLE_ON_BLANKS.issuperset(look[0].split(";")):
+        return look
+    return ("", "", look[2])
+
+
+@lru_cache(16384)
+def change(before: Look | None, after: Look) -> str:
+    """Return the shortest SGR sequence from one look to another; ``before`` None is unknown."""
+    if before == after:
+        return ""
+    whole = ["0", *(part for part in after if part)] if any(after) else []
+    if before is None:
+        return f"\x1b[{';'.join(whole)}m"
+    found = [";".join(whole)]
+    attributes = _attribute_changes(before[0], after[0])
+    if attributes is not None:
+        colours = zip(before[1:], after[1:], _USUAL, strict=True)
+        parts = [new or usual for old, new, usual in colours if old != new]
+        found.append(";".join([*attributes, *parts]))
+    return f"\x1b[{min(found, key=len)}m"
+
+
+def _attribute_changes(before: str, after: str) -> list[str] | None:
+    """Return the parameters from some attributes to others; None where only a reset does it."""
+    old, new = ([part for part in text.split(";") if part] for text in (before, after))
+    removed = [part for part in old if part not in new]
+    if any(part not in _OFF for part in removed):
+        return None
+    off = {_OFF[part]: None for part in removed}  # in order, each once
+    # Bold and dim end together: the one that stays is set again.
+    added = [part for part in new if part not in old or _OFF.get(part) in off]
+    return [*off, *added]
+
 
 T = TypeVar("T")
 

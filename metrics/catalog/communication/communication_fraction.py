@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.device.communication_work import communication_work
 from ccltui.metrics.device.device_time import (
+    communication_work,
     device_ranks,
     device_reasons,
     require_communication_on_device,

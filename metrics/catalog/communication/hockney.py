@@ -20,7 +20,7 @@ from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
-from ccltui.metrics.workload.timed_collectives import timed_collectives
+from ccltui.metrics.workload.measured_bandwidth import timed_collectives
 from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.view.provenance import side_answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.inspector.inspector_job import InspectorJob
+    from ccltui.metrics.inspector.rolled_job import SeriesCount
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
 
@@ -35,20 +35,18 @@ def inspector_coverage(view: View) -> Result:
     """Coverage of all series together, and each series with the lowest first."""
     from ccltui.metrics.inspector.inspector_job import inspector_job  # noqa: PLC0415
 
-    job = inspector_job(view)
-    rows = _rows(job)
+    job = inspector_job(view).facts
+    rows = [_row(one) for one in job.series]
+    rows.sort(key=lambda row: (row["records"] / row["expected"], row["rank"], row["operation"]))
     expected = sum(row["expected"] for row in rows)
     records = sum(row["records"] for row in rows)
-    seen = sum(one.seen for one in job.operations)
-    complete = sum(len(one.number) for one in job.operations)
-    states_drops = [file for file in job.files if file.dropped]
+    seen = sum(one.seen for one in job.groups)
+    complete = sum(one.complete for one in job.groups)
     details: dict[str, Any] = {
         "coverage": records / expected,
         "complete_share": complete / seen if seen else None,
         "missing": expected - records,
-        "dropped": sum(sum(file.dropped.values()) for file in states_drops)
-        if states_drops
-        else None,
+        "dropped": job.dropped,
         "series": rows,
         "unread": list(job.unread),
     }
@@ -56,30 +54,22 @@ def inspector_coverage(view: View) -> Result:
         inspector_coverage,
         view,
         details,
-        files=[one.path for one in job.files],
+        files=job.paths,
         basis={"value": "sequence numbers between the first and the last record of each series"},
         reasons=[Reason("no_side_file", text) for text in job.unread],
     )
 
 
-def _rows(job: InspectorJob) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for one in job.members:
-        number = one.records.number
-        expected = int(number[-1] - number[0]) + 1
-        rows.append(
-            {
-                "rank": one.label,
-                "communicator": one.series.communicator.name or one.series.communicator.id,
-                "operation": one.series.operation,
-                "records": len(number),
-                "expected": expected,
-                "first_number": int(number[0]),
-                "last_number": int(number[-1]),
-            }
-        )
-    rows.sort(key=lambda row: (row["records"] / row["expected"], row["rank"], row["operation"]))
-    return rows
+def _row(one: SeriesCount) -> dict[str, Any]:
+    return {
+        "rank": one.label,
+        "communicator": one.communicator,
+        "operation": one.operation,
+        "records": one.records,
+        "expected": one.last_number - one.first_number + 1,
+        "first_number": one.first_number,
+        "last_number": one.last_number,
+    }
 
 
 metric_cal = inspector_coverage.document_of

@@ -27,7 +27,7 @@ from ccltui.metrics.workload.hardware import (
     device_of,
     link_peak,
 )
-from ccltui.metrics.workload.timed_collectives import timed_collectives
+from ccltui.metrics.workload.measured_bandwidth import timed_collectives
 from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from msgspec import Struct, field
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
-from ccltui.metrics.collectives.blame import TIMES_EVEN_SHARE, Chosen
-from ccltui.metrics.collectives.lag_tables import wait_and_transfer
+from ccltui.metrics.collectives.lag_tables import TIMES_EVEN_SHARE, Chosen, wait_and_transfer
 from ccltui.metrics.device.device_time import (
     device_ranks,
     device_reasons,
@@ -35,13 +34,13 @@ from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
 from ccltui.metrics.view.match_quality import require_possible
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.call_parts import (
+    Traffic,
     by_dim,
     by_dim_and_group,
     dims_of_matched,
     exposed_parts,
     hidden_by,
 )
-from ccltui.metrics.workload.call_traffic import Traffic
 from ccltui.metrics.workload.measured_bandwidth import Measured, measured_bandwidths
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer, source_of
-from ccltui.metrics.workload.call_traffic import Traffic
+from ccltui.metrics.workload.call_parts import Traffic
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

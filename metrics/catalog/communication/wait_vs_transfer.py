@@ -14,8 +14,7 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
-from ccltui.metrics.collectives.blame import Chosen
-from ccltui.metrics.collectives.lag_tables import transfer_ns, wait_and_transfer
+from ccltui.metrics.collectives.lag_tables import Chosen, transfer_ns, wait_and_transfer
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Result

@@ -9,7 +9,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.inference_steps import (
+from ccltui.metrics.workload.job_steps import (
     PROXY_WARNING,
     iterations_of,
     with_guessed_phases,

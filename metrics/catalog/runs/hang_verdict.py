@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces, side_answer
@@ -51,12 +50,14 @@ def hang_verdict(view: View) -> Result:
     """Ranks that did not arrive; the value is that of the surest hang, the others are listed."""
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
-    found = hangs_of(view.job.discovery)
+    from ccltui.metrics.findings.recordings.hang_window import hangs_of_view  # noqa: PLC0415 - findings read metrics
+
+    found = hangs_of_view(view)
     if not found:
         raise refuse(
             "no_side_file",
-            "no dump of a flight recorder here, no log in which a watchdog gave up, and no report "
-            "of RAS",
+            "no flight recorder dump, no log in which a watchdog timed out, and no report of "
+            "NCCL's RAS",
         )
     first = found[0]
     details = {**_row(first), "hangs": [_row(one) for one in found]}
@@ -75,7 +76,11 @@ def _row(one: Hang) -> Mapping[str, Any]:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(one).items()
     }
-    return {"num_ranks": one.num_blamed, **row}
+    standing = [
+        {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
+        for row in map(structs.asdict, one.standing)
+    ]
+    return {"num_ranks": one.num_blamed, **row, "standing": standing}
 
 
 metric_cal = hang_verdict.document_of

@@ -67,11 +67,16 @@ def clock_offsets(view: View) -> Result:
     }
     unknown = [label for label in labels if label not in known]
     reasons = [
-        Reason("clock_unknown", f"nothing compares the clock of rank {label}", rank=label)
+        Reason(
+            "clock_unknown",
+            f"rank {label} shares no collective that could compare its clock with the others",
+            rank=label,
+        )
         for label in unknown
     ]
     if len(details["components"]) > 1:
-        text = f"{len(details['components'])} sets of ranks share no collective that all wait for"
+        sets = len(details["components"])
+        text = f"no collective links {sets} sets of ranks, so their clocks cannot be compared"
         reasons.append(Reason("clock_unknown", text))
     if any(abs(offset) > 0 for offset in offsets) and view.options.raw_clocks:
         warnings = [*warnings, "times elsewhere are as recorded: the offsets are not applied"]
@@ -95,8 +100,8 @@ def clock_offsets(view: View) -> Result:
 def _why(view: View) -> str:
     residual = view.clocks.residual_p95_ns or 0
     if residual > MAX_RESIDUAL_NS:
-        text = "collectives that are taken for one end up to"
-        return f"{text} {duration(residual)} apart: they cannot be used to compare clocks"
+        text = f"matched collectives end up to {duration(residual)} apart on different ranks"
+        return f"{text}: they cannot be used to compare clocks"
     if view.clocks.evidence == "uncertain matches":
         return (
             "collectives are matched by order alone, with low confidence: they cannot be used to "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
@@ -10,16 +10,9 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import side_answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.inspector.inspector_job import InspectorJob, Operations
+    from ccltui.metrics.inspector.rolled_job import Group, MemberLag, RolledJob
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-
-_LEAST_LAG_US: Final = 100
-"""Launches of kernels differ by tens of µs between ranks that do the same."""
-_LEAST_SHARE: Final = 0.2
-"""Of the transfer, whose own time varies by a tenth between instances."""
-_LEAST_WINDOWS: Final = 3
-"""One late window may be a checkpoint or a collection of garbage."""
 
 
 @metric(
@@ -29,10 +22,15 @@ _LEAST_WINDOWS: Final = 3
         " collective that all members recorded, the longest execution time less that of the rank,"
         " as who comes last waits for nobody. A rank is late in a window where its median lag"
         " exceeds that of the middle member by 0.1 ms and by a fifth of the transfer, in at least"
-        " three windows. Without a late rank, the largest median of all. No clocks are compared."
+        " three windows. Without a late rank, the largest median of all. `ranks` lists the windows"
+        " of late ranks alone; `waited_s` is what the other members together wait in these. No"
+        " clocks are compared."
     ),
     needs=("records of NCCL Inspector of all members of a communicator",),
-    keys=("lag_ms", "late_ranks", "ranks", "coverage", "window_s", "unread"),
+    keys=(
+        *("lag_ms", "late_ranks", "ranks", "coverage", "window_s"),
+        *("num_ranks", "recorded_s", "last_us", "unread"),
+    ),
     headline="lag_ms",
     label="lag by duration",
     higher_is_better=False,
@@ -43,65 +41,60 @@ def duration_lag(view: View) -> Result:
     from ccltui.metrics.inspector.inspector_job import inspector_job  # noqa: PLC0415
 
     job = inspector_job(view)
-    matched = [one for one in job.operations if len(one.number)]
-    rows = [row for one in matched for row in _rows(job, one)]
+    rows = [
+        _row(job, number, member, lag)
+        for number, group in enumerate(job.facts.groups)
+        for member, lag in enumerate(group.lags)
+    ]
     if not rows:
         raise refuse("unmatched_collectives", "no collective was recorded by all of its members")
     rows.sort(key=lambda row: (row["late_since_us"] is None, -row["lag_ms"], row["rank"]))
-    seen = sum(one.seen for one in job.operations)
+    seen = sum(one.seen for one in job.facts.groups)
     late = [row["rank"] for row in rows if row["late_since_us"] is not None]
     details: dict[str, Any] = {
         "lag_ms": rows[0]["lag_ms"],
         "late_ranks": list(dict.fromkeys(late)),
         "ranks": rows,
-        "coverage": sum(len(one.number) for one in matched) / seen,
+        "coverage": sum(one.complete for one in job.facts.groups) / seen,
         "window_s": job.window_us / 1e6,
-        "unread": list(job.unread),
+        "num_ranks": job.facts.num_ranks,
+        "recorded_s": job.facts.recorded_s,
+        "last_us": job.facts.last_us,
+        "unread": list(job.facts.unread),
     }
     return side_answer(
         duration_lag,
         view,
         details,
-        files=[one.path for one in job.files],
+        files=job.facts.paths,
         basis={"value": "execution times of one collective on all members"},
-        reasons=[Reason("no_side_file", text) for text in job.unread],
+        reasons=[Reason("no_side_file", text) for text in job.facts.unread],
     )
 
 
-def _rows(job: InspectorJob, one: Operations) -> list[dict[str, Any]]:
-    """A row for each member; its lag is the median over its late windows, else over all."""
-    import numpy as np  # noqa: PLC0415
-
-    windows, lag_us, shortest_us = job.windows(one.written_us), one.lag_us, one.shortest_us
-    numbers = np.unique(windows)
-    medians = np.stack([np.median(lag_us[windows == at], axis=0) for at in numbers])
-    transfer = np.array([np.median(shortest_us[windows == at]) for at in numbers])
-    beyond = medians - np.median(medians, axis=1)[:, None]
-    is_late = beyond > np.maximum(_LEAST_LAG_US, _LEAST_SHARE * transfer)[:, None]
-    if one.communicator.n_ranks == 2:  # the middle of two is their mean: either may be first
-        is_late = beyond * 2 > np.maximum(_LEAST_LAG_US, _LEAST_SHARE * transfer)[:, None]
-    rows = []
-    for member, label in enumerate(one.labels):
-        late = numbers[is_late[:, member]]
-        is_slow = len(late) >= _LEAST_WINDOWS
-        chosen = np.isin(windows, late) if is_slow else np.ones(len(windows), np.bool_)
-        start = job.first_us + int(late[0]) * job.window_us if is_slow else None
-        rows.append(
-            {
-                "rank": label,
-                "communicator": one.communicator.name or one.communicator.id,
-                "operation": one.operation,
-                "lag_ms": float(np.median(lag_us[chosen, member])) / 1e3,
-                "instances": int(chosen.sum()),
-                "late_since_us": start,
-                "late_windows": late.tolist() if is_slow else [],
-                "windows": [
-                    [int(at), float(value) / 1e3]
-                    for at, value in zip(numbers, medians[:, member], strict=True)
-                ],
-            }
+def _row(job: RolledJob, number: int, member: int, lag: MemberLag) -> dict[str, Any]:
+    """Return a row for a member; its lag is the median over its late windows, else over all."""
+    group: Group = job.facts.groups[number]
+    late, windows = lag.late_windows, list[list[float]]()
+    if late:
+        rows = job.rows("lag", number, member)
+        values = zip(
+            job.lag("window")[rows].tolist(), job.lag("p50_us")[rows].tolist(), strict=True
         )
-    return rows
+        windows = [[window, value / 1e3] for window, value in values]
+    return {
+        "rank": group.labels[member],
+        "host": group.hosts[member],
+        "communicator": group.name,
+        "operation": group.operation,
+        "lag_ms": lag.lag_ms,
+        "instances": lag.instances,
+        "late_since_us": job.facts.first_us + late[0] * job.window_us if late else None,
+        "late_until_us": job.facts.first_us + (late[-1] + 1) * job.window_us if late else None,
+        "late_windows": list(late),
+        "waited_s": lag.waited_us / 1e6 if late else None,
+        "windows": windows,
+    }
 
 
 metric_cal = duration_lag.document_of

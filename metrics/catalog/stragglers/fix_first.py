@@ -32,11 +32,11 @@ _IDLE: Final = {
     "operators": "the device is idle while the host is still in operators: launches come late",
     "between_markers": "the device is idle between two steps while the host runs nothing "
     "that was recorded",
-    "host_other": "the device waits for launches while the host runs nothing that was recorded",
+    "host_other": "the device waits for launches while no recorded work runs on the host",
     "launch_latency": "the device is idle between a launch and its start",
     "between_kernels": "the device is idle in short gaps between kernels",
     "dependency": "work launched in time waits for another stream or an event",
-    UNKNOWN: "the device is idle, and no launch is recorded that would show why",
+    UNKNOWN: "the device is idle for a reason that is not recorded",
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
 from ccltui.metrics.collectives import lag_tables
-from ccltui.metrics.collectives.blame import (
+from ccltui.metrics.collectives.lag_tables import (
     TIMES_EVEN_SHARE,
     Chosen,
     is_persistent,

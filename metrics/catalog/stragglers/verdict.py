@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 @metric(
     unit="%",
     definition=(
-        "Share of the step time that differences between stages, ranks, steps, micro-batches and "
-        "transfers and waiting for the host cost, in % of the mean measured step: measured time "
-        "less that of a replay in which every pass takes the mean over stages of its typical "
-        "worker and every transfer the typical time of comparable transfers; with the class of "
-        "the difference that dominates, and who causes it, or why that is not known."
+        "Share of the mean measured step, in %, that is lost to differences between stages, "
+        "ranks, steps, micro-batches and transfers, and to waiting for the host: the measured "
+        "time less that of a replay in which every pass takes the mean over stages of its typical "
+        "worker, and every transfer the typical time of comparable transfers. The details state "
+        "the class of the largest difference and who causes it, or why that is not known."
     ),
     needs=("GPU kernels of all ranks", "2 ranks"),
     keys=(

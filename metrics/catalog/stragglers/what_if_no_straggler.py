@@ -31,7 +31,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
-from ccltui.metrics.view.data_quality import guessed_steps, some_of
+from ccltui.metrics.view.data_quality import guessed_steps, ranks_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.parsers.numbers import percent
@@ -61,11 +61,11 @@ _REPAIRED: Final = "every pass takes the mean over stages of the typical worker 
 @metric(
     unit="ratio",
     definition=(
-        "Step time divided by the step time without stragglers: collectives and transfers are "
-        "replayed with every rank computing and idling, between two calls, as long as is typical "
-        "of the ranks that run the same program and are not slow; a step takes at least the time "
-        "that its launches take, and there is no value where less work makes it longer by more "
-        "than rounding (a millionth)."
+        "Step time divided by the step time without stragglers. The latter is that of a replay of "
+        "collectives and transfers in which every rank computes and idles between two calls as "
+        "long as is typical of the ranks that run the same program and are not slow; a step takes "
+        "at least as long as its launches. There is no value where less work makes the replayed "
+        "step longer by more than rounding (a millionth)."
     ),
     needs=(
         "GPU kernels of all ranks",
@@ -231,9 +231,8 @@ def _match_reasons(view: View) -> list[Reason]:
 
 
 def _ranks_without(labels: Sequence[str]) -> str:
-    if len(labels) == 1:
-        return f"rank {labels[0]} has no kernels with times"
-    return f"ranks {some_of(labels)} have no kernels with times"
+    verb = "has" if len(labels) == 1 else "have"
+    return f"{ranks_of(labels)} {verb} no kernels with times"
 
 
 def _require_devices(view: View, source: str) -> None:

@@ -13,7 +13,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import PEAK_OVERRIDE, peak_of
-from ccltui.metrics.workload.inference_steps import Batch, iterations_of
+from ccltui.metrics.workload.job_steps import Batch, iterations_of
 from ccltui.metrics.workload.token_rate import data_parallel, token_rate
 from ccltui.parsers.discovery.run_settings import CONFIG_NAME
 

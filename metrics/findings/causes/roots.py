@@ -23,7 +23,7 @@ from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
-from ccltui.metrics.collectives.blame import TIMES_EVEN_SHARE
+from ccltui.metrics.collectives.lag_tables import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
 from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.causes.cause_search import (

@@ -61,9 +61,13 @@ def _of_traces(view: View) -> Answer:
 
 def _without_traces(view: View) -> Answer:
     """Return the findings on a directory in which nothing is a trace that can be opened."""
-    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.inspector_values import (  # noqa: PLC0415
+        values_answer,
+    )
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415  # noqa: PLC0415
         empty_answer,
         execution_answer,
+        profiler_answer,
     )
     from ccltui.metrics.findings.recordings.printed_totals import totals_answer  # noqa: PLC0415
 
@@ -73,4 +77,11 @@ def _without_traces(view: View) -> Answer:
         raise refuse("no_trace", "no file is here")
     if view.job.failures:
         raise Refusal(*failures(view))
-    return totals_answer(view) or execution_answer(view) or log_answer(view) or empty_answer(view)
+    return (
+        totals_answer(view)
+        or execution_answer(view)
+        or log_answer(view)
+        or profiler_answer(view)
+        or values_answer(view)
+        or empty_answer(view)
+    )

@@ -247,8 +247,8 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
             sure=Sure(what="high"),
             evidence=tuple(_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]),
             place=place_of(view, own[0]),
-            do="Overlap it with computation (bucket sizes, prefetching, another stream), send "
-            "less (gradient accumulation, lower precision), or use a faster link.",
+            do="Overlap communication with computation (bucket sizes, prefetching, another "
+            "stream), send less (gradient accumulation, lower precision), or use a faster link.",
         )
 
 
@@ -268,7 +268,7 @@ def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
     yield Finding(
         kind="pipeline_bubble",
         text=sentence(
-            f"{percent(share)} of the time pipeline stages wait for each other in {name}"
+            f"pipeline stages wait for each other in {name} {percent(share)} of the time"
             f"{scale.cost(ns)}"
         ),
         more=_bubble_measured(known),
@@ -286,12 +286,12 @@ def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
 
 def _bubble_measured(known: Mapping[str, Any]) -> str:
     """Return how the time in transfers and the metric `pipeline_bubble` differ, with its theory."""
-    told = "A receive runs until its data arrives, so most of this time is the pipeline's bubble."
+    told = "A receive runs until its data arrives, so most of this time is the pipeline bubble."
     measured, expected = known.get("bubble_ratio"), known.get("theoretical_ratio")
     if measured is None:
         return told
     told = (
-        "With idle time inside steps, and without the time in which data moves, the pipeline's "
+        "With idle time inside steps, and without the time in which data moves, the pipeline "
         f"bubble is {percent(measured)}"
     )
     if expected is None:
@@ -314,11 +314,11 @@ def _what_it_holds(view: View) -> str:
     missing, here = len(missing_ranks(view)), len(view.job.ranks)
     if missing:
         return (
-            f"{counted(here, 'rank')} of {here + missing} {'is' if here == 1 else 'are'} here: "
-            "some of it may be waiting for the others"
+            f"only {here} of {counted(here + missing, 'rank')} {'is' if here == 1 else 'are'} "
+            "recorded: part of this may be waiting for the others"
         )
     if here == 1:
-        return "one rank alone does not show how much of it is waiting for others"
+        return "one rank alone does not show how much of this is waiting for others"
     return ""
 
 

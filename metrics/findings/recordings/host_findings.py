@@ -32,8 +32,8 @@ _SHOWN: Final = 3
 _COLLECTIVE: Final = re.compile(r"_?c10d(?:_functional\w*)?::|gloo:|mpi:|record_param_comms")
 """Names of operators that communicate or wait for communication."""
 _COMPARE_CPUS: Final = (
-    "Compare its CPUs with those of its peers: clock, threads, other processes, memory on "
-    "another socket; and its share of the work."
+    "Compare the CPUs of the late rank with those of its peers: clock, threads, other processes, "
+    "memory on another socket; and its share of the work."
 )
 _RECORD_DEVICE: Final = (
     "If the job has GPUs, record them too: ProfilerActivity.CUDA (not under nsys: CUPTI serves one "
@@ -99,7 +99,7 @@ def _last_rank(view: View, scale: Scale) -> Iterator[Finding]:
     yield Finding(
         kind="uneven_ranks",
         text=sentence(
-            f"{ranks_text((str(label),))} comes last to collectives: the others wait "
+            f"{ranks_text((str(label),))} arrives last at collectives: the others wait "
             f"{percent(share)} of the time, {time_text(cost_ms)} {per}"
         ),
         more=sentence(more),

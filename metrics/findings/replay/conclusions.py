@@ -1,8 +1,15 @@
-"""Class and culprit within one kind of difference, and what mending it saves."""
+"""Class and culprit within one kind of difference, and what mending it saves.
+
+Signatures of work that differs from one micro-batch to the next.
+
+Long sequences make the forward and the backward pass of a micro-batch longer, on all stages that it
+goes through; a slow device does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final, cast
 
 import numpy as np
@@ -14,12 +21,130 @@ from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.metrics.findings.replay.gains import Gains, Suspect
 from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
 from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
+from ccltui.metrics.findings.replay.lines.job_lines import JobLines
+from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
 from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
-from ccltui.metrics.findings.replay.signatures import Signatures, correlation
 from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
 from ccltui.parsers.numbers import percent
+
+MIN_POINTS: Final = 4
+"""Micro-batches of one worker from which a correlation is given."""
+
+
+class Signatures(Struct, frozen=True, dict=True):
+    """Correlations over the micro-batches of a job; None where too few are recorded."""
+
+    job: JobLines
+
+    @cached_property
+    def _tables(self) -> tuple[F64, F64] | None:
+        """Forward and backward times [workers, steps, micro-batches], NaN where there is none."""
+        units = self.job.units
+        count = [int((units.type == kind).sum()) for kind in (FORWARD_PASS, BACKWARD_PASS)]
+        if not all(count):
+            return None
+        shape = (len(self.job.labels), self.job.num_steps)
+        found = []
+        for kind in (FORWARD_PASS, BACKWARD_PASS):
+            mine = units.type == kind
+            table = np.full((*shape, int(units.number[mine].max()) + 1), np.nan)
+            place = self.job.worker[mine], self.job.step[mine], units.number[mine]
+            table[place] = self._relative_ns[mine]
+            found.append(table)
+        least = min(one.shape[2] for one in found)
+        return found[0][:, :, :least], found[1][:, :, :least]
+
+    @cached_property
+    def _relative_ns(self) -> F64:
+        """Time of each unit over what is typical of it on all lines of its program, times the mean.
+
+        A pass that always has more kernels than the others has no longer sequences for that.
+        """
+        own, typical = self.job.unit_ns, self.job.profile_ns
+        known = typical > 0
+        mean = np.bincount(self.job.units.type[known], typical[known], minlength=WHOLE + 2)
+        count = np.bincount(self.job.units.type[known], minlength=WHOLE + 2)
+        usual = (mean / np.maximum(count, 1))[self.job.units.type]
+        return np.where(known, own * usual / np.where(known, typical, 1), own)
+
+    @property
+    def num_micro_batches(self) -> int:
+        """Micro-batches of a step, 0 where passes are not known."""
+        return 0 if self._tables is None else self._tables[0].shape[2]
+
+    @cached_property
+    def r_fb(self) -> float | None:
+        """Correlation of forward and backward time without the means of worker and step.
+
+        With one micro-batch a step, without the mean of the worker. Median over workers.
+        """
+        if self._tables is None:
+            return None
+        forward, backward = (self._residual(one) for one in self._tables)
+        each = [
+            correlation(one.ravel(), other.ravel())
+            for one, other in zip(forward, backward, strict=True)
+        ]
+        return _median([one for one in each if one is not None])
+
+    @cached_property
+    def cv(self) -> float | None:
+        """Standard deviation over mean of backward times in a step, median over workers and steps.
+
+        With one micro-batch a step over the steps. Whole steps where passes are not known.
+        """
+        if self._tables is not None:
+            table = self._tables[1]
+        else:
+            units = self.job.units
+            mine = units.type == WHOLE
+            if not mine.any():
+                return None
+            table = np.full((len(self.job.labels), self.job.num_steps, 1), np.nan)
+            table[self.job.worker[mine], self.job.step[mine], 0] = self.job.unit_ns[mine]
+        if table.shape[2] == 1:
+            table = np.swapaxes(table, 1, 2)
+        known = ~np.isnan(table).any(axis=2)
+        rows = table[known]
+        if not len(rows) or rows.shape[1] < 2 or not (rows.mean(axis=1) > 0).all():
+            return None
+        return float(median_along(rows.std(axis=1) / rows.mean(axis=1)))
+
+    @cached_property
+    def r_stages(self) -> float | None:
+        """Correlation over micro-batches of backward time on the first and the other stages."""
+        if self._tables is None or self.job.stages.count < 2 or self.job.stages.wraps:
+            return None
+        stage = self.job.stages.stage
+        backward = self._residual(self._tables[1])
+        found = []
+        for line in self.job.pipelines:
+            first = [rank for rank in line if stage[rank] == 0]
+            for other in (rank for rank in line if stage[rank] > 0):
+                if first:
+                    one = correlation(backward[first[0]].ravel(), backward[other].ravel())
+                    found += [] if one is None else [one]
+        return _median(found)
+
+    def _residual(self, table: F64) -> F64:
+        axis = (1, 2) if table.shape[2] < 2 else (2,)
+        return np.asarray(table - table.mean(axis=axis, keepdims=True))
+
+
+def correlation(one: F64, other: F64) -> float | None:
+    """Return Pearson's correlation over the pairs without NaN, None of too few or constant ones."""
+    known = ~(np.isnan(one) | np.isnan(other))
+    one, other = one[known], other[known]
+    if len(one) < MIN_POINTS or one.std() == 0 or other.std() == 0:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(median_along(values)) if values else None
+
 
 OWN_SHARE: Final = 0.6
 """A suspect is named where setting it back gains this share of its rung, no other half of it."""
@@ -106,8 +231,9 @@ class Namer:
         alone = len(one.ranks) == 1
         if alone:
             why += "; it is a single rank, so a slow device would look the same"
-        saves = self.savings.stage(int(one.stage or 0))
-        return Conclusion("heavy_stage", why, one, saves, cap=1 if alone else 2)
+        saves, bounds = self.savings.stage(int(one.stage or 0))
+        cap = 1 if alone else 2
+        return Conclusion("heavy_stage", why, one, saves, cap, bounds=bounds)
 
     def _node_of_stages(self, share: float) -> Conclusion | None:
         """Several stages that are slow by one factor, and are all that one host has."""
@@ -212,15 +338,16 @@ class Namer:
         from these ranks. Confidence is low where they may compute longer because they have more
         tokens: where the job exchanges tokens and their files state no sizes.
         """
-        lines = self.savings.lines_of(one.ranks, hits)
-        saves = self.savings.of(lines)
-        bounds = self.savings.bounds(lines, saves, self.facts)
         sizes = self.facts.elements
-        if (
-            verdict != "occasional_worker"
-            and sizes is not None
-            and not sizes[list(one.ranks)].any(axis=1).all()
-        ):
+        untold = sizes is None or not sizes[list(one.ranks)].any(axis=1).all()
+        if hits is None and untold and self.savings.has_more_tokens(one.ranks):
+            why += ", and that only between two exchanges of tokens"
+            return Conclusion("uneven_experts", why, one, self.savings.experts(one.ranks), cap=1)
+        lines = self.savings.lines_of(one.ranks, hits)
+        alone = {self.ladder.job.labels[rank] for rank in one.ranks} <= set(self.savings.alone)
+        saves = self.savings.as_usual(lines) if alone else self.savings.of(lines)
+        bounds = self.savings.bounds(lines, saves, self.facts)
+        if verdict != "occasional_worker" and sizes is not None and untold:
             why += "; its all-to-alls have no sizes, and more tokens would look the same"
             cap = 0
         return Conclusion(verdict, why, one, saves, cap, bounds=bounds)
@@ -336,6 +463,7 @@ class Namer:
         found = self.gains.hosts_idle
         one = self._pick(found, share, lambda s: f"host of rank {self._labels(s.ranks)[0]}")
         if one is not None:
+            one = replace(one, steps=self._idle_steps(one.ranks[0]))
             whose = f"the device of rank {self._labels(one.ranks)[0]} idles"
             found_cause = self._idling(whose, self.savings.hosts(one.ranks), one)
             return self._unless_stage_idles(found_cause, one.ranks[0])
@@ -344,6 +472,15 @@ class Namer:
         found_cause = self._idling(whose, self.savings.hosts(), None, idlest[:_MOST_NAMED])
         # Several ranks may idle for several reasons, of which the cause is the largest.
         return replace(found_cause, cap=min(found_cause.cap, 1))
+
+    def _idle_steps(self, rank: int) -> tuple[int, ...] | None:
+        """Return the steps in which a rank idles beyond its like, None where it does in all."""
+        idle = self.ladder.idle
+        if idle.is_steady(rank):
+            return None
+        beyond = idle.beyond_by_step(rank)
+        most = beyond >= HALF * beyond.max()
+        return tuple(self.ladder.job.table.step_ids[np.flatnonzero(most)].tolist())
 
     def _unless_stage_idles(self, found: Conclusion, rank: int) -> Conclusion:
         """Return the conclusion on a host, none where those of other stages may be as slow.

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
-from ccltui.metrics.device.communication_work import unrecorded_copies
+from ccltui.metrics.device.device_time import unrecorded_copies
 from ccltui.metrics.findings.causes.activity import HostWork
 from ccltui.metrics.findings.replay.lines.step_lines import SOON_NS
 from ccltui.metrics.model.classify import MEM, TYPES, any_name, distinct

@@ -23,8 +23,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_medians
-from ccltui.metrics.findings.replay.host_idle import HostIdle, Idle
-from ccltui.metrics.findings.replay.host_needs import host_needs
+from ccltui.metrics.findings.replay.host_needs import HostIdle, Idle, host_needs
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.findings.replay.lines.step_replay import Run
 from ccltui.metrics.findings.replay.unit_targets import Targets

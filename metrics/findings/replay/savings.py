@@ -25,8 +25,10 @@ from ccltui.metrics.findings.replay.ladder import (
     Bounds,
     Ladder,
 )
+from ccltui.metrics.findings.replay.lines.line_operations import POST, WAIT
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
 from ccltui.metrics.findings.replay.unit_targets import means_by, medians_by
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -40,10 +42,19 @@ MAX_APART: Final = 0.1
 """Share of the saved time by which two replays may differ."""
 LEAST_APART: Final = 0.005
 """Share of a step by which they may differ: passes vary by chance as much."""
+UNIFORM: Final = 0.85
+"""Share of the compute time of a slow device that takes longer by half of its excess or more: that
+of optimizers, which wait for memory, may not."""
+HALF: Final = 0.5
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
 HIDDEN_WAITS: Final = (
     "some transfers take longer than comparable ones, and it is not known whether they are slow "
     "themselves or wait for slow ranks"
 )
+LESS, MAX_LESS = 0.1, 0.1
+"""A stage with more work has more of it in each pass. Where it takes less by the first share, in
+more than the second of its time, passes of a number are not the same part of the model."""
+MIXED_PASSES: Final = "it is not known which passes of the stages belong together"
 COPY_WAITS: Final = "devices idle until copies from other ranks have ended"
 """Why the time saved has bounds alone."""
 
@@ -83,6 +94,14 @@ class Savings(Struct, frozen=True, dict=True):
     def of(self, lines: Bool) -> float:
         """Return what is saved with the lines in a mask at the typical times."""
         return self.saved(self.like_others(lines))
+
+    def as_usual(self, lines: Bool) -> float:
+        """Return what is saved with passes of the lines in a mask as they are in other steps.
+
+        A rank that is alone with its program has no others to be compared with in the same step.
+        """
+        targets, units = self.ladder.targets, self.ladder.job.units
+        return self._with_units(np.where(lines[units.line], targets.worker, targets.own))
 
     def hidden_waits(self, lines: Bool) -> tuple[float, float] | None:
         """Return what mending lines saves with transfers as recorded and as is usual.
@@ -209,8 +228,8 @@ class Savings(Struct, frozen=True, dict=True):
         counts = np.bincount(place[here])
         return [job.labels[rank] for rank in here if counts[place[rank]] == 1]
 
-    def stage(self, stage: int) -> float:
-        """The work that a stage has beyond the others, shared out over all of them.
+    def stage(self, stage: int) -> tuple[float, Bounds | None]:
+        """The work that a stage has beyond the others, shared out over all of them, with bounds.
 
         The n-th pass of a direction is the same part of the model on all stages that hold as many.
         """
@@ -230,7 +249,24 @@ class Savings(Struct, frozen=True, dict=True):
                 middle = float(median_along(typical))
                 excess[here] = own[here] * (1 - middle / max(usual[here][0], 1))
         shared = targets.shared_out(excess, mine)
-        return self._with_units(np.maximum(own - excess + shared, 0.0))
+        saved = self._with_units(np.maximum(own - excess + shared, 0.0))
+        less = own[mine & (excess < -LESS * own)].sum()
+        if less <= MAX_LESS * own[mine].sum():
+            return saved, None
+        return saved, Bounds(saved, max(saved, self._most_of_stage(stage)), MIXED_PASSES)
+
+    def _most_of_stage(self, stage: int) -> float:
+        """Return the most that sharing out the work of a stage saves, ns a step.
+
+        No part of it is done by the stage itself any more but the share of each.
+        """
+        job, targets = self.ladder.job, self.ladder.targets
+        here = distinct_values(job.table.rank)
+        work = np.bincount(job.worker, targets.own, len(job.labels))[here] / job.num_steps
+        place = targets.place[here]
+        others = [float(work[place == one].mean()) for one in np.unique(place[place != stage])]
+        beyond = float(work[place == stage].mean()) - float(median_along(others))
+        return max(beyond, 0.0) * len(others) / (len(others) + 1)
 
     def transfers(self, mine: Bool) -> float:
         """Instances in a mask at the usual transfer time of their like, with their variation."""
@@ -274,8 +310,64 @@ class Savings(Struct, frozen=True, dict=True):
             target = np.where(mine, mean, own + mean - medians_by(own, number))
         segments = operations.compute_ns.copy()
         segments[held] = np.maximum(target, 0.0)
+        return self.saved(self.ladder.ends(segments, self.even_exchanges))
+
+    @cached_property
+    def _between_exchanges(self) -> tuple[I64, I64, I64]:
+        """Operations with a segment between two exchanges of tokens, and the calls around it."""
+        operations, line = self.ladder.job.operations, self.ladder.idle.line
+        kind = self.ladder.job.table.kind
+        with_call = np.flatnonzero(operations.call >= 0)
+        held = np.flatnonzero(operations.unit >= 0)
+        place = np.searchsorted(with_call, held)
+        inside = (place > 0) & (place < len(with_call))
+        held, place = held[inside], place[inside]
+        before, after = with_call[place - 1], with_call[place]
+        first, second = operations.call[before], operations.call[after]
+        found = (kind[first] == _ALL_TO_ALL) & (operations.kind[before] == WAIT)
+        found &= (kind[second] == _ALL_TO_ALL) & (operations.kind[after] == POST)
+        found &= line[before] == line[after]
+        return held[found], first[found], second[found]
+
+    @cached_property
+    def even_exchanges(self) -> F64:
+        """Transfer times with equal shares of every exchange, float64 ns by instance.
+
+        An exchange lasts as long as its largest share. Where no sizes are recorded, the shares are
+        those of the computing between it and the next one, which grows with the tokens.
+        """
+        job, table = self.ladder.job, self.ladder.job.table
         uneven = np.where(table.group >= 0, table.uneven, 1.0)
-        return self.saved(self.ladder.ends(segments, self.ladder.recorded_transfer / uneven))
+        between, first, second = self._between_exchanges
+        found = uneven.copy()
+        for call in (first, second):
+            instance = table.instance[call]
+            linked = instance >= 0
+            instance, work = instance[linked], job.operations.compute_ns[between[linked]]
+            total = np.bincount(instance, weights=work, minlength=len(uneven))
+            members = np.bincount(instance, minlength=len(uneven))
+            most = np.zeros(len(uneven))
+            np.maximum.at(most, instance, work)
+            share = most * members / np.maximum(total, 1)
+            found = np.where(uneven == 1, np.maximum(found, share), uneven)
+        return np.asarray(self.ladder.recorded_transfer / found)
+
+    def has_more_tokens(self, ranks: Sequence[int]) -> bool:
+        """Whether ranks (indices) take longer for some work between exchanges of tokens alone.
+
+        A slow device takes longer for everything.
+        """
+        between, _, _ = self._between_exchanges
+        if not len(between):
+            return False
+        operations = self.ladder.job.operations
+        mine = self.lines_of(ranks)[self.ladder.idle.line] & (operations.unit >= 0)
+        own, typical = operations.compute_ns[mine], self._typical_segments[mine]
+        excess = own.sum() / max(typical.sum(), 1) - 1
+        longer = own > (1 + HALF * excess) * typical
+        inside = np.isin(np.flatnonzero(mine), between)
+        some = typical[longer].sum() < UNIFORM * typical.sum()
+        return bool(some and typical[longer & inside].sum() >= UNIFORM * typical[longer].sum())
 
     def _unshared(self, mean: F64) -> F64:
         """Deviations from the mean such as the two directions of a batch have on their own.

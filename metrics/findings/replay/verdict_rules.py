@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.findings.replay.conclusions import Conclusion, Namer
+from ccltui.metrics.findings.replay.conclusions import Conclusion, Namer, Signatures
 from ccltui.metrics.findings.replay.host_needs import hosts_bind
 from ccltui.metrics.findings.replay.job_facts import JobFacts, job_facts
 from ccltui.metrics.findings.replay.ladder import (
@@ -22,7 +22,6 @@ from ccltui.metrics.findings.replay.ladder import (
     Ladder,
     ladder_of,
 )
-from ccltui.metrics.findings.replay.signatures import Signatures
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
@@ -307,10 +306,14 @@ class Rules:
     @cached_property
     def _candidates(self) -> F64:
         """Cost of each candidate by step, ns; of host delays what not all ranks have alike."""
-        differences = self.ladder.differences
+        ladder, differences = self.ladder, self.ladder.differences
         varying = differences[2] + differences[3]
-        host = np.minimum(self.ladder.uneven_host, differences[5])
-        return np.stack([differences[0], differences[1], varying, differences[4], host])
+        host = np.minimum(ladder.uneven_host, differences[5])
+        even = ladder.job.replay.ends(ladder.compute(5), self.namer.savings.even_exchanges)
+        # Exchanges that are long because of where the tokens go are no slow link.
+        of_tokens = np.minimum(ladder.rungs[5] - even, np.maximum(differences[4], 0))
+        worker, communication = differences[1] + of_tokens, differences[4] - of_tokens
+        return np.stack([differences[0], worker, varying, communication, host])
 
     @cached_property
     def _of_loss(self) -> F64:

@@ -59,6 +59,8 @@ CLEAR_EXCESS: Final = 0.1
 """Excess in single steps that is no chance: passes vary by some per cent."""
 MOST_UNKNOWN: Final = 0.25
 """Share of the steps of all ranks that may lack records where somebody is surely slow."""
+IN_TURN: Final = 0.75
+"""Share of the steps in which one of several ranks is slow, for them to be so in turn."""
 SEEN_WAITING: Final = 0.5
 """Others have to spend this share of the excess without computing, or it delays nobody."""
 SUPPORTED: Final = 0.25
@@ -225,13 +227,16 @@ def _named(case: _Case) -> Slower | None:
         together = np.flatnonzero(case.hits[slow].any(axis=0))
         steps = tuple(one for one in case.speeds.step_ids[together].tolist() if one >= 0)
     factors = [float(np.nanmean(case.speeds.by_step[rank][case.hits[rank]])) for rank in slow]
-    longer, share = _costs(case)
+    longer, share = _costs(case, more_work=kind == "heavy_stage")
     enough = int(case.speeds.kernels.min()) >= SOME_KERNELS and case.hits.shape[1] > 1
-    takes_turns = len(slow) > 1 and bool((case.hits[slow].sum(axis=0) <= 1).all())
+    of_each = case.hits[slow].sum(axis=0)
+    takes_turns = len(slow) > 1 and bool((of_each <= 1).all())
     # A stage may have slack that its work takes up, and several ranks may be a stage.
     staged = has_stages(ranks)
     one = len(labels) == 1 and not (staged and _is_a_stage(case.view, labels[0]))
-    one |= takes_turns or (kind == "slow_node" and not staged)
+    # Pauses by chance hit several ranks once too; ranks in turn leave few steps as they were.
+    one |= takes_turns and float(of_each.mean()) >= IN_TURN
+    one |= kind == "slow_node" and not staged
     clear = (
         enough
         and one
@@ -300,10 +305,12 @@ def _stage(view: View, labels: Sequence[str]) -> int | None:
     return int(stage) if members == set(labels) and len(members) > 1 else None
 
 
-def _costs(case: _Case) -> tuple[float, float]:
+def _costs(case: _Case, *, more_work: bool) -> tuple[float, float]:
     """Return how much longer the slow ranks compute, and what is lost by that, of rank time.
 
-    No more than others spend without computing, and than one slow rank is busy longer.
+    No more than others spend without computing, and than one slow rank is busy longer. Work that a
+    stage has more of, in longer kernels or in more of them, remains to be done: the stage itself
+    keeps its share.
     """
     ranks, speeds, hits, slow, others = (
         case.ranks,
@@ -316,6 +323,9 @@ def _costs(case: _Case) -> tuple[float, float]:
     excess = np.nan_to_num(speeds.by_step[slow] - 1, nan=0.0)
     usual = lower_median(np.array([compute[rank] for rank in others.tolist()], np.float64))
     longer = float(np.where(hits[slow], excess, 0.0).max(axis=0).mean()) * usual
+    if more_work:
+        mine = float(np.mean([compute[rank] for rank in slow.tolist()]))
+        longer = (mine - usual) * len(others) / (len(slow) + len(others))
     waiting = [ranks[rank].window_ns - compute[rank] for rank in others.tolist()]
     busy = np.array([busy_share(rank) * rank.window_ns for rank in ranks])
     late = float(busy[slow].max()) - lower_median(busy[others])
@@ -444,10 +454,13 @@ def busy_excess(view: View) -> Mapping[str, float]:
 
 
 def _excess(view: View) -> Mapping[str, float]:
-    ranks = device_ranks(view)
-    busy = {rank.label: busy_share(rank) for rank in ranks}
-    typical = lower_median(np.array(list(busy.values())))
-    return {label: one - typical for label, one in busy.items()}
+    return _beyond_typical({rank.label: busy_share(rank) for rank in device_ranks(view)})
+
+
+def _beyond_typical(shares: Mapping[str, float]) -> Mapping[str, float]:
+    """Return shares by rank less that of the typical rank."""
+    typical = lower_median(np.array(list(shares.values())))
+    return {label: one - typical for label, one in shares.items()}
 
 
 def busy_share(rank: RankView) -> float:
@@ -458,10 +471,25 @@ def busy_share(rank: RankView) -> float:
     return 1 - (exposed + waits) / max(rank.window_ns, 1)
 
 
-def is_supported(view: View, label: str, share: float) -> bool:
-    """Whether a rank is busy long enough to be what others wait a share of their time for."""
-    excess = busy_excess(view)
-    return label not in excess or excess[label] >= SUPPORTED * share
+def is_supported(view: View, labels: Sequence[str], share: float) -> bool:
+    """Whether ranks are busy long enough to be what others wait a share of their time for."""
+    return _reaches(busy_excess(view), labels, share)
+
+
+def computes_longer(view: View, labels: Sequence[str], share: float) -> bool:
+    """Whether ranks compute long enough to lose a share of the time of all by it.
+
+    What a replay takes for longer passes may be waits that no kernel shows.
+    """
+    ranks = device_ranks(view)
+    shares = {rank.label: rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks}
+    return _reaches(_beyond_typical(shares), labels, share)
+
+
+def _reaches(excess: Mapping[str, float], labels: Sequence[str], share: float) -> bool:
+    """Whether ranks exceed the typical one by enough, on average; those without a file do."""
+    known = [excess[one] for one in labels if one in excess]
+    return not known or float(np.mean(known)) >= SUPPORTED * share
 
 
 def has_stages(ranks: Sequence[RankView]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccltui.metrics.arrays.id_lookup import first_rows
+from ccltui.metrics.arrays.reductions import first_rows
 
 
 @pytest.mark.parametrize("scale", [1, 10**12])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.metrics.card.card_config import (
+from ccltui.metrics.card.card_check import (
     check_config,
     degrees_of,
     global_batch_of,

@@ -8,7 +8,7 @@ import pytest
 from factories import Event, job, kernel, rank_trace, step
 from msgspec.structs import replace
 
-from ccltui.metrics.card.card_config import DEGREES
+from ccltui.metrics.card.card_check import CONFIG_KEYS
 from ccltui.metrics.card.card_draft import Fact, draft
 from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
@@ -134,7 +134,7 @@ def test_only_groups_of_one_axis_determine_a_degree() -> None:
 
     facts = draft(job(rank_trace(0, world_size=2, groups=groups)), None)
 
-    assert {name: facts[name].value for name in DEGREES if name in facts} == {
+    assert {name: facts[name].value for name in CONFIG_KEYS if name in facts} == {
         "pp": 1,
         "dp_replicate": 1,
         "tp": 2,
@@ -161,5 +161,5 @@ def test_degrees_of_recorded_jobs(shared: Path, folder: str, degrees: dict[str, 
 
     facts = draft(recorded, None)
 
-    assert {name: facts[name].value for name in DEGREES if name in facts} == degrees
+    assert {name: facts[name].value for name in CONFIG_KEYS if name in facts} == degrees
     assert facts["phase"].value == "training"

@@ -9,8 +9,8 @@ from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 
 TEXT = (
-    "2 of 4 device events of rank 0 have no launch record and begin where it is not clear which "
-    "step launched them: each counts in the likeliest step, if any"
+    "2 of 4 device events of rank 0 have no launch record, and it is not clear which step "
+    "launched them: each counts in the most likely step, if any"
 )
 
 

@@ -115,9 +115,8 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
     assert [row["share"] for row in parts if row["kind"] == "bubble"] == [bubble.share]
     measured = find("pipeline_bubble").run(view).details["bubble_ratio"]
     assert measured == (400 - 40 + 50) / 2000
-    assert (
-        f"without the time in which data moves, the pipeline's bubble is {percent(measured)}"
-        in (bubble.more)
+    assert f"without the time in which data moves, the pipeline bubble is {percent(measured)}" in (
+        bubble.more
     )
 
 
@@ -128,14 +127,20 @@ def test_the_bubble_is_one_part_of_the_step_and_its_difference_to_the_metric_is_
         (
             3.0,
             None,
-            "Fixing it saves 3 ms a step (3.0 %): then another rank or the host sets the pace.",
+            "Fixing it saves 3 ms a step (3.0 %): then another rank or the host limits the step.",
         ),
         (
             0.04,
             None,
-            "Fixing it alone saves nothing: then another rank or the host sets the pace.",
+            "Fixing it alone saves nothing: then another rank or the host limits the step.",
         ),
-        (15.0, None, "Fixing it saves 15 ms a step (15 %): its own work gets shorter too."),
+        (10.2, None, "Fixing it saves 10 ms a step."),
+        (
+            15.0,
+            None,
+            "Fixing it saves 10 ms a step, and up to 15 ms with the delay of the rank itself, "
+            "which is counted as other kinds of time.",
+        ),
         (None, (2.0, 4.0), "Fixing it saves between 2 ms and 4 ms a step."),
         (None, (0.0, 4.0), "Fixing it saves at most 4 ms a step."),
     ],
@@ -187,7 +192,9 @@ def test_one_rank_of_many_may_be_waiting() -> None:
     first = answered(trace).findings[0]
 
     assert (first.kind, first.share) == ("exposed_communication", 0.9)
-    assert first.more == "1 rank of 8 is here: some of it may be waiting for the others."
+    assert first.more == (
+        "Only 1 of 8 ranks is recorded: part of this may be waiting for the others."
+    )
 
 
 def test_a_recording_of_operators_alone_tells_what_it_holds() -> None:

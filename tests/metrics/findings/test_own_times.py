@@ -121,8 +121,8 @@ def test_a_rank_that_pauses_is_busy_longest_and_others_are_not(tmp_path: Path, l
 
     assert found is not None
     assert (found.label, found.sure) == ("2", "medium")
-    assert is_supported(view, "2", 0.2)
-    assert not is_supported(view, "1", 0.2)
+    assert is_supported(view, ("2",), 0.2)
+    assert not is_supported(view, ("1",), 0.2)
 
 
 def test_a_slow_node_is_named_where_no_file_names_a_communicator(tmp_path: Path) -> None:

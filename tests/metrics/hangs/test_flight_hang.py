@@ -64,6 +64,33 @@ def one_of(fault: str, **fixed: Any) -> tuple[Plan, dict[int, Any]]:
     raise AssertionError(f"no seed has {fault} with {fixed}")
 
 
+def test_every_rank_stands_somewhere_once_those_named_first() -> None:
+    job, dumps = one_of("late", backend="nccl", version="2.10")
+
+    found = judged(dumps)
+
+    rows = found.rows()
+    assert sorted(int(rank) for one in rows for rank in one.ranks) == list(range(job.world))
+    assert rows[0].is_named
+    assert rows[0].ranks == found.ranks
+    waiting = [one for one in rows if one.does == "waits in"]
+    assert {rank for one in waiting for rank in one.ranks} == set(found.waiting)
+    assert all(one.call and one.waits_for for one in waiting)
+
+
+def test_a_record_without_calls_says_who_waits_for_whom() -> None:
+    found = Hang("no_dump", "Rank 3 is gone.", ranks=("3",), waiting=("0", "1"), group="dp",
+                 operation="all-reduce", sequence=1234)  # fmt: skip
+
+    named, waiting = found.rows()
+
+    assert (named.ranks, named.does, named.is_named) == (("3",), "left no dump", True)
+    assert (waiting.does, waiting.call, waiting.waits_for) == (
+        "waits in", "all-reduce 1,234 of dp", ("3",)
+    )  # fmt: skip
+    assert Hang("abstained", "Nobody knows.").rows()[0].does == "not known"
+
+
 def test_a_rank_that_stops_and_its_last_call() -> None:
     job, dumps = one_of("late", backend="nccl", version="2.10")
 

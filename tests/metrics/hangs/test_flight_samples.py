@@ -64,8 +64,8 @@ def test_a_lock_of_the_interpreter_keeps_two_ranks_out_of_an_all_to_all(shared: 
     found, _ = judged(shared, "fr/lock_gil_1st")
 
     assert found.text == (
-        "Ranks 9 and 14 never entered all-to-all 45,265 of EXPERT_MODEL_PARALLEL_GROUP (ranks "
-        "8-15); 8 ranks wait for them, and 6 more wait for those."
+        "Ranks 9 and 14 never entered all-to-all 45,265 of EXPERT_MODEL_PARALLEL_GROUP; all "
+        "others wait for them."
     )
     assert len(found.waiting) == 14
     assert "Rank 14 still runs and is in no recorded collective: its host stopped between two." in (
@@ -78,8 +78,8 @@ def test_a_fault_of_the_device_leaves_two_ranks_in_what_others_finished(shared: 
     found, _ = judged(shared, "fr/gpu_error_1st")
 
     assert found.text.startswith(
-        "Rank 12 never entered all-to-all 20,537 of EXPERT_MODEL_PARALLEL_GROUP (ranks 12-15), and "
-        "rank 14 stopped in what others finished"
+        "Rank 12 never entered all-to-all 20,537 of EXPERT_MODEL_PARALLEL_GROUP, and rank 14 "
+        "stopped in what others finished; others wait for them."
     )
     assert sum("its device or its watchdog stopped" in one for one in found.more) == 2
     assert set(found.waiting).isdisjoint({"12", "14"})
@@ -127,7 +127,7 @@ def test_made_jobs_of_every_version(shared: Path, name: str) -> None:
     if isinstance(truth.get("seq"), int):
         assert found.sequence == truth["seq"]
     if "expected" in truth:
-        assert "called reduce-scatter where 3 ranks called all-gather" in found.text
+        assert "called reduce-scatter where the others called all-gather" in found.text
 
 
 def test_files_that_cannot_be_read_name_nobody(shared: Path) -> None:

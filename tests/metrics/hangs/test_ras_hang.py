@@ -84,12 +84,11 @@ def test_the_listed_ranks_are_ahead(tmp_path: Path) -> None:
     found = hang(tmp_path, report(counts((30, 812, ()), (2, 813, (20, 21)))))
 
     assert found.kind == "behind"
-    assert found.text.startswith(
-        "30 of 32 ranks of communicator #0-0 (fa93daea854b060c) are behind"
-    )
+    assert found.text.startswith("All ranks but 20 and 21 are one all-gather behind")
+    assert "communicator #0-0 (fa93daea854b060c)" in found.more[0]
     assert set(found.ranks) == {str(number) for number in range(32)} - {"20", "21"}
     assert "ranks 20 and 21" in found.more[0]
-    assert "few ranks are ahead" in found.more[0]
+    assert "few ranks are ahead" in found.more[1]
     assert found.sure == "low"
 
 
@@ -100,8 +99,8 @@ def test_the_listed_ranks_are_behind(tmp_path: Path, operation: str) -> None:
     found = hang(tmp_path, report(text))
 
     assert found.ranks == ("0", "2", "3", "4", "5", "7")
-    assert found.text.startswith("Ranks 0, 2-5 and 7 of communicator #0-0")
-    assert "6,645" in found.text
+    assert found.text.startswith("6 of 32 ranks are 5 ")
+    assert "ranks 0, 2-5 and 7 launched 6,645" in found.more[0]
     assert "few ranks are ahead" not in " ".join(found.more)
     assert "process 900" in " ".join(found.more)
     assert found.sure == "medium"
@@ -111,7 +110,7 @@ def test_one_rank_in_one_line(tmp_path: Path) -> None:
     found = hang(tmp_path, report(counts((31, 64, ()), (1, 60, (7,)))))
 
     assert found.ranks == ("7",)
-    assert found.text.startswith("Rank 7 of communicator #0-0 (fa93daea854b060c) is behind")
+    assert found.text == "Rank 7 is 4 all-gathers behind; the 31 others may wait for it."
 
 
 def test_one_rank_is_ahead(tmp_path: Path) -> None:
@@ -161,7 +160,10 @@ def test_processes_that_do_not_answer_come_first(tmp_path: Path) -> None:
     )
 
     assert found.kind == "peers_missing"
-    assert "process 3487984 on node 172.16.64.213 managing GPU 5" in found.text
+    assert found.text == (
+        "Process 3487984 on node 172.16.64.213 is missing: RAS gets no answer from it."
+    )
+    assert "managing GPU 5" in found.more[0]
     assert "Rank 21 of communicator #0-0" in " ".join(found.more)
 
 
@@ -173,7 +175,8 @@ def test_dead_processes(tmp_path: Path) -> None:
 
     found = hang(tmp_path, report(errors=errors))
 
-    assert found.text.startswith("2 processes are dead")
+    assert found.text == "2 processes are dead: RAS does not reach them."
+    assert "process 11 on node a managing GPU 5" in found.more[0]
     assert found.ranks == (
         "process 11 on node a managing GPU 5",
         "process 12 on node b managing GPU 6",
@@ -189,7 +192,7 @@ def test_errors_that_ranks_report(tmp_path: Path) -> None:
     found = hang(tmp_path, report(errors=errors, status="RUNNING  ERROR"))
 
     assert (found.kind, found.ranks) == ("errors", ("3",))
-    assert "ncclRemoteError" in found.text
+    assert found.text == "Rank 3 reports ncclRemoteError."
 
 
 def test_ranks_of_another_status(tmp_path: Path) -> None:
@@ -202,7 +205,8 @@ def test_ranks_of_another_status(tmp_path: Path) -> None:
     found = hang(tmp_path, report(text))
 
     assert found.ranks == ("5",)
-    assert "rank 5 ABORT" in found.text
+    assert found.text == "Rank 5 has status ABORT, and 31 ranks RUNNING."
+    assert "rank 5 ABORT" in found.more[0]
 
 
 def test_a_report_without_any_error(tmp_path: Path) -> None:

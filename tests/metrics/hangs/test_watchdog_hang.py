@@ -51,7 +51,7 @@ def test_two_ranks_behind_are_both_named(tmp_path: Path, version: str) -> None:
     found = hang(tmp_path, log(version, [*waiting([0, 1, 3, 4]), Said(2, 98, 98), Said(5, 99, 99)]))
 
     assert found.ranks == ("2", "5")
-    assert "their last are 98 to 99" in found.text
+    assert "Their last are 98 to 99." in found.more
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -103,7 +103,7 @@ def test_a_rank_that_never_entered_the_first_collective(tmp_path: Path, version:
     found = hang(tmp_path, log(version, [*waiting([0, 1, 2], 1), Said(3, -1, -1)]))
 
     assert (found.kind, found.ranks) == ("did_not_arrive", ("3",))
-    assert "it has enqueued none" in found.text
+    assert "It has enqueued none." in found.more
 
 
 def test_memory_that_was_never_set_is_no_number(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_the_root_of_a_chain_over_two_groups(tmp_path: Path, version: str) -> No
     found = hang(tmp_path, log(version, said))
 
     assert (found.kind, found.ranks) == ("did_not_arrive", ("5",))
-    assert "group 37" in found.text
+    assert found.group.startswith("group 37")
     assert set(found.waiting) == {"0", "4", "6", "7"}
 
 
@@ -238,7 +238,7 @@ def test_a_log_for_each_rank(tmp_path: Path) -> None:
 
     assert found.ranks == ("2",)
     assert len(found.files) == 4
-    assert found.where == "logs"
+    assert found.where == ""
 
 
 def test_folders_of_torchrun(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from inspector_lines import MIB, START_US, call, line, write_job
 from runs_by_hand import view_of
 
+from ccltui.demo.scale.inspector_logs import LogSpec, write_inspector_logs
 from ccltui.metrics.findings.recordings.log_findings import log_answer
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
@@ -115,9 +116,29 @@ def test_the_findings_name_the_late_rank_and_the_slow_pair(tmp_path: Path) -> No
 
     assert answer is not None
     late, slow = answer.findings
+    # 30 instances at which seven ranks wait 3 ms, of 59 s of eight ranks
     assert late.text == (
-        "Rank 5 arrives 3 ms late at AllReduce of default_pg from 2026-05-28 20:27:10 UTC on "
-        "(NCCL Inspector)."
+        "The others wait 0.1 % of the time for rank 5, which arrives 3 ms late at AllReduce of "
+        "default_pg from 2026-05-28 20:27:10 UTC on (NCCL Inspector)."
     )
-    assert slow.text.startswith("AllGather of ranks 2 and 6 (mesh_dp) reaches 5 GB/s")
-    assert (late.sure.what, late.sure.who) == ("high", "medium")
+    assert late.share == pytest.approx(30 * 7 * 0.003 / (8 * 59))
+    assert late.cost_ms == pytest.approx(30 * 7 * 3 / 8)
+    assert (late.kind, late.where.ranks, late.where.host) == ("waiting_for_rank", ("5",), "node-b")
+    assert slow.text == (
+        "AllGather of ranks 2 and 6 (mesh_dp) reaches 5 GB/s of bus bandwidth, equal groups 16: "
+        "less than 0.1 % of the time is lost (NCCL Inspector)."
+    )
+    assert (slow.kind, slow.where.ranks, slow.where.group) == ("slow_link", ("2", "6"), "mesh_dp")
+    # 60 gathers of two ranks take 3.2 ms, where others take 1
+    assert slow.cost_ms == pytest.approx(60 * 2 * 2.2 / 8)
+    assert (late.sure.what, late.sure.who, late.sure.how_much) == ("high", "medium", "low")
+
+
+def test_a_rank_that_recovers_is_late_until_then(tmp_path: Path) -> None:
+    spec = LogSpec(ranks=24, hours=0.05, late_rank=9, late_hours=(0.01, 0.03))
+    write_inspector_logs(tmp_path, spec)
+    answer = log_answer(view_of(tmp_path))
+
+    assert answer is not None
+    (late,) = (one for one in answer.findings if one.kind == "waiting_for_rank")
+    assert "late at AllReduce of tp from 2026-05-28 20:27:30 to 20:28:40 UTC" in late.text

@@ -135,7 +135,9 @@ def test_partly_read_files_make_it_partial_with_the_share_read() -> None:
     result = COUNT.run(View(job(*traces)))
 
     assert (result.status, result.reason) == ("partial", "partly_read")
-    assert result.reasons[0].message == "2 of 3 ranks are partly read: 2.0 % of rank 0, 1"
+    assert result.reasons[0].message == (
+        "only a part of ranks 0-1 is read: 2.0 % of the files of 2 of 3 ranks"
+    )
 
 
 def test_missing_data_may_be_in_the_unread_part_of_a_file() -> None:

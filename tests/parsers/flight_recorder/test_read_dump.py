@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.flight_recorder import read_dump
 from ccltui.parsers.flight_recorder.dump import (
     COMPLETED,
     NONE,
@@ -320,3 +321,38 @@ def test_every_sample_is_read_or_refused_with_one_line(shared: Path) -> None:
             dump = read_flight_dump(path, shown=shown)
             assert dump.rank == int("".join(one for one in path.stem[-2:] if one.isdigit()))
             assert path.name == "truncated_0" or not dump.notes
+
+
+def test_json_keeps_every_field_that_is_read() -> None:
+    asked: set[str] = set()
+
+    class Asked(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            asked.add(key)
+            return super().get(key, default)
+
+    read_dump.dump_of(
+        {**NEWEST, "entries": [Asked(entry(time_created_ns=...))]}, shown="rank_3", named=3
+    )
+
+    assert asked == {*read_dump._FIELDS, "frames"}
+
+
+def test_equal_stacks_of_json_are_one(tmp_path: Path) -> None:
+    other = [{"name": "g", "filename": "b.py", "line": 2}]
+    entries = [entry(), entry(), entry(frames=other), entry(frames=None), entry(frames=...)]
+
+    as_json = written(tmp_path, "rank_3.json", {**NEWEST, "entries": entries}, "json")
+    as_pickle = written(tmp_path, "rank_3", {**NEWEST, "entries": entries})
+
+    assert as_json.columns.stack.tolist() == [1, 1, 2, 0, 0]
+    assert as_json.stacks == as_pickle.stacks
+    assert as_json.columns.stack.tolist() == as_pickle.columns.stack.tolist()
+
+
+def test_a_stack_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    data = json.dumps({**NEWEST, "entries": [entry(frames=[{"name": "BAD"}])]}).encode()
+    (tmp_path / "rank_3").write_bytes(data.replace(b"BAD", b"\xff\xfe"))
+
+    with pytest.raises(TraceError, match="not valid JSON"):
+        read_flight_dump(tmp_path / "rank_3", shown="rank_3")

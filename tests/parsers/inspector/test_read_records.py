@@ -9,14 +9,9 @@ from inspector_lines import START_US, call, line, write_job
 
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.inspector import NCCL_INSPECTOR
-from ccltui.parsers.inspector.read_records import (
-    LONGEST_LINE,
-    Communicator,
-    InspectorFile,
-    Series,
-    read_inspector,
-)
+from ccltui.parsers.inspector import NCCL_INSPECTOR, read_records
+from ccltui.parsers.inspector.read_records import LONGEST_LINE, read_inspector
+from ccltui.parsers.inspector.record_columns import Communicator, InspectorFile, Records, Series
 
 WORLD = Communicator("0x6f3a91c27d5e08", "default_pg", 8, 2)
 
@@ -34,12 +29,14 @@ def read(folder: Path, text: str | bytes) -> InspectorFile:
 def test_every_field_of_a_record(tmp_path: Path) -> None:
     found = read(tmp_path, one(7, 901))
 
-    assert (found.version, found.host, found.pid) == ("v4.0", "node-a", 40_003)
-    assert found.series == (Series(WORLD, 3, "AllReduce", "kernel_gpu", is_p2p=False),)
-    columns = found.records
-    assert (columns.number[0], columns.size[0], columns.exec_us[0]) == (7, 4096, 901)
-    assert columns.written_us.tolist() == [START_US + 7_000_000]
-    assert found.notes == ()
+    facts = found.facts
+    assert (facts.version, facts.host, facts.pid) == ("v4.0", "node-a", 40_003)
+    assert facts.series == (Series(WORLD, 3, "AllReduce", "kernel_gpu", is_p2p=False),)
+    records = found.records(0)
+    assert (records.number[0], records.size[0], records.exec_us[0]) == (7, 4096, 901)
+    assert records.written_us.tolist() == [START_US + 7_000_000]
+    assert (facts.first_us, facts.last_us) == (START_US + 7_000_000, START_US + 7_000_000)
+    assert (facts.num_records, facts.notes) == (1, ())
 
 
 def test_a_job_is_recognised_by_its_first_line(tmp_path: Path) -> None:
@@ -54,14 +51,14 @@ def test_sends_are_series_of_their_own(tmp_path: Path) -> None:
             "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu"}  # fmt: skip
     found = read(tmp_path, one(1) + line(3, sent, kind="p2p_perf") + one(2))
 
-    assert [series.is_p2p for series in found.series] == [False, True]
-    assert sorted(found.records.series.tolist()) == [0, 0, 1]
+    assert [series.is_p2p for series in found.facts.series] == [False, True]
+    assert [len(found.records(series)) for series in (0, 1)] == [2, 1]
 
 
 def test_dropped_records_that_the_writer_states(tmp_path: Path) -> None:
     stats = [line(3, {"coll_dropped_total": total}, kind="dump_stats") for total in (4, 11)]
 
-    assert read(tmp_path, stats[0] + one(1) + stats[1]).dropped == {WORLD: 11}
+    assert read(tmp_path, stats[0] + one(1) + stats[1]).facts.dropped == ((WORLD, 11),)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +78,13 @@ def test_a_damaged_line_is_one_note_and_the_others_are_read(
 ) -> None:
     found = read(tmp_path, one(1).encode() + damage + one(3).encode())
 
-    assert found.records.number.tolist() == [1, 3]
-    assert [note.code for note in found.notes] == [kind]
-    assert "a.log: line 2: " in found.notes[0].message
+    assert found.records(0).number.tolist() == [1, 3]
+    assert [note.code for note in found.facts.notes] == [kind]
+    assert "a.log: line 2: " in found.facts.notes[0].message
 
 
 def test_damaged_lines_are_counted_in_one_note(tmp_path: Path) -> None:
-    (note,) = read(tmp_path, one(1) + "{\n" * 5 + one(2)).notes
+    (note,) = read(tmp_path, one(1) + "{\n" * 5 + one(2)).facts.notes
 
     assert note.count == 5
 
@@ -95,19 +92,72 @@ def test_damaged_lines_are_counted_in_one_note(tmp_path: Path) -> None:
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, one(1) + one(2)[:-20])
 
-    assert found.records.number.tolist() == [1]
-    assert [note.code for note in found.notes] == ["inspector_cut"]
-    assert "line 2" in found.notes[0].message
+    assert found.records(0).number.tolist() == [1]
+    assert [note.code for note in found.facts.notes] == ["inspector_cut"]
+    assert "line 2" in found.facts.notes[0].message
 
 
 def test_a_bandwidth_that_is_no_number_is_no_damage(tmp_path: Path) -> None:
     text = one(1) + one(2).replace('"coll_busbw_gbs":1.5', '"coll_busbw_gbs":-nan')
     found = read(tmp_path, text)
 
-    assert found.records.number.tolist() == [1, 2]
-    assert found.notes == ()
+    assert found.records(0).number.tolist() == [1, 2]
+    assert found.facts.notes == ()
 
 
 def test_a_file_without_a_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no record"):
         read(tmp_path, "nothing\n")
+
+
+def test_lines_are_read_alike_with_and_without_compiled_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = mixed_lines()
+    compiled = read(tmp_path, lines)
+    monkeypatch.setenv("CCLTUI_ACCEL", "0")
+    decoded = read(tmp_path, lines)
+
+    assert compiled.facts == decoded.facts
+    for series in range(len(decoded.facts.series)):
+        for name in Records.__struct_fields__:
+            mine, other = (getattr(f.records(series), name) for f in (compiled, decoded))
+            assert mine.tolist() == other.tolist()
+
+
+def mixed_lines() -> str:
+    """Records of several series, and among them what the compiled scanner must not take."""
+    found = [one(number) for number in range(1, 40)]
+    sent = {"p2p": "Send", "p2p_sn": 1, "p2p_peer": 4, "p2p_msg_size_bytes": 9,
+            "p2p_exec_time_us": 5, "p2p_timing_source": "kernel_gpu",
+            "p2p_algobw_gbs": 1.5, "p2p_busbw_gbs": 1.5}  # fmt: skip
+    found[5:5] = [line(3, {**sent, "p2p_sn": number}, kind="p2p_perf") for number in (1, 2, 3)]
+    found[9:9] = [line(3, {"coll_dropped_total": 4}, kind="dump_stats")]
+    found[12:12] = [
+        one(90).replace('"coll_sn":90', '"coll_sn":090'),
+        one(91).replace('"coll_sn":91', '"coll_sn":' + "9" * 18),
+        one(92).replace('"coll_sn":92', '"coll_sn":' + "9" * 19),
+        one(93, 1 << 31),
+        one(94).replace(":1.5,", ":-0.5,"),
+        one(95).replace(":1.5,", ":01.5,"),
+        one(96).replace(":1.5,", ":nan,"),
+        one(97).replace(":1.5,", ":15,"),
+        one(98).replace("}}\n", "}} \n"),
+        one(99).replace('"rank":3', '"rank":9'),
+        one(100).replace('"pid":40003', '"pid":"_sn\\":7"'),
+        "\n",
+    ]
+    return "".join(found)
+
+
+def test_parts_are_joined_in_order_of_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_records, "PART_ROWS", 4)
+    found = read(tmp_path, "".join(map(one, (1, 2, 3, 4, 9, 8, 7, 6, 5, 9, 10))))
+
+    assert found.facts.num_parts == 3
+    assert found.records(0).number.tolist() == list(range(1, 11))
+    assert found.records(0).written_us.tolist() == [
+        START_US + number * 1_000_000 for number in range(1, 11)
+    ]

@@ -99,3 +99,7 @@ def test_entries_that_are_not_integers_are_omitted(tmp_path: Path, kind: object)
     found.add("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=5, type=kind, name="Rank", offset=0)
     with closing(Database(found.write(tmp_path / "a.sqlite"), "a.sqlite")) as database:
         assert PayloadSchemas.of(database).members(blob(5, bytes(8)), {}) == {}
+
+
+def test_text_with_bytes_that_are_no_text_has_no_members() -> None:
+    assert PayloadSchemas({}).members('{"Rank": "\udcff"}', {}) == {}

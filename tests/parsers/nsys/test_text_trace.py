@@ -17,8 +17,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.text_trace import read_text_trace
-from ccltui.report.nsys_text.nsys_layouts import parse_layout
-from ccltui.report.nsys_text.nsys_writers import write_reports
+from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm *)"
 SUFFIXES = {"column": "txt", "table": "txt", "csv": "csv", "tsv": "tsv", "json": "json"}

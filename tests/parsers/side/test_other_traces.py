@@ -25,17 +25,6 @@ OTHERS: dict[str, tuple[object, str]] = {
         "Ray",
     ),
     "old.json": ([X | {"name": "aten::mm", "pid": "CPU functions", "tid": 1}], "autograd.profiler"),
-    "plug_in.json": (
-        [
-            {"ph": "b", "name": "AllReduce", "cat": "COLL", "id": 1, "pid": 2, "tid": 1, "ts": 1.0},
-            {},
-        ],
-        "NCCL's profiler plug-in",
-    ),
-    "plug_in.jsonl": (
-        {"recordType": "ncclProfileColl", "commId": "1", "rank": 0},
-        "profiler plug-in",
-    ),
     "functions.json": (
         {"traceEvents": [X | {"name": "f (a.py:1)", "cat": "fee", "pid": 1, "tid": 1}]},
         "VizTracer",

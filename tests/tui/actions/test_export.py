@@ -18,7 +18,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import Window
-from ccltui.tui.actions.clipboard_actions import take_picture
+from ccltui.tui.actions.clipboard_actions import command_line, take_picture
 from ccltui.tui.actions.export import (
     Export,
     export_to,
@@ -28,15 +28,14 @@ from ccltui.tui.actions.export import (
     tabular,
     write_rows,
 )
-from ccltui.tui.actions.shell_command import command_line
-from ccltui.tui.engine.query_answers import answer
+from ccltui.tui.engine.analysis import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import answered
+from ccltui.tui.state.pane_names import EVENTS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer
+from ccltui.tui.state.wanted_queries import answered
 
 
 def test_a_command_line_for_each_pane() -> None:

@@ -15,14 +15,13 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import by_id
-from ccltui.tui.chrome import chrome_lines, loading_lines
-from ccltui.tui.chrome.status_lines import status, whole_facts
+from ccltui.tui.chrome import chrome_lines, load_bar
+from ccltui.tui.chrome.chrome_lines import status, whole_facts
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import OVERVIEW, STEPS, TIMELINE
 from ccltui.tui.state.pane import pane_named
+from ccltui.tui.state.pane_names import OVERVIEW, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, TIMELINE_STATE, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.styled_text import Line
@@ -42,8 +41,8 @@ def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
             chrome_lines.tabs(found, width),
             *status(found, width),
             chrome_lines.keys(found, width),
-            loading_lines.load_total(found.session, width),
-            *loading_lines.load_files(found.session, width, 4),
+            load_bar.load_total(found.session, width),
+            *load_bar.load_files(found.session, width, 4),
         ]
 
         assert {len(text(line)) for line in drawn} == {width}
@@ -140,7 +139,7 @@ def test_status_names_the_collective_and_who_was_last() -> None:
     assert text(above).rstrip() == (
         " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12 ms  32 MiB  it 2"
     )
-    assert text(below).startswith(" matched: who high   clock ±")
+    assert text(below).startswith(" match confidence high   clock ±")
 
 
 def test_status_says_where_the_recording_begins() -> None:
@@ -256,11 +255,11 @@ def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
     session = session.with_job(full_job(plan), "rank0.json")
     session = session.with_job(full_job(plan), "rank3.json", "x")
 
-    assert text(loading_lines.load_total(session, 110)) == (
+    assert text(load_bar.load_total(session, 110)) == (
         " loading ███████████████           4/4 ranks  10 MB of 16 MB"
         "                esc stops and keeps what is there "
     )
-    (row,) = loading_lines.load_files(session, 80, 1)
+    (row,) = load_bar.load_files(session, 80, 1)
     assert text(row).rstrip() == (
         " r1     ████▌      r2                r3     x failed   r0     █████████"
     )

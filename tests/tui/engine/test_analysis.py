@@ -18,8 +18,7 @@ from ccltui.exit_codes import OK
 from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.registry import metrics
-from ccltui.metrics.view.job_facts import JobFacts
-from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.job_view import JobFacts, View
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.job import open_job
 from ccltui.tui.engine.analysis import Analyst

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ccltui.tui.engine.analysis_pace import GROWTH, PATIENCE, Analysed, is_due
+from ccltui.tui.engine.background import GROWTH, PATIENCE, Analysed, is_due
 from ccltui.tui.state.session import Phase, Session
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ccltui.tui.engine import array_transfer
-from ccltui.tui.engine.transport import Channel
+from ccltui.tui.engine.array_transfer import Channel
 
 
 def no_reference(_: object) -> None:

@@ -31,14 +31,14 @@ from ccltui.parsers.window import parse_window
 from ccltui.tui.engine import server as analysis_process
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.analysis import Analyst
+from ccltui.tui.engine.array_transfer import Channel
 from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
-from ccltui.tui.engine.transport import Channel
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.name_search import Among, Search
-from ccltui.tui.state.own.event_listing import Listed, Listing
-from ccltui.tui.state.queries.query_kinds import (
+from ccltui.tui.state.pane_states import Listed, Listing
+from ccltui.tui.state.query_kinds import (
     BlockQuery,
     ChainQuery,
     DetailQuery,

@@ -7,7 +7,7 @@ from fakes import scene
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window
-from ccltui.tui.input.filters import filter_text, parse_filter, problem_with
+from ccltui.tui.input.prompts import filter_text, parse_filter, problem_with
 
 
 @pytest.mark.parametrize(

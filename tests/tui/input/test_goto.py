@@ -8,14 +8,12 @@ from msgspec.structs import replace
 
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.input.goto import goto
-from ccltui.tui.input.prompt_session import PromptSession
-from ccltui.tui.input.prompts import GOTO, KERNELS, MARK, RANKS, RETURN, SEARCH
+from ccltui.tui.input.prompts import GOTO, KERNELS, MARK, RANKS, RETURN, SEARCH, PromptSession, goto
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.reducer import adopt
 from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
-from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 

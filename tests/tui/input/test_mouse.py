@@ -1,4 +1,4 @@
-"""The mouse: clicks select what is under the pointer, the wheel zooms there, a drag measures."""
+"""The mouse: clicks select what is under the mouse, the wheel zooms there, a drag measures."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from textual.pilot import Pilot
 from ccltui.draw.planes import Planes
 from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
-from ccltui.tui.moves import overview_rows, pointer
-from ccltui.tui.panes import alignment, overview, timeline
-from ccltui.tui.state.own.event_listing import EVENTS_STATE
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, STEPS, TIMELINE
+from ccltui.tui.input import mouse
+from ccltui.tui.moves import overview_rows
+from ccltui.tui.panes import alignment_pane, overview_pane, timeline_pane
+from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, OVERVIEW_STATE, Section
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Drawer, Shown
 
 
-def mouse(kind: type[events.MouseEvent], x: int, y: int, **more: bool | int) -> events.MouseEvent:
+def mouse_event(
+    kind: type[events.MouseEvent], x: int, y: int, **more: bool | int
+) -> events.MouseEvent:
     """An event as a driver posts it."""
     options: dict[str, bool | int] = {"button": 1, "shift": False, **more}
     return kind(
@@ -38,8 +40,8 @@ async def send(pilot: Pilot[int], *sent: events.MouseEvent) -> None:
 
 
 def row_of(found: Scene, name: str) -> tuple[int, int]:
-    """Row of a rank in the picture of the timeline, and the width of its labels."""
-    planes = timeline.paint(found, 30, 80)
+    """Row of a rank in the picture of the timeline_pane, and the width of its labels."""
+    planes = timeline_pane.paint(found, 30, 80)
     for y in range(planes.height):
         if planes.row_text(y)[1 : gutter(found)].strip() == name:
             return y, gutter(found)
@@ -49,36 +51,36 @@ def row_of(found: Scene, name: str) -> tuple[int, int]:
 def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
     found = scene(pane=TIMELINE)
     y, left = row_of(found, "r3")
-    planes = timeline.paint(found, 30, 80)
+    planes = timeline_pane.paint(found, 30, 80)
 
     for row in (y, y + 1):  # the network row is of the same rank
-        state = pointer.clicked(found, planes, left + 10, row)
+        state = mouse.clicked(found, planes, left + 10, row)
         assert state.selection.rank == "3"
         assert state.selection.time_ns == (found.state.time.k0 + 10) * found.state.time.cell_ns
-    label = pointer.clicked(found, planes, 2, y)
+    label = mouse.clicked(found, planes, 2, y)
     assert label.selection.rank == "3"
     assert label.selection.time_ns == found.state.selection.time_ns
 
 
 def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
     found = scene()
-    planes = alignment.paint(found, 20, 80)
+    planes = alignment_pane.paint(found, 20, 80)
     at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
 
-    state = pointer.clicked(found, planes, at, 3)
+    state = mouse.clicked(found, planes, at, 3)
 
     assert state.selection.k == 40
     assert state.selection.rank == "2"
-    beyond = pointer.clicked(found, planes, 79, 3)
+    beyond = mouse.clicked(found, planes, 79, 3)
     assert beyond.selection.k in (found.state.selection.k, 83)
 
 
 @pytest.mark.parametrize("ranks", [64, 300])
 def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
     found = scene(Plan(ranks=ranks))
-    planes = alignment.paint(found, 20, 80)
+    planes = alignment_pane.paint(found, 20, 80)
 
-    state = pointer.clicked(found, planes, 2, 3)
+    state = mouse.clicked(found, planes, 2, 3)
 
     text = planes.row_text(3)[1 : gutter(found)].strip()
     assert text.startswith(f"r{state.selection.rank}")
@@ -87,22 +89,22 @@ def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
 def test_the_wheel_zooms_at_the_pointer_and_pans_with_shift() -> None:
     found = scene(pane=TIMELINE)
     x = gutter(found) + 30
-    before = pointer.time_at(found, x)
+    before = mouse.time_at(found, x)
 
-    closer = found.with_state(pointer.turned(found, x, up=True, shifted=False))
+    closer = found.with_state(mouse.turned(found, x, up=True, shifted=False))
     assert closer.state.time.cell_ns < found.state.time.cell_ns
-    assert abs(pointer.time_at(closer, x) - before) <= closer.state.time.cell_ns
-    panned = pointer.turned(closer, x, up=False, shifted=True)
+    assert abs(mouse.time_at(closer, x) - before) <= closer.state.time.cell_ns
+    panned = mouse.turned(closer, x, up=False, shifted=True)
     assert panned.time.k0 == closer.state.time.k0 + closer.state.time.cells // 10
-    wide = pointer.turned(closer, x, up=False, shifted=False)
+    wide = mouse.turned(closer, x, up=False, shifted=False)
     assert wide.time.cell_ns > closer.state.time.cell_ns
 
 
 def test_a_drag_measures_within_the_view() -> None:
     found = scene(pane=TIMELINE)
-    start = pointer.time_at(found, gutter(found) + 5)
+    start = mouse.time_at(found, gutter(found) + 5)
 
-    state = pointer.dragged(found, start, 10_000)
+    state = mouse.dragged(found, start, 10_000)
 
     assert state.area == Area(start, found.state.time.right_ns)
     assert state.time == found.state.time
@@ -120,22 +122,22 @@ def with_remarks(found: Scene) -> Scene:
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: int) -> None:
     found = with_remarks(scene(pane=OVERVIEW))
-    planes = overview.paint(found, 40, width)
+    planes = overview_pane.paint(found, 40, width)
     rows = [(y, 3, row) for y, row in planes.listed.items()]
     rows += [(y, x + 3, row) for y, (x, row) in planes.beside.items()]
-    panes = {row: pointer.clicked(found, planes, x, y).pane for y, x, row in rows}
+    panes = {row: mouse.clicked(found, planes, x, y).pane for y, x, row in rows}
     # three findings, the last without a place; rank 5, and seven that are alike
     assert panes == {0: ALIGNMENT, 1: TIMELINE, 2: OVERVIEW, 3: TIMELINE, 4: RANKS}
     titles = [y for y in range(40) if y not in planes.listed and y not in planes.beside]
-    assert all(pointer.clicked(found, planes, 3, y) == found.state for y in titles)
+    assert all(mouse.clicked(found, planes, 3, y) == found.state for y in titles)
 
     below = found.with_state(overview_rows.metrics(found))
-    planes = overview.paint(below, 60, width)
+    planes = overview_pane.paint(below, 60, width)
     sections = set()
     for y in sorted(planes.listed):
-        state = pointer.clicked(below, planes, 3, y)
+        state = mouse.clicked(below, planes, 3, y)
         sections.add(OVERVIEW_STATE.of(state).section)
-        after = overview.paint(below.with_state(state), 60, width)
+        after = overview_pane.paint(below.with_state(state), 60, width)
         first = min(at for at, row in after.listed.items() if row == planes.listed[y])
         assert after.row_text(first)[0] == "▶", planes.row_text(y)
     assert sections == {Section.METRICS, Section.NOTES}
@@ -147,10 +149,10 @@ def test_a_click_in_a_list_takes_the_focus_from_the_drawer() -> None:
     planes = Planes.blank(9, 80, 0)
     planes.listed[3] = 0
 
-    after = pointer.clicked(found.with_state(state), planes, 3, 3)
+    after = mouse.clicked(found.with_state(state), planes, 3, 3)
 
     assert after.drawer == Drawer(shown=Shown.VERSUS)
-    assert pointer.clicked(found.with_state(state), planes, 3, 4) == state
+    assert mouse.clicked(found.with_state(state), planes, 3, 4) == state
 
 
 async def test_in_the_explorer(start: Start, settle: Settle) -> None:
@@ -158,34 +160,34 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         tab = "".join(t for t, _ in app._front._texts["tabs"]._lines[0]).index("3 Time")
-        await send(pilot, mouse(events.MouseDown, tab, 1))
+        await send(pilot, mouse_event(events.MouseDown, tab, 1))
         assert app.scene.state.pane == TIMELINE
         await settle(pilot)  # what is dragged must have been drawn
         left = gutter(app.scene)
 
         await send(
             pilot,
-            mouse(events.MouseDown, left + 10, 5),
-            mouse(events.MouseMove, left + 20, 6),
-            mouse(events.MouseMove, left + 40, 6),
-            mouse(events.MouseUp, left + 40, 6),
-            mouse(events.MouseMove, left + 60, 6, button=0),
+            mouse_event(events.MouseDown, left + 10, 5),
+            mouse_event(events.MouseMove, left + 20, 6),
+            mouse_event(events.MouseMove, left + 40, 6),
+            mouse_event(events.MouseUp, left + 40, 6),
+            mouse_event(events.MouseMove, left + 60, 6, button=0),
         )
         area = app.scene.state.area
         assert area is not None
         assert area.end_ns is not None
         assert area.end_ns - area.start_ns == 30 * app.scene.state.time.cell_ns
 
-        await send(pilot, mouse(events.MouseScrollUp, left + 30, 5))
+        await send(pilot, mouse_event(events.MouseScrollUp, left + 30, 5))
         closer = app.scene.state.time.cell_ns
-        await send(pilot, mouse(events.MouseScrollDown, left + 30, 5))
+        await send(pilot, mouse_event(events.MouseScrollDown, left + 30, 5))
         assert app.scene.state.time.cell_ns > closer
 
         await pilot.press("4")
         await pilot.pause()
-        await send(pilot, mouse(events.MouseDown, 5, 8))
+        await send(pilot, mouse_event(events.MouseDown, 5, 8))
         chosen = EVENTS_STATE.of(app.scene.state).event
-        await send(pilot, mouse(events.MouseScrollDown, 5, 8))
+        await send(pilot, mouse_event(events.MouseScrollDown, 5, 8))
         assert EVENTS_STATE.of(app.scene.state).event != chosen
 
 
@@ -199,10 +201,18 @@ async def test_prompts_and_covered_panes_ignore_clicks(start: Start, settle: Set
             await pilot.press(key)
             await settle(pilot)  # the prompt takes a row of the pane
             before = app.scene.state
-            await send(pilot, mouse(events.MouseDown, 20, 5), mouse(events.MouseScrollUp, 20, 5))
+            await send(
+                pilot,
+                mouse_event(events.MouseDown, 20, 5),
+                mouse_event(events.MouseScrollUp, 20, 5),
+            )
             assert replace(app.scene.state, drawer=None) == replace(before, drawer=None)
             await pilot.press(out)
         await settle(pilot)
         before = app.scene.state
-        await send(pilot, mouse(events.MouseDown, 20, 5, button=3), mouse(events.MouseDown, 20, 29))
+        await send(
+            pilot,
+            mouse_event(events.MouseDown, 20, 5, button=3),
+            mouse_event(events.MouseDown, 20, 29),
+        )
         assert app.scene.state == before

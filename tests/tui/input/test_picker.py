@@ -11,15 +11,13 @@ from ccltui.metrics.device.work_pivot import pivot_columns
 from ccltui.metrics.findings.rank_time.step_parts import step_parts
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
-from ccltui.tui.input.fuzzy_words import misfit
-from ccltui.tui.input.picker import Picker
+from ccltui.tui.input.picker import Picker, places
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.input.prompted_list import Chosen
-from ccltui.tui.moves.places.pickable import places
+from ccltui.tui.input.prompted_list import Chosen, misfit
 from ccltui.tui.panes.steps import STEPS as STEPS_PANE
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.own.pane_names import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
-from ccltui.tui.state.queries.query_kinds import NamesQuery, StepsQuery
+from ccltui.tui.state.pane_names import ALIGNMENT, KERNELS, OVERVIEW, STEPS, TIMELINE
+from ccltui.tui.state.query_kinds import NamesQuery, StepsQuery
 from ccltui.tui.state.scene import Picked, Scene
 from ccltui.tui.state.view_state import ViewState
 

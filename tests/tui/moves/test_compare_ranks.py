@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.export import rows_of, tabular
-from ccltui.tui.engine import query_answers
+from ccltui.tui.engine import analysis
 from ccltui.tui.moves import compare_ranks, drawer, row_moves, view_moves
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.panes.steps import middle_step
 from ccltui.tui.state.answers import ViewQuery
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
-from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE
-from ccltui.tui.state.queries.wanted_queries import answered, block_query, versus_query, wanted
+from ccltui.tui.state.pane_names import EVENTS, STEPS, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
+from ccltui.tui.state.wanted_queries import answered, block_query, versus_query, wanted
 
 
 def told(found: Scene, plan: Plan | None = None) -> Scene:
@@ -26,7 +26,7 @@ def told(found: Scene, plan: Plan | None = None) -> Scene:
     view = View(full_job(plan or Plan()))
     for query in wanted(found):
         assert isinstance(query, ViewQuery)
-        found = answered(found, query_answers.answer(view, found, query))
+        found = answered(found, analysis.answer(view, found, query))
     return found
 
 

@@ -7,13 +7,13 @@ from fakes import own_changed, scene
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import overview
+from ccltui.tui.panes import overview_pane
 from ccltui.tui.panes.files import FilesPane
 from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
-from ccltui.tui.state.figures import metric_columns
-from ccltui.tui.state.figures.metric_list import HIDDEN, UNAVAILABLE, items
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, MetricOrder, Section
-from ccltui.tui.state.own.pane_names import OVERVIEW
+from ccltui.tui.state import metric_list
+from ccltui.tui.state.metric_list import HIDDEN, UNAVAILABLE, items
+from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, MetricOrder, Section
 from ccltui.tui.state.scene import Scene
 
 
@@ -42,7 +42,7 @@ def test_the_order_is_reversed_and_marked() -> None:
     turned = found.with_state(overview_rows.reverse(found))
 
     assert keys(turned)[:4] == keys(found)[:4][::-1]
-    text = [overview.paint(one, 60, 120) for one in (found, turned)]
+    text = [overview_pane.paint(one, 60, 120) for one in (found, turned)]
     pages = ["\n".join(one.row_text(y) for y in range(60)) for one in text]
     assert ["▼value" in pages[0], "▴value" in pages[1]] == [True, True]
     assert overview_rows.why_not_reverse(scene(pane=OVERVIEW)) == (
@@ -65,7 +65,7 @@ def test_a_filter_finds_metrics_by_label_and_name_in_folded_groups_too() -> None
     assert PANE.row_pattern(typed) == "STEP T|total_calls"
     nothing = folded.with_state(PANE.with_row_pattern(folded, "zzz"))
     assert keys(nothing) == []
-    page = overview.paint(nothing, 60, 120)
+    page = overview_pane.paint(nothing, 60, 120)
     assert any("no metric matches /zzz/" in page.row_text(y) for y in range(60))
 
 
@@ -90,26 +90,23 @@ def len_before(found: Scene) -> int:
 
 def test_columns_are_hidden_and_listed_again_by_name() -> None:
     found = own_changed(scene(pane=OVERVIEW), OVERVIEW_STATE, section=Section.METRICS)
-    every = metric_columns.columns(found)
+    every = metric_list.columns(found)
     assert every == ("value", "unit", "by rank", "min", "max", "spread", "by step")
 
-    hidden = found.with_state(metric_columns.toggled("by r", found))
-    hidden = hidden.with_state(metric_columns.toggled("-min", hidden))
+    hidden = found.with_state(metric_list.toggled("by r", found))
+    hidden = hidden.with_state(metric_list.toggled("-min", hidden))
 
-    assert metric_columns.listed_columns(hidden) == ("value", "unit", "max", "spread", "by step")
-    assert metric_columns.matching("m", hidden) == ["+min", "-max"]
-    page = overview.paint(hidden, 60, 150)
+    assert metric_list.listed_columns(hidden) == ("value", "unit", "max", "spread", "by step")
+    assert metric_list.matching("m", hidden) == ["+min", "-max"]
+    page = overview_pane.paint(hidden, 60, 150)
     (heading,) = [t for y in range(60) if (t := page.row_text(y)).startswith(" metrics")]
     assert "by rank" not in heading
     assert "by step" in heading
-    again = hidden.with_state(metric_columns.toggled("min", hidden))
-    assert "min" in metric_columns.listed_columns(again)
-    assert (
-        metric_columns.listed_columns(hidden.with_state(metric_columns.toggled("", hidden)))
-        == every
-    )
+    again = hidden.with_state(metric_list.toggled("min", hidden))
+    assert "min" in metric_list.listed_columns(again)
+    assert metric_list.listed_columns(hidden.with_state(metric_list.toggled("", hidden))) == every
     with pytest.raises(GrammarError, match="no column 'zz'; there are value, unit"):
-        metric_columns.toggled("zz", found)
+        metric_list.toggled("zz", found)
 
 
 def test_what_is_written_is_what_is_listed_in_its_order() -> None:
@@ -119,7 +116,7 @@ def test_what_is_written_is_what_is_listed_in_its_order() -> None:
     assert names[:4] == keys(found)[:4]
     filtered = found.with_state(PANE.with_row_pattern(found, "STEP T"))
     assert [row["metric"] for row in PANE.records(filtered)] == ["step_ms"]
-    without = found.with_state(metric_columns.toggled("min", found))
+    without = found.with_state(metric_list.toggled("min", found))
     (first, *_), (other, *_) = PANE.records(found), PANE.records(without)
     assert set(first) - set(other) == {"min", "min_rank"}
     at = found.with_state(overview_rows.to_row(found, len_before(found)))

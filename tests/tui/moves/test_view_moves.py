@@ -10,9 +10,8 @@ from ccltui.tui.moves import chart_moves, cursor, overview_rows, row_moves, time
 from ccltui.tui.moves.view_moves import Move
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.communicator import worst_first
-from ccltui.tui.state.own.chart_state import TIMELINE_STATE
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE, OverviewState, Section
-from ccltui.tui.state.own.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
+from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, TIMELINE_STATE, OverviewState, Section
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Order
 

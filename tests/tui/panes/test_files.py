@@ -18,15 +18,15 @@ from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, RankLoaded
-from ccltui.tui.moves import missing_data
+from ccltui.tui.moves import cursor
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import overview, runs
+from ccltui.tui.panes import overview_pane, runs
 from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.files import file_rows
 from ccltui.tui.panes.runs import RunsQuery
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.file_rows import FileRow
-from ccltui.tui.state.own.pane_names import FILES, OVERVIEW, RUNS
+from ccltui.tui.state.pane_names import FILES, OVERVIEW, RUNS
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
@@ -253,8 +253,8 @@ def test_a_directory_without_a_file_says_so() -> None:
     empty = Scene(looked, ViewState(pane=FILES))
 
     assert PANE.paint(empty, 4, 60).row_text(1).strip() == "No file here."
-    assert missing_data.no_collectives(empty) == "no rank is loaded"
-    shown = overview.paint(empty, 12, 80)
+    assert cursor.no_collectives(empty) == "no rank is loaded"
+    shown = overview_pane.paint(empty, 12, 80)
     text = " ".join(shown.row_text(y).strip() for y in range(12))
     assert "No trace that can be shown." in text
     assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text

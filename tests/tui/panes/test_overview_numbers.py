@@ -21,12 +21,12 @@ from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import overview
-from ccltui.tui.state.figures.metric_list import items
+from ccltui.tui.panes import overview_pane
+from ccltui.tui.reducer import adopt
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.overview_state import OVERVIEW_STATE
-from ccltui.tui.state.own.pane_names import OVERVIEW
-from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.metric_list import items
+from ccltui.tui.state.pane_names import OVERVIEW
+from ccltui.tui.state.pane_states import OVERVIEW_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.side_tables import of_traces
@@ -88,7 +88,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def rows_of(found: Scene) -> list[str]:
     """Text of every row of the pane."""
-    planes = overview.paint(found, HEIGHT, WIDTH)
+    planes = overview_pane.paint(found, HEIGHT, WIDTH)
     return [planes.row_text(y).rstrip() for y in range(HEIGHT)]
 
 

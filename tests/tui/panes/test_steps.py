@@ -16,12 +16,12 @@ from ccltui.tui.panes.steps import PARTS, windowed
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own.pane_names import STEPS
-from ccltui.tui.state.own.sorting import Sorting
-from ccltui.tui.state.queries.query_kinds import CulpritsQuery, StepsQuery
-from ccltui.tui.state.queries.wanted_queries import answered, parts_of_steps
+from ccltui.tui.state.pane_names import STEPS
+from ccltui.tui.state.query_kinds import CulpritsQuery, StepsQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
+from ccltui.tui.state.sorting import Sorting
+from ccltui.tui.state.wanted_queries import answered, parts_of_steps
 
 
 def opened() -> Scene:
@@ -88,7 +88,7 @@ def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     above, below = (line[0][0] for line in PANE.status(found, 160))
 
     assert "r5 keeps the others waiting" in above
-    assert "sure: what" in above
+    assert "confidence: cause" in above
     assert below.startswith(" against step ")
     assert "compute +" in below
     named = [text for text, _ in PANE.legend(found, narrow=False)]

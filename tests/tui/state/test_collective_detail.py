@@ -14,10 +14,10 @@ from ccltui.tui.moves import drawer, row_moves, view_moves
 from ccltui.tui.panes.details.collective_drawer import paint
 from ccltui.tui.state.answers import Answered, Answers
 from ccltui.tui.state.collective_detail import Detail, Stop, detail
-from ccltui.tui.state.own.pane_names import TIMELINE
-from ccltui.tui.state.queries.wanted_queries import answered, detail_query
+from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer
+from ccltui.tui.state.wanted_queries import answered, detail_query
 
 
 def opened(*, focused: bool = False) -> Scene:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.tui.engine.compute_findings import (
+from ccltui.tui.engine.analysis import (
     clock_of,
     communicators_of,
     nodes_of,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ccltui.draw.lanes import Track
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import MISSING
-from ccltui.tui.state.rank_lanes.device_streams import COMMUNICATION, COPIES, kernels_of, streams_of
+from ccltui.tui.state.rank_lanes import COMMUNICATION, COPIES, kernels_of, streams_of
 
 VIEW = View(full_job(Plan()))
 

@@ -10,16 +10,16 @@ from fakes import Plan, full_job, own_changed, ready_and_end, scene
 
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.window import Window
-from ccltui.tui.engine.query_answers import answer
+from ccltui.tui.engine.analysis import answer
 from ccltui.tui.moves import row_moves, view_moves
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.event_table import EventTable, event_table
-from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
-from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.queries.query_kinds import EventQuery
-from ccltui.tui.state.queries.wanted_queries import answered, listed_events, wanted
+from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
+from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.query_kinds import EventQuery
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.wanted_queries import answered, listed_events, wanted
 
 PLAN = Plan()
 

@@ -7,7 +7,7 @@ from factories import Event, job, kernel, launch, rank_trace
 from ccltui.draw.palette import Ink
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
-from ccltui.tui.state.rank_lanes.host_lanes import host_lanes_of, idle_lane
+from ccltui.tui.state.rank_lanes import host_lanes_of, idle_lane
 
 
 def view_of(trace: RankTrace) -> View:

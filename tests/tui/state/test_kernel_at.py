@@ -6,7 +6,7 @@ import pytest
 from fakes import BASE_NS, COMPUTE_NS, Plan, ready_and_end, scene, trace
 
 from ccltui.tui.state.kernel_at import Running, running_at, running_at_cursor
-from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.pane_names import TIMELINE
 
 GEMM = "sm90_xmma_gemm_bf16"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ccltui.metrics.result import Result
-from ccltui.tui.state.figures.metric_rows import extremes, leading, rank_columns
+from ccltui.tui.state.metric_list import extremes, leading, rank_columns
 
 LABELS = ("0", "1")
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ccltui.metrics.result import Result
 from ccltui.tui.engine.messages import FindingsReady
 from ccltui.tui.reducer import scene_after
-from ccltui.tui.state.own.event_listing import (
+from ccltui.tui.state.pane_states import (
     EVENTS_STATE,
     EventsState,
     Listed,

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from screens import Terminal, differences
 
-from ccltui.tui.terminal.screen_cells import Shift
+from ccltui.tui.terminal.screen_cells import Shift, change, look_of
 from ccltui.tui.terminal.screen_model import SYNC_END, SYNC_START, ScreenModel
-from ccltui.tui.terminal.sgr import change, look_of
 
 WIDTH, HEIGHT = 64, 6
 
@@ -68,7 +67,9 @@ FRAMES = st.lists(
 def test_the_screen_is_the_same(
     frames: list[tuple[str, Shift | None]], small: int, erases: bool
 ) -> None:
-    with mock.patch("ccltui.tui.terminal.writer._SMALL", small):  # of 0: always try the other order
+    with mock.patch(
+        "ccltui.tui.terminal.screen_model._SMALL", small
+    ):  # of 0: always try the other order
         check_same(frames, erases=erases)
 
 

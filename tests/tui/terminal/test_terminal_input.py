@@ -9,7 +9,7 @@ import pytest
 from textual import events
 from textual.message import Message
 
-from ccltui.tui.terminal.terminal_input import TerminalInput
+from ccltui.tui.terminal.driver import TerminalInput
 
 SEQUENCES = (
     *(b"\x1b[%d;1u" % code for code in (0, 27, 97, 0x10FFFF, 0x110000, 2**31, 2**63, 10**20)),

@@ -162,7 +162,7 @@ def _origin(chain: CausalChain) -> int:
 def _heading(rank: ChainRank, place: int) -> str:
     name, late = rank_name(rank.label), numbers.duration(rank.lag_ns)
     known = rank.cause != "unknown"
-    share = f" ({percent(rank.share)} of it; how sure: {rank.sure.text})" if known else ""
+    share = f" ({percent(rank.share)} of it; confidence: {rank.sure.text})" if known else ""
     cause = "cause unknown" if rank.cause == "unknown" else rank.meaning
     where = f"{rank.group} {rank.kind}"
     if not place:

@@ -1,4 +1,9 @@
-"""Draw the drawer: every rank at the selected collective, and the cause of the lag."""
+"""Draw the drawer: every rank at the selected collective, and the cause of the lag.
+
+Text of the evidence for a cause: the late rank compared with its peers, and usual lags.
+
+Draw the repeating block of a kernel: its positions over all repetitions and ranks.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,135 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccltui.draw.alignment_chart import ABSENT
+from ccltui.draw.glyphs import spark
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
+from ccltui.metrics.confidence import sure_text
 from ccltui.parsers import numbers
-from ccltui.tui.moves import drawer
+from ccltui.tui.moves import compare_ranks, drawer
 from ccltui.tui.moves.loss_list import place_text, shown_finding
-from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
-from ccltui.tui.panes.details import causal_picture, comparison, event_page, repeated_block
+from ccltui.tui.panes.details import causal_picture, comparison, event_page
+from ccltui.tui.state.finding_rows import naming
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
-    from ccltui.metrics.findings.causes.instance_report import Instance, Member
+    from ccltui.metrics.device.repetition import Block, Position
+    from ccltui.metrics.findings.causes.evidence import Evidence
+    from ccltui.metrics.findings.causes.instance_report import Instance, LagHistory, Member
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.communicator import Communicator
+
+
+_FIXED = 54
+"""Width of all columns except the names."""
+
+
+def paint_block(scene: Scene, height: int, width: int) -> Planes:
+    """Draw a table of positions that contains the selected one."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    block = compare_ranks.block(scene)
+    planes.put(0, 0, _title(block).ljust(width, "─"), Ink.STRONG)
+    if block is None:
+        for y, line in enumerate(
+            wrap(compare_ranks.problem(scene) or "looking for repetitions…", width - 2), 1
+        ):
+            planes.put(y, 1, line, Ink.DIM)
+        return planes
+    planes.put(1, 1, fit(_summary(block), width - 2).rstrip(), Ink.DIM)
+    columns = (
+        Column("", "right"),
+        Column("kernel", widest=max(width - _FIXED, 20)),
+        Column("median", "right"),
+        Column("p5-p95", "right"),
+        Column("gap after", "right"),
+        Column("n", "right"),
+    )
+    lines = table(columns, [_row(i, one) for i, one in enumerate(block.positions)], width - 2)
+    planes.put(2, 1, lines[0], Ink.DIM)
+    room = max(height - 3, 1)
+    at = drawer.row(scene)
+    first = at // room * room
+    for y, line in enumerate(lines[1 + first : 1 + first + room], 3):
+        on = first + y - 3 == at and drawer_has_keys(scene)
+        text = ("▶" if on else " ") + line
+        planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
+    return planes
+
+
+def _title(block: Block | None) -> str:
+    if block is None:
+        return "── repeating block "
+    length = len(block.positions)
+    kernels = f"{numbers.counted(length, 'kernel')}"
+    return f"── repeating block of {kernels} on stream {block.stream} "
+
+
+def _summary(block: Block) -> str:
+    ranks = sum(count > 0 for count in block.by_rank.values())
+    parts = [
+        f"{numbers.counted(block.repetitions, 'repetition')} on {ranks} of "
+        f"{numbers.counted(len(block.by_rank), 'rank')}",
+        f"one every {numbers.duration(block.period_ns)} (median)",
+    ]
+    if block.others:
+        parts.append(f"{numbers.count(block.others)} begin alike and go on differently")
+    return "   ".join(parts)
+
+
+def _row(place: int, one: Position) -> list[str]:
+    return [
+        str(place + 1),
+        one.name,
+        numbers.duration(one.median_ns),
+        f"{numbers.duration(one.p5_ns)}-{numbers.duration(one.p95_ns)}",
+        numbers.duration(one.gap_ns),
+        numbers.count(one.count),
+    ]
+
+
+_TREND = "in order of time  "
+_MOST_CELLS = 80
+_SHOWN = 3
+
+
+def evidence_lines(evidence: Evidence, last: str) -> list[str]:
+    """Describe what the last rank spent more time on since it last waited with its peers."""
+    if evidence.since is None:
+        return []
+    own, peers = evidence.segment_ns, round(evidence.peers_segment_ns)
+    found = [
+        f"since they last waited for each other: {rank_name(last)} {numbers.duration(own)}, "
+        f"its peers {numbers.duration(peers)} (median)"
+    ]
+    parts = [
+        f"{name.replace('_', ' ')} {numbers.signed_duration(round(ns))}"
+        for name, ns in list(evidence.parts_ns.items())[:_SHOWN]
+    ]
+    found += [f"against its peers: {', '.join(parts)}"] if parts else []
+    found += [
+        f"{numbers.signed_duration(round(one.more_ns))} in {one.late_count} of {one.name}, "
+        f"its peers have {one.peers_count:g}"
+        for one in evidence.kernels[:_SHOWN]
+    ]
+    found += [f"host: {numbers.duration(one.dur_ns)} in {one.name}" for one in evidence.host]
+    return found
+
+
+def history_lines(history: LagHistory, width: int) -> list[str]:
+    """Describe lags of the ranks at all collectives of this kind: distribution and trend."""
+    count, median = numbers.count(len(history.trend_ns)), numbers.duration(history.median_ns)
+    low, high = (numbers.duration(int(history.edges_ns[i])) for i in (0, -1))
+    bars = spark([count or None for count in history.counts.tolist()], len(history.counts))
+    trend = spark(history.trend_ns.tolist(), max(min(width - len(_TREND), _MOST_CELLS), 8))
+    return [
+        f"lag of {count} such calls: median {median}  {low} {bars} {high}",
+        f"{_TREND}{trend}",
+    ]
+
 
 _COLUMNS = (
     Column("rank", widest=24),
@@ -47,7 +164,7 @@ _TALL = 24
 def paint(scene: Scene, height: int, width: int) -> Planes:
     """Draw ranks by arrival, then cause and blame chain, or the drawer's other contents."""
     if drawer.shows(scene, Shown.BLOCK):
-        return repeated_block.paint(scene, height, width)
+        return paint_block(scene, height, width)
     if drawer.shows(scene, Shown.VERSUS):
         return comparison.paint(scene, height, width)
     if drawer.shows(scene, Shown.EVENT):
@@ -224,6 +341,18 @@ def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
     return lines + [fit(line, width) for line in history]
 
 
+def _sure_text(scene: Scene, instance: Instance) -> str:
+    """Return how sure a cause is; of the rank of the finding that is shown, how sure that is.
+
+    A finding rests on all collectives, the cause here on a single one.
+    """
+    found = shown_finding(scene)
+    of_rank = None if found is None or instance.last is None else naming(scene, instance.last)
+    if found is None or found is not of_rank:
+        return instance.sure.text
+    return sure_text(found["sure"])
+
+
 def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     """Describe why the last rank was late, with the confidence."""
     if scene.disproved:
@@ -235,5 +364,5 @@ def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
     elif instance.why is None:
         text = "why late: not known"
     else:
-        text = f"why late: {instance.why}; how sure: {instance.sure.text}"
+        text = f"why late: {instance.why}; confidence: {_sure_text(scene, instance)}"
     return wrap(text, width, most=_WHY_LINES, indent="  ")

@@ -45,7 +45,7 @@ from ccltui.metrics.findings.replay.lines.step_lines import (
 from ccltui.metrics.findings.replay.lines.step_replay import StepReplay
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.data_quality import some_of
+from ccltui.metrics.view.data_quality import ranks_of
 from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
@@ -306,8 +306,7 @@ def _reasons_of_ranks(out: Mapping[str, str]) -> str:
     for label, text in out.items():
         by_reason.setdefault(text, []).append(label)
     return "; ".join(
-        f"rank{'s' if len(labels) > 1 else ''} {some_of(labels)}: {text}"
-        for text, labels in list(by_reason.items())[:_MOST_REASONS]
+        f"{ranks_of(labels)}: {text}" for text, labels in list(by_reason.items())[:_MOST_REASONS]
     )
 
 
@@ -317,16 +316,14 @@ def _job_lines(view: View) -> JobLines:
     for item in inputs:
         facts = view.facts.ranks[item.label]
         if facts.has_wrong_clock:
-            out[item.label] = "its device events have no times"
+            out[item.label] = "device events have no times"
         elif item.label not in out and not facts.has_kernels:
-            out[item.label] = "it has no kernels"
+            out[item.label] = "no kernel is recorded"
         elif item.label not in out and item.calls.event_group != "gpu" and len(item.calls):
-            out[item.label] = "its collectives are recorded on the host only"
+            out[item.label] = "collectives are recorded on the host only"
     if len(inputs) - len(out) < 2:
         why = _reasons_of_ranks(out)
-        raise refuse(
-            "no_gpu_events", f"device work of all ranks, and of at least two, is needed; {why}"
-        )
+        raise refuse("no_gpu_events", f"device work of two ranks or more is needed; {why}")
     out |= _without_steps(view, [item for item in inputs if item.label not in out])
     here = [item.label for item in inputs if item.label not in out]
     marked = all(view.facts.ranks[label].marked_steps[0] for label in here)

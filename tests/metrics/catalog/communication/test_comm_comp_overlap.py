@@ -7,7 +7,7 @@ from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_tr
 
 from ccltui.metrics.catalog.communication.comm_comp_overlap import comm_comp_overlap
 from ccltui.metrics.result import Result
-from ccltui.metrics.view import job_facts
+from ccltui.metrics.view import job_view
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.window import Window
@@ -196,7 +196,7 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
         )
 
     usual = comm_comp_overlap.run(View(job(*ranks())))
-    monkeypatch.setattr(job_facts, "_MANY_ROWS", 5)
+    monkeypatch.setattr(job_view, "_MANY_ROWS", 5)
     view = View(job(*ranks()))
     large = comm_comp_overlap.run(view)
 
@@ -210,7 +210,7 @@ def test_which_call_launched_what_is_not_kept_for_all_ranks_of_a_large_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for most, kept in ((5, True), (1, False)):
-        monkeypatch.setattr(job_facts, "_MANY_ROWS", most)
+        monkeypatch.setattr(job_view, "_MANY_ROWS", most)
         view = View(job(rank_trace(0, gpu=[allreduce(0, 60), kernel("gemm", 70, 30)])))
 
         assert len(view.facts.named_calls["0"]) == 1

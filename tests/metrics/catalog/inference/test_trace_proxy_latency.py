@@ -7,7 +7,7 @@ from factories import Event, card, launch, rank_trace, step
 from worked import cpu_only, measure
 
 from ccltui.metrics.model.rank_steps import steps_of
-from ccltui.metrics.workload.inference_steps import Batch, batch_of
+from ccltui.metrics.workload.job_steps import Batch, batch_of
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
 

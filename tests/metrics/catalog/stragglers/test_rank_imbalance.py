@@ -91,9 +91,9 @@ def test_files_that_state_no_rank_are_said_to_be_taken_for_one_job() -> None:
     several = measure("rank_imbalance", *traces)
     named = measure("rank_imbalance", rank_trace(0, gpu=[kernel("k", 0, 9)]), traces[0])
 
-    (warning,) = (text for text in several.warnings if "taken for" in text)
+    (warning,) = (text for text in several.warnings if "count as" in text)
     assert warning == (
-        "3 files state no rank (0.json, 1.json, 2.json): they are taken for ranks of one job, "
-        "which a rank map can state"
+        "3 files do not state a rank (0.json, 1.json, 2.json): they count as ranks of one job; "
+        "--rank-map can state their ranks"
     )
-    assert not [text for text in named.warnings if "taken for" in text]
+    assert not [text for text in named.warnings if "count as" in text]

@@ -240,7 +240,9 @@ def test_a_single_rank_is_refused() -> None:
     result = lag(late_rank(0, 0))
 
     assert (result.status, result.reason, result.value) == ("unavailable", "single_rank", None)
-    assert result.reasons[0].message == "1 of 3 ranks found; nothing to compare: lag needs 2 ranks"
+    assert result.reasons[0].message == (
+        "1 of 3 ranks found; a comparison of ranks needs at least two"
+    )
     assert all(result.details[key] is None for key in straggler_lag.keys)
 
 
@@ -248,8 +250,8 @@ def test_files_without_a_rank_are_named_in_the_refusal() -> None:
     none = lag(late_rank(None, 0), late_rank(None, 20, label="b"))
 
     assert none.reasons[0].message == (
-        "0 of 3 ranks found; nothing to compare: lag needs 2 ranks; "
-        "2 files state no rank, a rank map can give one"
+        "0 of 3 ranks found; a comparison of ranks needs at least two; "
+        "2 files do not state a rank, which --rank-map can give"
     )
 
 
@@ -395,5 +397,6 @@ def test_one_file_without_a_rank_is_not_called_no_rank() -> None:
     none = lag(late_rank(None, 0, world_size=None, groups=[]))
 
     assert none.reasons[0].message == (
-        "nothing to compare: lag needs 2 ranks; a file states no rank, a rank map can give one"
+        "a comparison of ranks needs at least two; "
+        "one file does not state a rank, which --rank-map can give"
     )

@@ -1,1 +1,0 @@
-"""Communicators, ranks, steps and kernels with figures, as places to go to."""

@@ -1,1 +1,0 @@
-"""Tables in pages of text, and the board of ranks."""

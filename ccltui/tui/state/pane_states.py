@@ -1,0 +1,204 @@
+"""Typed access to the part of a view that belongs to one pane.
+
+States of the two charts, Alignment and Timeline, apart from the viewports.
+
+Listing of the events of a rank: kind of rows, order, and filter by name.
+
+State of Overview: the part with the cursor, the selected row of each part, folded groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, Generic, Protocol, Self, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
+from ccltui.tui.state.sorting import AS_FOUND, Sorting
+
+S = TypeVar("S")
+
+
+class HasOwnStates(Protocol):
+    """View that stores states of single panes by pane name."""
+
+    @property
+    def own(self) -> Mapping[str, object]:
+        """States that differ from their defaults."""
+
+    def with_own(self, pane: str, state: object) -> Self:
+        """Return the view with another state of a pane."""
+
+
+V = TypeVar("V", bound=HasOwnStates)
+
+
+class OwnState(Struct, Generic[S], frozen=True):
+    """Accessor of a pane's state by name: a frozen value, ``default`` until it is changed."""
+
+    pane: str
+    default: S
+
+    def of(self, view: HasOwnStates) -> S:
+        """Return the pane's state in a view."""
+        return cast("S", view.own.get(self.pane, self.default))
+
+    def put(self, view: V, state: S) -> V:
+        """Return the view with another state of the pane."""
+        return view.with_own(self.pane, state)
+
+
+class ListState(Struct, frozen=True):
+    """State of a pane that is a list.
+
+    Attributes:
+        row: place of the cursor.
+        chosen: number of the row of the cursor, where the list finds it again in any order.
+        pattern: filter of the rows, "" for none.
+        sorting: order of the rows.
+        kind: what rows are, where a list has several kinds; "" for the first.
+        toggled: names of the rows that are folded or unfolded other than at first.
+    """
+
+    row: int = 0
+    pattern: str = ""
+    sorting: Sorting = AS_FOUND
+    kind: str = ""
+    toggled: frozenset[str] = frozenset()
+    chosen: int | None = None
+
+
+class AlignmentState(Struct, frozen=True):
+    """Colour scale of lag, and number of ranks in the pane."""
+
+    linear: bool = False  # colours of lag by equal steps, else by equal factors
+    ranks_in_view: int = 0  # 0 for all
+
+
+class TimelineState(Struct, frozen=True):
+    """Content of the rows, number of rows per rank, and ranks whose host is unfolded."""
+
+    kernels: str = ""  # category of kernels, "" for all
+    merged: bool = False  # one row per rank, else two
+    ranks_per_lane: int = 1
+    hosts: tuple[str, ...] = ()
+
+
+ALIGNMENT_STATE: Final = OwnState(ALIGNMENT, AlignmentState())
+TIMELINE_STATE: Final = OwnState(TIMELINE, TimelineState())
+
+
+class Listed(Enum):
+    """Kind of rows of Events."""
+
+    COLLECTIVES = "collectives"
+    DEVICE = "device work"
+
+
+class Sort(Enum):
+    """Order of the rows of Events: places, times and names ascending, sizes descending."""
+
+    TIME = "time"
+    DURATION = "duration"
+    NAME = "name"
+    LAG = "lag"
+    BYTES = "bytes"
+    PLACE = "k"
+    STEP = "it"
+    LATE = "this rank late"
+
+
+class Listing(Struct, frozen=True):
+    """Choice of the events of the selected rank and their order; ``pattern`` filters by name."""
+
+    listed: Listed = Listed.COLLECTIVES
+    sort: Sort = Sort.TIME
+    pattern: str = ""
+    reverse: bool = False
+
+    @property
+    def sorts(self) -> tuple[Sort, ...]:
+        """Orders that these rows can have."""
+        everything = tuple(Sort)
+        return everything if self.listed is Listed.COLLECTIVES else everything[:3]
+
+    def sorted_next(self) -> Listing:
+        """Return the listing with the next order in turn."""
+        at = self.sorts.index(self.sort) + 1
+        return replace(self, sort=self.sorts[at % len(self.sorts)], reverse=False)
+
+    def switched(self) -> Listing:
+        """Return the other kind of rows, in order of time."""
+        other = Listed.DEVICE if self.listed is Listed.COLLECTIVES else Listed.COLLECTIVES
+        return Listing(other, Sort.TIME, self.pattern)
+
+
+class EventsState(Struct, frozen=True):
+    """State of Events: the listing, and the row of the table that was chosen there."""
+
+    listing: Listing = field(default_factory=Listing)
+    event: int | None = None
+
+
+EVENTS_STATE: Final = OwnState(EVENTS, EventsState())
+
+
+def listing_of(view: HasOwnStates) -> Listing:
+    """Return the listing of Events in a view."""
+    return EVENTS_STATE.of(view).listing
+
+
+def with_event(view: V, event: int | None) -> V:
+    """Return the view with another chosen row of Events, None for none."""
+    return EVENTS_STATE.put(view, replace(EVENTS_STATE.of(view), event=event))
+
+
+class Section(Enum):
+    """Parts of Overview that have rows to select, from top to bottom."""
+
+    FINDINGS = "findings"
+    RANKS = "ranks"
+    CAPTURES = "captures"
+    METRICS = "metrics"
+    NOTES = "notes"
+
+
+class MetricOrder(Enum):
+    """Order of the metrics: by group, or without groups by a column, the largest first."""
+
+    GROUP = "group"
+    NAME = "name"
+    VALUE = "value"
+    UNIT = "unit"
+    MIN = "min"
+    MAX = "max"
+    SPREAD = "spread"
+    DELTA = "B - A"
+
+
+class OverviewState(Struct, frozen=True):
+    """Selected rows, listed metrics, and whether one metric or remark covers the pane."""
+
+    section: Section = Section.FINDINGS
+    capture: int = 0  # row of the selected capture
+    loss: int = 0  # the selected finding
+    shown: int | None = None  # the finding whose evidence was shown last
+    shown_at: object = None  # the cursor at its place
+    rank: int = 0  # row of the bars of ranks
+    item: str = ""  # selected row of the metrics: see metric_list
+    note: int = 0
+    first_row: int = 0  # first row of the open table
+    table_open: bool = False
+    folded: frozenset[str] = frozenset()  # categories whose metrics are not listed
+    lists_unavailable: bool = False
+    pattern: str = ""  # of the names of the metrics that are listed, "" for all
+    order: MetricOrder = MetricOrder.GROUP
+    reverse: bool = False
+    hidden: frozenset[str] = frozenset()  # names of metrics that the user hid
+    hidden_columns: frozenset[str] = frozenset()
+
+
+OVERVIEW_STATE: Final = OwnState(OVERVIEW, OverviewState())

@@ -1,1 +1,0 @@
-"""Queries of panes for what the server process computes, and when each is asked."""

@@ -1,0 +1,279 @@
+"""Sum the records of a job up by minute: join processes, match instances, find late windows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ccltui.metrics.inspector.matched_series import Instances, Windows
+from ccltui.metrics.inspector.rolled_job import (
+    Group,
+    MemberLag,
+    RolledFacts,
+    SeriesCount,
+    SizeRate,
+    tables_of,
+    window_length_us,
+)
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.inspector.record_columns import (
+    Communicator,
+    InspectorFile,
+    MemoryColumns,
+    Records,
+    Series,
+)
+
+LEAST_LAG_US: Final = 100
+"""Launches of kernels differ by tens of µs between ranks that do the same."""
+LEAST_SHARE: Final = 0.2
+"""Of the transfer, whose own time varies by a tenth between instances."""
+LEAST_WINDOWS: Final = 3
+"""One late window may be a checkpoint or a collection of garbage."""
+_ALL_PARTS: Final = frozenset(("AllGather", "AllGatherV", "ReduceScatter"))
+_NO_FACTOR: Final = frozenset(("All2All", "Invalid"))
+"""The writer has no bandwidth on the bus for these."""
+
+
+class _Member(Struct, frozen=True):
+    """Records of one rank in one communicator with one numbering, which may be in several files."""
+
+    process: tuple[str, int]
+    label: str
+    series: Series
+    files: tuple[tuple[InspectorFile, int], ...]
+
+    def load(self) -> Records:
+        """Return its records, in order of their numbers, each number once."""
+        found = Records.joined([file.records(place) for file, place in self.files])
+        for file, _ in self.files:
+            release: Callable[[], None] | None = getattr(file.columns, "release", None)
+            if release is not None:  # mapped columns of all files take hundreds of megabytes
+                release()
+        return found
+
+
+class _Table:
+    """Rows of the two tables, in pieces."""
+
+    def __init__(self) -> None:
+        self.lag: list[tuple[npt.NDArray[Any] | int, ...]] = []
+        self.rate: list[tuple[npt.NDArray[Any] | int, ...]] = []
+
+
+def rolled_up(
+    files: Sequence[InspectorFile], unread: Sequence[str] = ()
+) -> tuple[RolledFacts, MemoryColumns]:
+    """Return the records of several processes by minute. Raises TraceError for damaged columns."""
+    left_out = list(unread)
+    groups = _groups(files, left_out)
+    times = [one.facts for one in files if one.facts.last_us]
+    first_us = min((one.first_us for one in times), default=0)
+    last_us = max((one.last_us for one in times), default=0)
+    table, found = _Table(), list[Group]()
+    counts: list[SeriesCount] = []
+    for members in groups:
+        spans = [_count(one) for one in members]
+        counts += spans
+        if len(members) == members[0].series.communicator.n_ranks > 1:
+            numbers = [(one.first_number, one.last_number, one.records) for one in spans]
+            instances = Instances([one.load for one in members], numbers)
+            window = partial(_window, first_us, window_length_us(first_us, last_us))
+            found.append(_group(members, instances, window, table, len(found)))
+    dropped = [total for file in files for _, total in file.facts.dropped]
+    facts = RolledFacts(
+        paths=tuple(one.path for one in files),
+        groups=tuple(found),
+        series=tuple(counts),
+        dropped=sum(dropped) if dropped else None,
+        first_us=first_us,
+        last_us=last_us,
+        num_records=sum(one.facts.num_records for one in files),
+        unread=tuple(left_out),
+    )
+    return facts, MemoryColumns(tables_of(table.lag, table.rate))
+
+
+def _window(first_us: int, length_us: int, written_us: I64) -> I64:
+    return (written_us - first_us) // length_us
+
+
+def _groups(files: Sequence[InspectorFile], left_out: list[str]) -> list[list[_Member]]:
+    """Return the members of each communicator and type, in order of their ranks in it."""
+    found: dict[tuple[Communicator, str, str], dict[Any, _Member]] = defaultdict(dict)
+    for file, label in zip(files, _labels(files), strict=True):
+        process = file.facts.host, file.facts.pid
+        for place, series in enumerate(file.facts.series):
+            if series.is_p2p:
+                continue
+            members = found[series.communicator, series.operation, series.timing]
+            before = members.get((process, series.rank))
+            held = () if before is None else before.files
+            one = _Member(process, label, series, (*held, (file, place)))
+            members[process, series.rank] = one
+    groups = []
+    for (communicator, operation, _), members in sorted(found.items()):
+        ordered = sorted(members.values(), key=lambda one: one.series.rank)
+        if len({one.series.rank for one in ordered}) == len(ordered):
+            groups.append(ordered)
+        else:
+            name = communicator.name or communicator.id
+            left_out.append(
+                f"{operation} of {name}: several processes state one rank of it, as two"
+                " communicators whose cut hashes are equal do"
+            )
+    return groups
+
+
+def _labels(files: Sequence[InspectorFile]) -> list[str]:
+    """Return the rank of each process: that in the largest communicator, which is the world.
+
+    Where several communicators are the largest, or a process is not in it, host and process.
+    """
+    held = [{one.communicator: one.rank for one in file.facts.series} for file in files]
+    every = {communicator for ranks in held for communicator in ranks}
+    most = max((one.n_ranks for one in every), default=0)
+    largest = [one for one in every if one.n_ranks == most]
+    places = [f"{file.facts.host}:{file.facts.pid}" for file in files]
+    if len(largest) != 1:
+        return places
+    found = [ranks.get(largest[0]) for ranks in held]
+    return [place if rank is None else str(rank) for place, rank in zip(places, found, strict=True)]
+
+
+def _count(member: _Member) -> SeriesCount:
+    number = member.load().number
+    series = member.series
+    name = series.communicator.name or series.communicator.id
+    first, last = int(number[0]), int(number[-1])
+    return SeriesCount(member.label, name, series.operation, len(number), first, last)
+
+
+def _group(
+    members: Sequence[_Member],
+    instances: Instances,
+    window: Callable[[I64], I64],
+    table: _Table,
+    number: int,
+) -> Group:
+    labels = tuple(one.label for one in members)
+    hosts = tuple(one.process[0] for one in members)
+    series, complete = members[0].series, len(instances)
+    if not complete:
+        return Group(series.communicator, series.operation, labels, hosts, instances.seen, 0)
+    windows = Windows(window(instances.written_us))
+    shortest = windows.sorted(instances.shortest_us)
+    found = [_lag_rows(instances, windows, table, (number, at)) for at in range(len(members))]
+    medians = np.stack([by_window for by_window, _ in found])
+    late = _late(medians, windows.median(shortest), len(members))
+    return Group(
+        series.communicator,
+        series.operation,
+        labels,
+        hosts,
+        instances.seen,
+        complete,
+        lags=tuple(
+            _late_member(instances, windows, at, windows.number[late[at]])
+            if late[at].any()
+            else MemberLag(middle / 1e3, complete)
+            for at, (_, middle) in enumerate(found)
+        ),
+        rates=tuple(_rates(instances, window, series, table, number)),
+    )
+
+
+def _lag_rows(
+    instances: Instances, windows: Windows, table: _Table, place: tuple[int, int]
+) -> tuple[F64, float]:
+    """Add the rows of a member; its median in each window, and over all time, in µs.
+
+    ``place`` is its group, and its place in it.
+    """
+    lag = windows.sorted(instances.lag_us(place[1]))
+    medians = windows.median(lag)
+    table.lag.append(
+        (
+            *place,
+            windows.number,
+            windows.count,
+            windows.total(lag),
+            medians,
+            windows.quantile(lag, 0.95),
+            windows.quantile(lag, 0.99),
+            lag[windows.begin + windows.count - 1],
+        )
+    )
+    return medians, float(np.median(lag))
+
+
+def _late(medians: F64, transfer: F64, num_members: int) -> Bool:
+    """Return in which windows each member is late, members × windows; not below the least number.
+
+    ``medians`` are median lags in µs, members × windows, ``transfer`` the median of the shortest
+    executions of a window.
+    """
+    beyond = medians - np.median(medians, axis=0)
+    if num_members == 2:  # the middle of two is their mean: either may be first
+        beyond = beyond * 2
+    late = beyond > np.maximum(LEAST_LAG_US, LEAST_SHARE * transfer)
+    found: Bool = np.logical_and(late, (late.sum(axis=1) >= LEAST_WINDOWS)[:, None])
+    return found
+
+
+def _late_member(instances: Instances, windows: Windows, member: int, late: I64) -> MemberLag:
+    lag, chosen = windows.ordered(instances.lag_us(member)), windows.of(late)
+    shortest = windows.ordered(instances.shortest_us)
+    is_last = chosen & (lag == windows.ordered(instances.longest_us) - shortest)
+    in_all = windows.ordered(instances.total_us)[is_last]
+    waited = in_all - instances.num_members * shortest[is_last]
+    lag = lag[chosen]
+    return MemberLag(float(np.median(lag)) / 1e3, len(lag), tuple(late.tolist()), int(waited.sum()))
+
+
+def _rates(
+    instances: Instances,
+    window: Callable[[I64], I64],
+    series: Series,
+    table: _Table,
+    number: int,
+) -> list[SizeRate]:
+    """Add the rows of a group, and return its medians, by size class."""
+    if series.operation in _NO_FACTOR:
+        return []
+    found = []
+    is_timed = (instances.shortest_us > 0) & (instances.size > 0)
+    classes = np.frexp(np.maximum(instances.size, 1))[1] - 1
+    for size_class in np.unique(classes[is_timed]).tolist():
+        chosen = is_timed & (classes == size_class)
+        factor = _bus_factor(series.operation, series.communicator.n_ranks)
+        moved = instances.size[chosen]
+        rates = moved * factor / instances.shortest_us[chosen] / 1e3
+        windows = Windows(window(instances.written_us[chosen]))
+        ordered = windows.sorted(rates)
+        table.rate.append(
+            (
+                number,
+                size_class,
+                windows.number,
+                windows.count,
+                windows.total(windows.ordered(moved)),
+                windows.median(ordered),
+            )
+        )
+        transfer_us = int(instances.shortest_us[chosen].sum())
+        found.append(SizeRate(size_class, len(rates), float(np.median(rates)), transfer_us))
+    return found
+
+
+def _bus_factor(operation: str, n_ranks: int) -> float:
+    """Bytes on the bus for each byte of the message, as the writer counts them."""
+    if operation == "AllReduce":
+        return 2 * (n_ranks - 1) / n_ranks
+    return n_ranks - 1 if operation in _ALL_PARTS else 1

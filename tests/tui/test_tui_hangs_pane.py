@@ -1,0 +1,82 @@
+"""A directory of a job that hangs: the pane of hangs, and panes of traces that are not offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from explorers import Start, listed, pane, pane_text, press, screen, shows
+from textual.pilot import Pilot
+
+from ccltui.demo.hung_job import write_hung
+from ccltui.tui.app import Explorer
+from ccltui.tui.engine.loader import run_load
+from ccltui.tui.panes.hangs import HANGS as HANGS_PANE
+from ccltui.tui.state.finding_rows import findings
+from ccltui.tui.state.pane_names import HANGS, OVERVIEW
+
+Open = Callable[..., Explorer]
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Path:
+    """Dumps of eight ranks, one of which did not arrive."""
+    write_hung(tmp_path / "hung", seed=1, fault="late", answer=tmp_path / "answer.json")
+    return tmp_path / "hung"
+
+
+@pytest.fixture
+def opened(start: Start) -> Open:
+    """Explorers of real directories."""
+    return lambda path: start(run_load, "256", str(path))
+
+
+async def told(pilot: Pilot[int]) -> Explorer:
+    """Wait until the Overview has its findings."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(3000):
+        await pilot.pause(0.01)
+        if findings(app.scene):
+            return app
+    raise AssertionError("no finding came")
+
+
+async def test_enter_on_a_hang_shows_what_each_rank_does(opened: Open, hung: Path) -> None:
+    async with opened(hung).run_test(size=(80, 24)) as pilot:
+        app = await told(pilot)
+        assert pane(app) == OVERVIEW
+        named = findings(app.scene)[0]["where"]["ranks"]
+
+        await press(pilot, "enter")
+        await listed(pilot)
+
+        assert pane(app) == HANGS
+        first = HANGS_PANE.rows(app.scene)[0].standing
+        assert first.is_named
+        assert list(first.ranks) == named
+        assert {one.standing.does for one in HANGS_PANE.rows(app.scene)} >= {"waits in"}
+        text = pane_text(app)
+        assert f"▶r{named[0]}" in text
+        assert "Next: Look at rank" in text
+        assert "confidence: high" in text
+
+
+async def test_panes_of_traces_are_not_offered_without_traces(opened: Open, hung: Path) -> None:
+    async with opened(hung).run_test(size=(80, 24)) as pilot:
+        app = await told(pilot)
+
+        assert screen(app)[1].split() == ["[1", "Over]", "5", "Files", "W", "Hang"]
+        for key in "2346":
+            await press(pilot, key)
+            assert pane(app) == OVERVIEW
+            assert shows(app, "! no trace is here: record one with torch.profiler or nsys")
+
+
+async def test_the_pane_is_not_offered_beside_traces_alone(start: Start) -> None:
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await press(pilot, "W")
+        assert pane(app) == OVERVIEW
+        assert shows(app, "! no flight recorder dump here")
