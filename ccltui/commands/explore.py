@@ -146,7 +146,7 @@ def run(
 
 def _follow_settings(options: argparse.Namespace) -> FollowSettings | None:
     """How the path is followed, None where it is not. Raises GrammarError for unknown metrics."""
-    if not options.follow:
+    if not getattr(options, "follow", False):  # the demo has no such option
         return None
     from ccltui.commands.measure import find_metric  # noqa: PLC0415  (imports metrics)
     from ccltui.tui.options import FollowSettings as Settings  # noqa: PLC0415

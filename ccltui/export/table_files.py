@@ -10,8 +10,8 @@ import numpy as np
 
 from ccltui.export.table_columns import SIGNED, TABLES, Column, Table, Text
 from ccltui.parsers.array_types import Bool
+from ccltui.report.csv_text import csv_text
 from ccltui.report.output import streamed
-from ccltui.report.text_layout import csv_text
 
 if TYPE_CHECKING:
     import pyarrow

@@ -7,8 +7,9 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
+from ccltui.report.csv_text import csv_text
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import code, csv_text, escaped, table, table_row, text_bytes
+from ccltui.report.text_layout import code, escaped, table, table_row, text_bytes
 
 SCHEMA_VERSION: Final = 1
 FACTS: Final = (

@@ -11,9 +11,10 @@ from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
 from ccltui.parsers.numbers import decimal_size
 from ccltui.parsers.safe_text import safe_text
+from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import csv_text, escaped, markdown_table, table, text_bytes
+from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")

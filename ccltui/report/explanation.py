@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.finding import Recording, choice_of
-from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.unavailable import merged_reasons
+from ccltui.metrics.view.words import ranks_text, sentence
 from ccltui.parsers.numbers import counted, percent, time_text
 from ccltui.parsers.safe_text import safe_text
 from ccltui.report import overview_text

@@ -7,9 +7,10 @@ from typing import Any, Final, Literal, Protocol
 
 from ccltui.metrics.compare.compare_profiles import Calls, Profile, ProfileComparison, ProfileRow
 from ccltui.parsers.safe_text import safe_text
+from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import csv_text, escaped, markdown_table, table, text_bytes
+from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
 
 SCHEMA_VERSION: Final = 1
 _NAME_WIDTH: Final = 60

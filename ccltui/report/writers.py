@@ -42,7 +42,7 @@ def write_csv(report: Report) -> bytes:
     blocks = (
         rows_of(entry.result, entry.headline, detail=report.detail) for entry in report.entries
     )
-    from ccltui.report.text_layout import csv_text  # noqa: PLC0415  (1 ms, one format of several)
+    from ccltui.report.csv_text import csv_text  # noqa: PLC0415  (1 ms, one format of several)
 
     return csv_text([HEADER, *(row.cells for block in blocks for row in block)]).encode()
 

@@ -31,9 +31,9 @@ from ccltui.commands import (
 )
 from ccltui.metrics import registry
 from ccltui.metrics.findings import sentences
-from ccltui.metrics.findings.words import sentence
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import unit_of
+from ccltui.metrics.view.words import sentence
 from ccltui.report.output import write_file
 from ccltui.tools import sentences as printed_sentences
 from ccltui.tui.actions.action import shown

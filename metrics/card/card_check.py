@@ -21,10 +21,10 @@ from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.card.card_values import Card
 from ccltui.parsers.columns import Group, RankTrace
 from ccltui.parsers.names import listed, printable
-from ccltui.parsers.runs.run_records import TrainConfig
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
+    from ccltui.parsers.runs.run_records import TrainConfig
 
 
 _DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")

@@ -32,8 +32,8 @@ from ccltui.metrics.findings.waits.own_times import (
     is_supported,
     slower_ranks,
 )
-from ccltui.metrics.findings.words import longer_than, numbers_text, ranks_text, sentence
 from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.words import longer_than, numbers_text, ranks_text, sentence
 from ccltui.parsers.numbers import percent, time_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, structs
 
 from ccltui.metrics.confidence import Sure
-from ccltui.metrics.findings.words import label_of, short_name
+from ccltui.metrics.view.words import label_of, short_name
 from ccltui.parsers.numbers import counted
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from ccltui.metrics.findings.finding import Kind
-from ccltui.metrics.findings.words import ranks_text
+from ccltui.metrics.view.words import ranks_text
 from ccltui.parsers.numbers import percent, time_text
 
 MOST_CHARACTERS: Final = 200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.draw.glyphs import bar, spark
+from ccltui.draw.bars import bar, spark
 
 
 def test_spark_begins_at_zero() -> None:

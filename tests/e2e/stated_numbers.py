@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -360,14 +361,18 @@ def _steps(one: Recording) -> None:
 
 
 def _ranks(one: Recording) -> None:
-    """Ranks lists the waits of straggler_lag, the largest first, and all of them."""
+    """Ranks lists the waits of straggler_lag, all of them.
+
+    First those that findings name, in the order of the findings; then the largest wait.
+    """
     lag, scene = one.details("straggler_lag"), one.scene
     if len(scene.findings.lanes) < 2 or not lag:
         return
     scene = scene.with_state(RANKS.changed(scene, kind=SINGLE))
-    rows = [row.rank for row in RANKS.rows(scene) if row.rank is not None]
-    caused = [rank.caused_us or 0.0 for rank in rows]
-    one.same("order of Ranks", caused, sorted(caused, reverse=True))
+    listed = [row for row in RANKS.rows(scene) if row.rank is not None]
+    order = [(row.number or inf, -(row.waits.caused_us or 0.0)) for row in listed]
+    one.same("order of Ranks", order, sorted(order))
+    rows = [row.rank for row in listed]
     one.same("ranks of Ranks", {rank.label for rank in rows}, set(scene.findings.lanes))
     for rank in rows:
         blame = lag["blame"].get(rank.label)

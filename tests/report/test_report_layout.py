@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.report.text_layout import (
-    table,
-    text_bytes,
-    text_width,
-)
+from ccltui.report.text_layout import table, text_bytes, text_width
 
 
 def test_lines_of_any_text_are_safe() -> None:

@@ -15,9 +15,9 @@ from nsys_database import write_database
 from ccltui.metrics.nsys_reports import REPORTS, Report, make_report
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.report.csv_text import csv_text
 from ccltui.report.nsys_text.nsys_outputs import are_paired, pair, split_list, target_of
 from ccltui.report.nsys_text.nsys_writers import parse_layout, write_reports
-from ccltui.report.text_layout import csv_text
 
 EXPECTED: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("nsys_2023_4_formats.json").read_text()

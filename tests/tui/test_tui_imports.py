@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -29,7 +30,7 @@ def said_by(code: str) -> str:
                 f"ccltui.tui.{name}"
                 for name in (
                     *("actions.action_list", "input.control", "moves.view_moves"),
-                    *("state.queries.wanted_queries", "chrome.status_lines", "input.recording"),
+                    *("state.wanted_queries", "input.recording"),
                 )
             ],
         ),
@@ -38,6 +39,7 @@ def said_by(code: str) -> str:
 def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print([m for m in {absent} if m in sys.modules])"
 
+    assert [name for name in absent if find_spec(name) is None] == []
     assert said_by(code) == "[]"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from explorers import Start, listed, pane_text, typed
+from explorers import Settle, Start, listed, pane_text, typed
 from fakes import scene
 from msgspec import Struct
 from runs_by_hand import pair, put_run
@@ -221,11 +221,13 @@ def small_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-async def test_a_narrow_list_drops_whole_columns(start: Start, small_job: Path) -> None:
+async def test_a_narrow_list_drops_whole_columns(
+    start: Start, settle: Settle, small_job: Path
+) -> None:
     """The last column in view has its whole title, with whole numbers below."""
     app = start(run_load, "256", str(small_job))
     async with app.run_test(size=(80, 24)) as pilot:
-        await listed(pilot)
+        await settle(pilot)  # events are listed of what was computed
         await typed(pilot, "4")
     for width in (30, 40, 50, 60):
         shown = painted(EVENTS.paint(app.scene, 18, width))

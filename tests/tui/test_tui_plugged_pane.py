@@ -101,7 +101,7 @@ async def test_the_pane_of_the_example_is_shown(
 async def test_a_pane_that_fails_names_its_distribution_and_the_others_go_on(
     install: Install, start: Start, settle: Settle
 ) -> None:
-    install("weak_panes", ["a = Failing('weak', '&')", "b = NoPicture('none', '^')"])
+    install("weak_panes", ["a = Failing('weak', '&')", "b = NoPicture('none', '~')"])
     app = start()
     async with app.run_test(size=(150, 40)) as pilot:
         await settle(pilot)
@@ -112,7 +112,7 @@ async def test_a_pane_that_fails_names_its_distribution_and_the_others_go_on(
             "ValueError: nothing to draw" in text
         )
         await press(pilot, "j")
-        await press(pilot, "^")
+        await press(pilot, "~")
         assert "it returned no Planes of" in pane_text(app)
         await press(pilot, "3")
         assert pane(app) == "timeline"

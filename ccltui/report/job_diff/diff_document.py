@@ -15,10 +15,11 @@ from ccltui.metrics.compare.compare_jobs import JobComparison
 from ccltui.metrics.compare.job_changes import CollectiveChange, TimeChange, WorkChange
 from ccltui.metrics.compare.job_table import JobTable
 from ccltui.metrics.compare.metric_changes import MetricChange
+from ccltui.report.csv_text import csv_text
 from ccltui.report.job_diff.diff_sections import headline, sections, shown_part
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
-from ccltui.report.text_layout import csv_text, escaped, markdown_table, table, text_bytes
+from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
 
 _NAME: Final = re.compile(r"[\s:]+")
 SCHEMA_VERSION: Final = 1

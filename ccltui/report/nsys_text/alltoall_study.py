@@ -37,9 +37,10 @@ from ccltui.parsers.nsys.text_reports.typed_table import Provenance, Section
 from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import format_window
+from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.printable_json import json_bytes
-from ccltui.report.text_layout import Align, csv_text, table, text_bytes
+from ccltui.report.text_layout import Align, table, text_bytes
 
 _ROLE = re.compile(r"[_.-](?:cuda_gpu_)?(?:trace|(?:filtered_)?sum)$")
 

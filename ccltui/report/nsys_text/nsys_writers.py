@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from ccltui.metrics.nsys_reports import Report, ReportColumn
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.safe_text import safe_text
+from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import printable_json
-from ccltui.report.text_layout import csv_text
 
 TIME_UNITS: Final[Mapping[str, str]] = {
     "ns": "ns",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ccltui.parsers.errors import GrammarError
+from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, write_new_file
-from ccltui.report.text_layout import csv_text
 from ccltui.tui.moves import causal_zoom, compare_ranks, inspector
 from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene

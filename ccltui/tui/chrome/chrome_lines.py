@@ -1,7 +1,4 @@
-"""Lines around the panes: header, tabs, keys, messages.
-
-The two lines about the cursor.
-"""
+"""Lines around the panes: header, tabs, the two lines about the cursor, keys, messages."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from ccltui.parsers import numbers
 from ccltui.parsers.missing_ranks import MissingRanks, ranges_text
 from ccltui.parsers.units import format_duration
 from ccltui.tui.actions.action import GENERAL, Action, first_key
-from ccltui.tui.moves.loss_list import place_text
-from ccltui.tui.moves.search_steps import count_text
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
 from ccltui.tui.state.pane_names import OVERVIEW
 from ccltui.tui.state.scene import Scene
@@ -39,6 +34,10 @@ def status(scene: Scene, width: int) -> list[Line]:
     A notice replaces the second, or both where it is longer than a line. Of facts that do not
     fit, the last are left out whole.
     """
+    # numpy comes with these, and the first frame has no such lines.
+    from ccltui.tui.moves.loss_list import place_text  # noqa: PLC0415
+    from ccltui.tui.moves.search_steps import count_text  # noqa: PLC0415
+
     above, below = _status(scene, width)
     message = message_line(scene)
     if message is not None:

@@ -5,7 +5,7 @@ Lines that show the loading progress, in total and by file.
 
 from __future__ import annotations
 
-from ccltui.draw.glyphs import bar
+from ccltui.draw.bars import bar
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers

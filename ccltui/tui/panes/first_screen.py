@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
+from ccltui.draw.bars import bar, spark
 from ccltui.draw.composition import Part, legend_rows, put_composition, put_legend
-from ccltui.draw.glyphs import bar, spark
 from ccltui.draw.palette import KIND_INKS, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import fit, fit_middle, wrap
@@ -475,7 +475,7 @@ def _timeline(scene: Scene, room: int, width: int) -> Region:
     span, lanes = scene.findings.span, scene.findings.lanes
     if span is None or room < _LEAST_TIMELINE or not lanes:
         return Region()
-    from ccltui.tui.panes.timeline_pane import around
+    from ccltui.tui.panes.timeline_picture import around
 
     at = at_first(scene).selection.time_ns
     step = step_at(scene, 0 if at is None else at)

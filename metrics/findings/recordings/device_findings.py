@@ -27,11 +27,11 @@ from ccltui.metrics.findings.rank_time.partition import (
 )
 from ccltui.metrics.findings.rank_time.portions import Portions, portions_of
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
-from ccltui.metrics.findings.words import numbers_text, sentence, short_name
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
+from ccltui.metrics.view.words import numbers_text, sentence, short_name
 from ccltui.metrics.workload.call_parts import dims_of_types
 from ccltui.parsers.numbers import counted, percent, time_text
 

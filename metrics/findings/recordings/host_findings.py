@@ -19,8 +19,8 @@ from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.rank_time.portions import HOST_KINDS, Portions, in_portions
 from ccltui.metrics.findings.recordings.device_findings import Scale, scale_of
 from ccltui.metrics.findings.sentences import CAUSES
-from ccltui.metrics.findings.words import ranks_text, sentence, short_name
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.metrics.view.words import ranks_text, sentence, short_name
 from ccltui.parsers.array_types import I32, Bool
 from ccltui.parsers.numbers import percent, time_text
 

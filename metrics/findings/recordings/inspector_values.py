@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding
-from ccltui.metrics.findings.words import sentence
+from ccltui.metrics.view.words import sentence
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.inspector import NCCL_INSPECTOR_PROM
 from ccltui.parsers.numbers import counted, time_text

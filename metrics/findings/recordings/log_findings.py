@@ -14,8 +14,8 @@ from ccltui.metrics.findings.culprits import details_of
 from ccltui.metrics.findings.finding import Answer, Evidence, Finding, Where
 from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
 from ccltui.metrics.findings.recordings.other_recordings import RECORD
-from ccltui.metrics.findings.words import ranks_text, sentence
 from ccltui.metrics.hangs.find_hang import hang_of
+from ccltui.metrics.view.words import ranks_text, sentence
 from ccltui.parsers.numbers import binary_size, counted, percent, time_text
 
 if TYPE_CHECKING:

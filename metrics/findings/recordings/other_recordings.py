@@ -19,8 +19,8 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
 from ccltui.metrics.findings.recordings.host_findings import operator_totals
-from ccltui.metrics.findings.words import sentence, short_name
 from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.kineto import EXECUTION_TRACE

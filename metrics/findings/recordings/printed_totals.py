@@ -10,8 +10,8 @@ import numpy as np
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
-from ccltui.metrics.findings.words import sentence, short_name
 from ccltui.metrics.model.kernel_names import bare_name
+from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.communication_kernels import communication_kernel
 from ccltui.parsers.errors import TraceError

@@ -31,6 +31,7 @@ from ccltui.metrics.findings.replay.unit_targets import means_by, medians_by
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.data_quality import some_of
+from ccltui.metrics.view.words import ranks_text
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.numbers import percent, time_text
@@ -488,8 +489,8 @@ def refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -
     ranks = [label for label, row in without.items() if row["saved_ms"] is None]
     if ranks:
         found.append(
-            f"a replay with rank {', '.join(ranks)} as fast as its peers takes longer, so its "
-            "cost is not known"
+            f"a replay with {ranks_text(ranks)} as fast as the others takes longer, so what "
+            f"{'it costs' if len(ranks) == 1 else 'they cost'} is not known"
         )
     steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
     if steps:

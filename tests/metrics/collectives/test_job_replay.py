@@ -149,7 +149,7 @@ def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
     }
     texts = refused_texts({"0": row, "3": row}, [])
     assert [
-        "a replay with rank 0, 3 as fast as its peers takes longer" in text for text in texts
+        "a replay with ranks 0 and 3 as fast as the others takes longer" in text for text in texts
     ] == [True]
 
 

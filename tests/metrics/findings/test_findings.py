@@ -17,9 +17,9 @@ from ccltui.metrics.findings.culprits import named_text, with_saving_text
 from ccltui.metrics.findings.finding import Answer, Finding, Kind, Recording, choice_of
 from ccltui.metrics.findings.rank_time import idle_causes
 from ccltui.metrics.findings.recordings.answer import answer_of
-from ccltui.metrics.findings.words import factor, ranks_text, sentence
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.words import factor, ranks_text, sentence
 from ccltui.parsers.columns import Note, ProcessGroup
 from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text

@@ -99,7 +99,16 @@ def test_an_action_that_cannot_act_shows_why_and_keeps_the_palette_open() -> Non
 def test_arrows_select_rows_within_the_list() -> None:
     found = scene()
     commands = typed("zoom")
-    for key, row in (("up", 0), ("down", 1), ("pagedown", 3), ("ctrl+p", 2), ("home", 2)):
+    for key, row in (
+        ("up", 0),
+        ("down", 1),
+        ("pagedown", 5),
+        ("ctrl+p", 4),
+        ("pageup", 0),
+        ("down", 1),
+        ("down", 2),
+        ("home", 2),
+    ):
         after = commands.press(key, None, found, {})
         assert isinstance(after, Commands)
         assert after.row == row

@@ -14,7 +14,7 @@ from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.input import mouse
 from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import alignment_pane, overview_pane, timeline_pane
+from ccltui.tui.panes import alignment_picture, overview_picture, timeline_picture
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, STEPS, TIMELINE
 from ccltui.tui.state.pane_states import EVENTS_STATE, OVERVIEW_STATE, Section
 from ccltui.tui.state.rank_labels import gutter
@@ -41,7 +41,7 @@ async def send(pilot: Pilot[int], *sent: events.MouseEvent) -> None:
 
 def row_of(found: Scene, name: str) -> tuple[int, int]:
     """Row of a rank in the picture of the timeline_pane, and the width of its labels."""
-    planes = timeline_pane.paint(found, 30, 80)
+    planes = timeline_picture.paint(found, 30, 80)
     for y in range(planes.height):
         if planes.row_text(y)[1 : gutter(found)].strip() == name:
             return y, gutter(found)
@@ -51,7 +51,7 @@ def row_of(found: Scene, name: str) -> tuple[int, int]:
 def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
     found = scene(pane=TIMELINE)
     y, left = row_of(found, "r3")
-    planes = timeline_pane.paint(found, 30, 80)
+    planes = timeline_picture.paint(found, 30, 80)
 
     for row in (y, y + 1):  # the network row is of the same rank
         state = mouse.clicked(found, planes, left + 10, row)
@@ -64,7 +64,7 @@ def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
 
 def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
     found = scene()
-    planes = alignment_pane.paint(found, 20, 80)
+    planes = alignment_picture.paint(found, 20, 80)
     at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
 
     state = mouse.clicked(found, planes, at, 3)
@@ -78,7 +78,7 @@ def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
 @pytest.mark.parametrize("ranks", [64, 300])
 def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
     found = scene(Plan(ranks=ranks))
-    planes = alignment_pane.paint(found, 20, 80)
+    planes = alignment_picture.paint(found, 20, 80)
 
     state = mouse.clicked(found, planes, 2, 3)
 
@@ -122,7 +122,7 @@ def with_remarks(found: Scene) -> Scene:
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: int) -> None:
     found = with_remarks(scene(pane=OVERVIEW))
-    planes = overview_pane.paint(found, 40, width)
+    planes = overview_picture.paint(found, 40, width)
     rows = [(y, 3, row) for y, row in planes.listed.items()]
     rows += [(y, x + 3, row) for y, (x, row) in planes.beside.items()]
     panes = {row: mouse.clicked(found, planes, x, y).pane for y, x, row in rows}
@@ -132,12 +132,12 @@ def test_a_click_in_overview_shows_evidence_or_selects_the_row_under_it(width: i
     assert all(mouse.clicked(found, planes, 3, y) == found.state for y in titles)
 
     below = found.with_state(overview_rows.metrics(found))
-    planes = overview_pane.paint(below, 60, width)
+    planes = overview_picture.paint(below, 60, width)
     sections = set()
     for y in sorted(planes.listed):
         state = mouse.clicked(below, planes, 3, y)
         sections.add(OVERVIEW_STATE.of(state).section)
-        after = overview_pane.paint(below.with_state(state), 60, width)
+        after = overview_picture.paint(below.with_state(state), 60, width)
         first = min(at for at, row in after.listed.items() if row == planes.listed[y])
         assert after.row_text(first)[0] == "▶", planes.row_text(y)
     assert sections == {Section.METRICS, Section.NOTES}

@@ -7,7 +7,7 @@ from fakes import Plan, scene
 from msgspec.structs import replace
 
 from ccltui.tui.moves import chart_moves, view_moves
-from ccltui.tui.panes import alignment_pane, timeline_pane
+from ccltui.tui.panes import alignment_picture, timeline_picture
 from ccltui.tui.state.communicator import groups_by_size
 from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.pane_states import ALIGNMENT_STATE, TIMELINE_STATE
@@ -73,8 +73,8 @@ def test_with_room_a_rank_is_named_with_its_host_where_there_are_several() -> No
 
     roomy = found.with_state(replace(found.state, roomy=True))
     assert roomy.row_name("5") == "r5 n1"
-    assert timeline_pane.paint(roomy, 24, 120).row_text(12)[:6] == " r5 n1"
-    assert alignment_pane.paint(roomy, 24, 120).row_text(6)[:6] == " r5 n1"
+    assert timeline_picture.paint(roomy, 24, 120).row_text(12)[:6] == " r5 n1"
+    assert alignment_picture.paint(roomy, 24, 120).row_text(6)[:6] == " r5 n1"
     one_host = replace(roomy, findings=replace(roomy.findings, nodes=dict.fromkeys("01234567", 0)))
     assert one_host.row_name("5") == "r5"
 
@@ -97,10 +97,10 @@ def test_fewer_ranks_in_alignment_are_a_page_around_the_selected_one() -> None:
     closer = after(found, chart_moves.zoom_rows(inwards=True), chart_moves.zoom_rows(inwards=True))
 
     assert ALIGNMENT_STATE.of(closer.state).ranks_in_view == 4
-    planes = alignment_pane.paint(closer, 24, 80)
+    planes = alignment_picture.paint(closer, 24, 80)
     assert [planes.row_text(y)[:4].strip() for y in (1, 4, 7, 10)] == ["r8", "▶r9", "r10", "r11"]
     pinned = after(on(closer, "0"), chart_moves.pin)
-    assert alignment_pane.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
+    assert alignment_picture.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
 
     wider = after(closer, *[chart_moves.zoom_rows(inwards=False)] * 2)
     assert ALIGNMENT_STATE.of(wider.state).ranks_in_view == 0
@@ -114,9 +114,9 @@ def test_more_ranks_in_timeline_share_lanes_but_for_pinned_ones() -> None:
     shared = after(found, chart_moves.pin, *[chart_moves.zoom_rows(inwards=False)] * 2)
 
     assert TIMELINE_STATE.of(shared.state).ranks_per_lane == 4
-    labels = [row.label for row in timeline_pane.rank_rows(shared)]
+    labels = [row.label for row in timeline_picture.rank_rows(shared)]
     assert labels == ["r5", "r0-r3", "r4-r7"]
-    planes = timeline_pane.paint(shared, 24, 80)
+    planes = timeline_picture.paint(shared, 24, 80)
     assert [y for y in range(24) if "r0-r3" in planes.row_text(y)] == [10]  # below the tall r5
 
     every = after(shared, chart_moves.zoom_rows(inwards=False))
@@ -158,8 +158,8 @@ def test_centre_and_then_fit_in_alignment_makes_columns_wide() -> None:
 
 def test_even_colours_leave_only_the_largest_lag_bright() -> None:
     found = scene()
-    by_factor = alignment_pane.paint(found, 24, 160)
-    even = alignment_pane.paint(after(found, chart_moves.scale), 24, 160)
+    by_factor = alignment_picture.paint(found, 24, 160)
+    even = alignment_picture.paint(after(found, chart_moves.scale), 24, 160)
 
     assert int(even.style[6].max()) == int(by_factor.style[6].max())  # rank 5, the worst
     assert int(even.style[3].max()) < int(by_factor.style[3].max())  # rank 2, 0.9 ms of 12

@@ -19,7 +19,7 @@ from ccltui.metrics.findings.finding import Finding
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, overview_rows, row_moves
-from ccltui.tui.panes import overview_pane
+from ccltui.tui.panes import overview_picture
 from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.state.notes import notes
 from ccltui.tui.state.pane_names import ALIGNMENT, OVERVIEW, RANKS, TIMELINE
@@ -37,7 +37,7 @@ def opened() -> Scene:
 
 
 def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
-    planes = overview_pane.paint(found, height, width)
+    planes = overview_picture.paint(found, height, width)
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 

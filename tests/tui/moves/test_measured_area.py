@@ -14,7 +14,7 @@ from ccltui.parsers.numbers import duration, percent_cell
 from ccltui.parsers.window import Window
 from ccltui.tui.input.prompts import windowed
 from ccltui.tui.moves import measured_area, time_moves, view_moves
-from ccltui.tui.panes import timeline_pane
+from ccltui.tui.panes import timeline_picture
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene
@@ -143,7 +143,7 @@ def test_an_empty_area_is_no_window() -> None:
 
 def test_the_area_is_marked_on_the_ruler() -> None:
     found = measured(20_000_000, 60_000_000)
-    style = timeline_pane.paint(found, 12, 80).style[0]
+    style = timeline_picture.paint(found, 12, 80).style[0]
 
     assert (style == Ink.AREA).sum() > 20
     assert (style[:8] != Ink.AREA).all()

@@ -7,7 +7,7 @@ from fakes import own_changed, scene
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import overview_pane
+from ccltui.tui.panes import overview_picture
 from ccltui.tui.panes.files import FilesPane
 from ccltui.tui.panes.overview_pane import OVERVIEW as PANE
 from ccltui.tui.state import metric_list
@@ -42,7 +42,7 @@ def test_the_order_is_reversed_and_marked() -> None:
     turned = found.with_state(overview_rows.reverse(found))
 
     assert keys(turned)[:4] == keys(found)[:4][::-1]
-    text = [overview_pane.paint(one, 60, 120) for one in (found, turned)]
+    text = [overview_picture.paint(one, 60, 120) for one in (found, turned)]
     pages = ["\n".join(one.row_text(y) for y in range(60)) for one in text]
     assert ["▼value" in pages[0], "▴value" in pages[1]] == [True, True]
     assert overview_rows.why_not_reverse(scene(pane=OVERVIEW)) == (
@@ -65,7 +65,7 @@ def test_a_filter_finds_metrics_by_label_and_name_in_folded_groups_too() -> None
     assert PANE.row_pattern(typed) == "STEP T|total_calls"
     nothing = folded.with_state(PANE.with_row_pattern(folded, "zzz"))
     assert keys(nothing) == []
-    page = overview_pane.paint(nothing, 60, 120)
+    page = overview_picture.paint(nothing, 60, 120)
     assert any("no metric matches /zzz/" in page.row_text(y) for y in range(60))
 
 
@@ -98,7 +98,7 @@ def test_columns_are_hidden_and_listed_again_by_name() -> None:
 
     assert metric_list.listed_columns(hidden) == ("value", "unit", "max", "spread", "by step")
     assert metric_list.matching("m", hidden) == ["+min", "-max"]
-    page = overview_pane.paint(hidden, 60, 150)
+    page = overview_picture.paint(hidden, 60, 150)
     (heading,) = [t for y in range(60) if (t := page.row_text(y)).startswith(" metrics")]
     assert "by rank" not in heading
     assert "by step" in heading

@@ -21,7 +21,7 @@ from ccltui.parsers.job import open_job
 from ccltui.parsers.numbers import percent, time_text
 from ccltui.tui.engine.analysis import stages
 from ccltui.tui.moves import overview_rows
-from ccltui.tui.panes import overview_pane
+from ccltui.tui.panes import overview_picture
 from ccltui.tui.reducer import adopt
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.metric_list import items
@@ -88,7 +88,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def rows_of(found: Scene) -> list[str]:
     """Text of every row of the pane."""
-    planes = overview_pane.paint(found, HEIGHT, WIDTH)
+    planes = overview_picture.paint(found, HEIGHT, WIDTH)
     return [planes.row_text(y).rstrip() for y in range(HEIGHT)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccltui.draw.alignment_chart import ABSENT
-from ccltui.draw.glyphs import spark
+from ccltui.draw.bars import spark
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
