@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from explorers import Settle, Start
+from explorers import LONGEST_S, Settle, Start
 from fakes import FakeLoad, literal_analyst
 from textual import _wait, constants
 from textual.pilot import Pilot
@@ -15,9 +15,6 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.background import MakeAnalyst
 from ccltui.tui.engine.loader import Load
 from ccltui.tui.options import ColorName, ExplorerOptions
-
-_LONGEST_S = 120.0
-"""A test that waits so long has failed: a machine that is busy needs a tenth of it."""
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +59,7 @@ def settle() -> Settle:
     async def wait(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, Explorer)
-        quiet, deadline = 0, monotonic() + _LONGEST_S
+        quiet, deadline = 0, monotonic() + LONGEST_S
         while monotonic() < deadline:
             await pilot.pause(0.01)
             session, findings = app.scene.session, app.scene.findings

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import monotonic
 
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
 from ccltui.tui.state.wanted_queries import is_waiting
 
+LONGEST_S = 120.0
+"""A test that waits so long has failed: a machine that is busy needs a tenth of it."""
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -40,7 +43,8 @@ async def listed(pilot: Pilot[int]) -> None:
     """Wait until the directory was looked at and the rows of the pane are there."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(1500):
+    deadline = monotonic() + LONGEST_S
+    while monotonic() < deadline:
         await pilot.pause(0.01)
         if app.scene.session.phase == "ready" and not is_waiting(app.scene):
             await pilot.pause()
@@ -52,7 +56,8 @@ async def appears(pilot: Pilot[int], text: str) -> bool:
     """Whether a text stands on the screen by and by: what is computed comes when it is there."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(1000):
+    deadline = monotonic() + LONGEST_S
+    while monotonic() < deadline:
         if shows(app, text):
             return True
         await pilot.pause(0.01)

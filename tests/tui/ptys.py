@@ -14,14 +14,17 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from screens import Terminal
 
 HERE = Path(__file__).parent
+# The unambiguous form of the kitty protocol: a bare escape that a busy program reads together with
+# the next key is alt and that key.
+ESCAPE = "\x1b[27u"
 _QUIET_S = 0.35
-_LONGEST_S = 20.0
+_LONGEST_S = 60.0
 
 
 class Program:
@@ -59,14 +62,6 @@ class Program:
         os.write(self.descriptor, keys.encode())
         self.wait_for(text)
         return self.received - before
-
-    def take(self) -> bool:
-        """Show what is there, and wait for it where nothing is; False when the other end closed."""
-        try:
-            self.terminal.feed(self._text(os.read(self.descriptor, 1 << 20)))
-        except OSError:
-            return False
-        return True
 
     def wait_for(self, text: str) -> None:
         """Wait until a text stands on the screen."""
@@ -109,15 +104,6 @@ class Program:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         os.kill(self.pid, signal.SIGWINCH)
         self.terminal.screen.resize(height, width)
-
-
-def drain_together(programs: Sequence[Program], quiet_s: float) -> None:
-    """Show what comes from all until nothing has come from any for a while."""
-    by_descriptor = {program.descriptor: program for program in programs}
-    while ready := select.select(list(by_descriptor), [], [], quiet_s)[0]:
-        for descriptor in ready:
-            if not by_descriptor[descriptor].take():
-                del by_descriptor[descriptor]
 
 
 class Understood:

@@ -1,4 +1,4 @@
-"""Thousands of random keys and a storm of resizes: the slim stream shows what the whole one does.
+"""After every key and every resize the slim stream shows what the whole one does.
 
 One program sends both streams, so that they are of the same frames: the slim one to its terminal,
 the whole one to a file.
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ptys import HERE, Program, Understood, running
+from ptys import ESCAPE, HERE, Program, Understood, running
 from screens import Terminal, differences
 
 pytestmark = pytest.mark.long
@@ -33,8 +33,56 @@ ARROWS = [
     "\x1b[F",
 ]
 SIZES = [(80, 24), (70, 18), (100, 30), (60, 15), (120, 40), (165, 45), (20, 5), (81, 25)]
+SCRIPT = (
+    *"2]]l",
+    *"jwwdDa",
+    "\r",
+    "\t",
+    *"jj",
+    "\r",
+    ESCAPE,
+    *"4jjCoGlF",
+    "gemm\r",
+    *"Ch]",
+    "\r",
+    ESCAPE,
+    "3",
+    "/",
+    "nccl\r",
+    *"nnN2nn#n",
+    "g",
+    "k 40",
+    "\r",
+    "gr3\r",
+    "ma",
+    *"ww",
+    "'a",
+    "\x7f\x7f\x12",
+    "c\r",
+    *"5jjkG1",
+    *"3vllv",
+    "y",
+    "T",
+    "\x14",
+    ESCAPE,
+    *"wwdddaA",
+    "G",
+    "gg",
+    *"jb0b",
+    *"1jj",
+    "\r",
+    ESCAPE,
+    *"3?x",
+    *".i,",
+    "t",
+    "10ms/30ms\r",
+    *"3ww2<<>",
+    "\x14",
+    *"o]o1",
+    "\x0c",
+)
 _BURST = 40
-_LONGEST_S = 20.0
+_LONGEST_S = 60.0
 
 
 class Whole:
@@ -73,6 +121,18 @@ def burst(chance: random.Random, keys: int) -> str:
     return "".join(
         chance.choice(ARROWS) if chance.random() < 0.1 else chance.choice(pool) for _ in range(keys)
     )
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+def test_they_look_the_same_after_every_key(width: int, height: int, tmp_path: Path) -> None:
+    whole = Whole(tmp_path / "whole", width, height)
+    with running([str(HERE / "fake_app.py"), str(tmp_path / "whole")], width, height) as one:
+        one.wait_for("What costs time")
+        agree(one, whole, "start")
+        for key in SCRIPT:
+            os.write(one.descriptor, key.encode())
+            agree(one, whole, repr(key))
+        assert not one.has_ended()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
