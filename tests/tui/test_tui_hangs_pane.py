@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Start, listed, pane, pane_text, press, screen, shows
+from explorers import Settle, Start, listed, pane, pane_text, press, screen, shows
 from textual.pilot import Pilot
 
 from ccltui.demo.hung_job import write_hung
@@ -74,9 +74,10 @@ async def test_panes_of_traces_are_not_offered_without_traces(opened: Open, hung
             assert shows(app, "! no trace is here: record one with torch.profiler or nsys")
 
 
-async def test_the_pane_is_not_offered_beside_traces_alone(start: Start) -> None:
+async def test_the_pane_is_not_offered_beside_traces_alone(start: Start, settle: Settle) -> None:
     app = start()
     async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
         await press(pilot, "W")
         assert pane(app) == OVERVIEW
         assert shows(app, "! no flight recorder dump here")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Start, listed, pane, pane_text, press, screen, shows
+from explorers import Settle, Start, listed, pane, pane_text, press, screen, shows
 from textual.pilot import Pilot
 
 from ccltui.demo.scale.inspector_logs import LogSpec, write_inspector_logs
@@ -97,9 +97,10 @@ def test_picture(snap_compare: Callable[..., bool], start: Start, logs: Path) ->
     assert snap_compare(app, terminal_size=(120, 40), run_before=chosen)
 
 
-async def test_without_records_the_pane_says_so(start: Start) -> None:
+async def test_without_records_the_pane_says_so(start: Start, settle: Settle) -> None:
     app = start()
     async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
         await press(pilot, "^")
         assert pane(app) == OVERVIEW
         assert shows(app, "! no records of NCCL Inspector here")
