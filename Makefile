@@ -76,7 +76,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy ccltui bench tests/conftest.py
 	$(BIN)/mypy sbatch/lib sbatch/fsdp_benchmark sbatch/gpt2_deepspeed
-	for folder in tests/[a-z]*/; do MYPYPATH=$$folder:tests/metrics:tests/parsers:tests/report:tests:sbatch/lib $(BIN)/mypy $$folder || exit 1; done
+	status=0; for folder in tests/[a-z]*/; do MYPYPATH=$$folder:tests/metrics:tests/parsers:tests/report:tests:sbatch/lib $(BIN)/mypy $$folder || status=1; done; exit $$status
 
 layers: $(STAMP)
 	$(BIN)/lint-imports

@@ -13,7 +13,15 @@ from msgspec.structs import replace
 import ccltui
 from ccltui.commands.demo_command import run as demo
 from ccltui.demo.hung_job import START_NS
-from ccltui.demo.hung_records import FAULTS, MixedJob, mixed_job, write_mixed, write_window
+from ccltui.demo.hung_records import (
+    FAULTS,
+    MixedJob,
+    mixed_job,
+    write_hung_records,
+    write_mixed,
+    write_window,
+)
+from ccltui.metrics.findings.recordings.answer import answer_of
 from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
 from ccltui.metrics.hangs.find_hang import hangs_of
 from ccltui.metrics.hangs.hang import Hang
@@ -72,6 +80,17 @@ def test_the_command_writes_all_records(tmp_path: Path, capsys: pytest.CaptureFi
         demo(words)
     with pytest.raises(GrammarError, match="with all records the faults are"):
         demo([str(tmp_path / "b"), "--hang", "slow", "--all-records", "--no-open"])
+
+
+def test_records_that_name_nobody_come_after_what_traces_show(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    # No dumps: counts of RAS tell neither who is late nor whether the job hangs.
+    write_hung_records(folder, seed=5, fault="late", answer=tmp_path / "answer.json")
+
+    kinds = [one.kind for one in answer_of(View(open_job(folder))).findings]
+
+    assert len(kinds) > 1
+    assert (kinds[-1], kinds.count("hang")) == ("hang", 1)
 
 
 def with_window(folder: Path, slow: int, **kept: Any) -> tuple[MixedJob, Hang]:

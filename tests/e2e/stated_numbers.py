@@ -372,7 +372,7 @@ def _ranks(one: Recording) -> None:
     listed = [row for row in RANKS.rows(scene) if row.rank is not None]
     order = [(row.number or inf, -(row.waits.caused_us or 0.0)) for row in listed]
     one.same("order of Ranks", order, sorted(order))
-    rows = [row.rank for row in listed]
+    rows = [row.rank for row in listed if row.rank is not None]
     one.same("ranks of Ranks", {rank.label for rank in rows}, set(scene.findings.lanes))
     for rank in rows:
         blame = lag["blame"].get(rank.label)

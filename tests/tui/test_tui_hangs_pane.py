@@ -10,6 +10,7 @@ from explorers import Settle, Start, listed, pane, pane_text, press, screen, sho
 from textual.pilot import Pilot
 
 from ccltui.demo.hung_job import write_hung
+from ccltui.demo.hung_records import write_hung_records
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes.hangs import HANGS as HANGS_PANE
@@ -61,6 +62,21 @@ async def test_enter_on_a_hang_shows_what_each_rank_does(opened: Open, hung: Pat
         assert f"▶r{named[0]}" in text
         assert "Next: Look at rank" in text
         assert "confidence: high" in text
+
+
+async def test_what_traces_show_of_the_rank_is_there_too(
+    opened: Open, settle: Settle, tmp_path: Path
+) -> None:
+    """The pane has the sentences of the finding, also that on the traces of the same job."""
+    job = tmp_path / "job"
+    write_hung_records(job, seed=1, fault="late", answer=tmp_path / "answer.json")
+    async with opened(job).run_test(size=(160, 50)) as pilot:
+        app = await told(pilot)
+        await settle(pilot)
+        await press(pilot, "W")
+        await listed(pilot)
+
+        assert "In the trace that ends 120 s before the hang" in pane_text(app)
 
 
 async def test_panes_of_traces_are_not_offered_without_traces(opened: Open, hung: Path) -> None:

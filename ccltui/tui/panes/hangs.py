@@ -12,7 +12,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit_middle, wrap
 from ccltui.parsers import numbers
 from ccltui.tui.panes.list_pane import Column, FilePane
-from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.answers import FileQuery, Query, ViewQuery
 from ccltui.tui.state.finding_rows import findings
 from ccltui.tui.state.pane import Record
 from ccltui.tui.state.pane_names import HANGS as NAME
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ccltui.metrics.hangs.hang import Hang, Standing
+    from ccltui.metrics.view.job_view import View
     from ccltui.parsers.found_files import Discovery
     from ccltui.parsers.job import Job
+    from ccltui.tui.state.job_findings import Findings
 
 _WIDE: Final = 110
 _RECORD_FROM: Final = 100
@@ -54,10 +56,27 @@ class HangsQuery(FileQuery["Sequence[Row]"], frozen=True):
         return made_in_process(partial(_rows, job.discovery, job.store), cancelled)
 
 
+class TracedHangsQuery(ViewQuery["Sequence[Row]"], frozen=True):
+    """The same where traces lie beside them, with what these show of the ranks that are named."""
+
+    path: str
+    generation: int
+
+    def answer(self, view: View, findings: Findings) -> Sequence[Row]:
+        """Return the ranks hang by hang, the surest first: those that the findings rest on."""
+        from ccltui.metrics.findings.recordings.hang_window import hangs_of_view
+
+        return _rows_of(hangs_of_view(view))
+
+
 def _rows(discovery: Discovery, store: Path | None) -> list[Row]:
     from ccltui.metrics.hangs.find_hang import hangs_of
 
-    return [Row(hang, standing) for hang in hangs_of(discovery, store) for standing in hang.rows()]
+    return _rows_of(hangs_of(discovery, store))
+
+
+def _rows_of(hangs: Sequence[Hang]) -> list[Row]:
+    return [Row(hang, standing) for hang in hangs for standing in hang.rows()]
 
 
 def _ranks(labels: Sequence[str]) -> str:
@@ -139,9 +158,19 @@ class HangsPane(FilePane[Row]):
             return None
         return self.nothing
 
-    def query(self, scene: Scene) -> HangsQuery | None:
+    def query(self, scene: Scene) -> Query[Sequence[Row]] | None:
         """Return the query for the hangs below the open path."""
-        return None if scene.session.job is None else HangsQuery(scene.session.path)
+        session, found = scene.session, scene.findings
+        if session.job is None:
+            return None
+        if session.job.ranks and found.generation == session.generation:
+            return TracedHangsQuery(session.path, found.generation)
+        return HangsQuery(session.path)
+
+    def found_rows(self, scene: Scene) -> Sequence[Row] | None:
+        """Return the rows of the newest query, None while it has no answer."""
+        found = scene.answers.to(self.query(scene))
+        return None if found is None else found.answer
 
     def words(self, row: Row) -> tuple[str, ...]:
         """Return ranks, what they do, and where."""

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ccltui.metrics.findings.finding import Answer
-from ccltui.metrics.findings.recordings.log_findings import hang_finding, log_answer, names_culprits
+from ccltui.metrics.findings.recordings.log_findings import (
+    abstains,
+    hang_finding,
+    log_answer,
+    names_culprits,
+)
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import failures
 
@@ -32,8 +37,13 @@ def _answer_of(view: View) -> Answer:
     others = len(view.job.missing_ranks)
     if len(view.job.ranks) == 1 and others and not view.job.unread_ranks:
         found = replace(found, unknown=(_one_of(others + 1), *found.unknown))
-    hang = hang_finding(view) if names_culprits(view) else None
-    return found if hang is None else replace(found, findings=(hang, *found.findings))
+    hang = hang_finding(view)
+    if hang is None:
+        return found
+    if names_culprits(view):
+        return replace(found, findings=(hang, *found.findings))
+    # Records that name nobody may be of a job that runs: what the traces show comes first.
+    return replace(found, findings=(*found.findings, hang)) if abstains(view) else found
 
 
 def _one_of(total: int) -> str:

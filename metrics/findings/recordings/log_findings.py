@@ -159,6 +159,12 @@ def names_culprits(view: View) -> bool:
     return found is not None and found.kind not in _NAMES_NOBODY
 
 
+def abstains(view: View) -> bool:
+    """Return whether records are there that do not tell whether, or where, the job hangs."""
+    found = hang_of(view.job.discovery, view.job.store)
+    return found is not None and found.kind == "abstained"
+
+
 def log_answer(view: View) -> Answer | None:
     """Return what logs, tables and records beside traces state, None where there are none."""
     hang = hang_finding(view)
