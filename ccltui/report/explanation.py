@@ -288,11 +288,13 @@ def _ranks(results: Results) -> list[Claim]:
         return []
     most, least = max(shares, key=lambda one: shares[one]), min(shares, key=lambda one: shares[one])
     known = {f"{label}.compute": shares[label] for label in (most, least)}
-    text = f"All ranks compute about equally long, {percent(shares[most])} of the time."
+    low, high = percent(shares[least]), percent(shares[most])
+    range_ = high if low == high else f"{low} to {high}"
+    text = f"All ranks compute about equally long, {range_} of the time."
     if shares[most] - shares[least] >= _ALIKE:
         text = (
-            f"Ranks compute between {percent(shares[least])} ({ranks_text((least,))}) and "
-            f"{percent(shares[most])} ({ranks_text((most,))}) of the time."
+            f"Ranks compute between {low} ({ranks_text((least,))}) and {high} "
+            f"({ranks_text((most,))}) of the time."
         )
     return [Claim("ranks", text, "step_composition", "per_rank", known, "ratio")]
 

@@ -58,7 +58,7 @@ def step_time(results: Results) -> str:
     longest = slowest.get("iter_time_ms")
     if several and median is not None:
         parts.append(f"The median step takes {time_text(median)}")
-    if several and longest is not None:
+    if several and longest is not None and time_text(longest) != time_text(median or 0.0):
         parts.append(f"The slowest, step {slowest['step']}, takes {time_text(longest)}")
     if apart and period is not None:
         has_devices = "step_ms" in details_of(results, "step_composition")

@@ -249,8 +249,8 @@ class Culprits:
         if one.share <= share or percent(share) == percent(one.share):
             return one
         told = (
-            f"{percent(share)} is counted as waiting at matched collectives, the rest as other "
-            f"kinds of time."
+            f"Of this, {percent(share)} of the time is counted as waiting at matched collectives, "
+            "the rest as other kinds of time."
             if waited
             else "No matched collective shows the waiting: it is counted as other kinds of time."
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, structs
 
 from ccltui.metrics.confidence import Sure
-from ccltui.metrics.view.words import label_of, short_name
+from ccltui.metrics.view.words import inside, label_of, short_name
 from ccltui.parsers.numbers import counted
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
     number = counted(len(rows), "separate recording")
     return Finding(
         kind="choice",
-        text=f"The folder holds {number}; the largest is {short_name(main.name)}: {main.finding}",
+        text=f"The folder holds {number}; the largest is {short_name(main.name)}: "
+        f"{inside(main.finding)}",
         more="The findings below are about that one.",
         sure=Sure(what="high"),
         do="Open another recording with --capture NAME; compare two with ccltui diff.",

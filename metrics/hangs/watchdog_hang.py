@@ -513,7 +513,7 @@ class _Judge:
             kind = "never_completed"
             call = group.call(at).partition(" of ")[0]
             waits = "waits" if len(stuck) == 1 else "wait"
-            text = f"no collective of {group.label} ever completed: {who} {waits} in {call}"
+            text = f"{group.label} never completed a collective: {who} {waits} in {call}"
             more = "the cause is a connection or a device, not a late rank"
         if elsewhere:
             who = f"{len(stuck)} of {len(group.states)} ranks"

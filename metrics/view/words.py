@@ -11,6 +11,8 @@ from ccltui.parsers.numbers import percent
 
 _LONGEST_NAME: Final = 48
 """Characters of a kernel's name in a sentence; names of templates have thousands."""
+_END: Final = 18
+"""Characters of the end of a cut name."""
 
 
 _TIMES_FROM: Final = 1.5
@@ -36,11 +38,22 @@ _MOST_PARTS: Final = 4
 
 
 def ranks_text(labels: Collection[str]) -> str:
-    """Return ``rank 2``, ``ranks 0 and 6``, ``ranks 0-5 and 7``; long lists as a number."""
+    """Return ``rank 2``, ``ranks 0 and 6``, ``ranks 0-5 and 7``; long lists as a number.
+
+    A rank without a number is called by what stands for it: ``GPU 1 of trace.csv``.
+    """
     ordered = sorted(labels, key=natural_key)
-    if len(ordered) == 1:
-        return f"rank {ordered[0]}"
-    return f"ranks {numbers_text(ordered)}"
+    if not all(one.isdecimal() for one in ordered):
+        return numbers_text([_without_number(one) for one in ordered])
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {numbers_text(ordered)}"
+
+
+def _without_number(label: str) -> str:
+    """Return the name of a rank that may have no number."""
+    if label.isdecimal():
+        return f"rank {label}"
+    file, found, device = label.partition(" GPU ")
+    return f"GPU {device} of {file}" if found else label
 
 
 def numbers_text(labels: Sequence[str]) -> str:
@@ -58,14 +71,35 @@ def numbers_text(labels: Sequence[str]) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a name for a sentence: cut at the length that reads well."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    """Return a name for a sentence: without its middle where it is longer than reads well.
+
+    Ends tell names apart: sizes of tiles, variants, the function in a scope, the ending of a file.
+    """
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - _END - 1]}…{name[-_END:]}"
 
 
 def sentence(text: str) -> str:
     """Return a text that begins with a capital letter and ends with one full stop."""
     stripped = text.strip().rstrip(".")
     return f"{stripped[:1].upper()}{stripped[1:]}." if stripped else ""
+
+
+_BEGINNINGS: Final = frozenset(
+    (
+        *("The", "Everyone", "All", "No", "Nothing", "Probably", "Times", "Rank", "Ranks", "Step"),
+        *("Steps", "Stage", "Copies", "Operators", "Collectives", "Communication", "Pipeline"),
+        *("Micro-batches", "Experts", "Transfers"),
+    )
+)
+"""First words of findings that have a capital letter only there; any other may be a name."""
+
+
+def inside(text: str) -> str:
+    """Return a sentence as it stands within another one: ``the device is idle``."""
+    is_plain = text.partition(" ")[0] in _BEGINNINGS
+    return f"{text[:1].lower()}{text[1:]}" if is_plain else text
 
 
 _LABELS: Final[Mapping[str, str]] = {

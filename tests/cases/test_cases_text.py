@@ -102,12 +102,12 @@ def test_a_group_of_which_nothing_ever_completed(shared: Path) -> None:
 
     assert (found["kind"], found["ranks"]) == ("never_completed", [])
     assert found["text"] == (
-        "No collective of group 1 ever completed: both ranks that print wait in broadcast 1."
+        "Group 1 never completed a collective: both ranks that print wait in broadcast 1."
     )
     assert "enqueued 547" in " ".join(found["more"])
     assert "not a late rank" in found["more"][0]
     assert "connection or a device" in found["more"][0]
-    assert headline_of(case).startswith("No collective of group 1 ever completed")
+    assert headline_of(case).startswith("Group 1 never completed a collective")
     assert "rank 0" not in computed("run_completeness", case).details["runs"][0]["ended"].lower()
 
 

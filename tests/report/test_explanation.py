@@ -99,7 +99,7 @@ def test_several_recordings_are_a_table_before_the_findings_of_the_largest() -> 
 
     assert found.headline == (
         "The folder holds 2 separate recordings; the largest is big.json: "
-        "Everyone waits for rank 3."
+        "everyone waits for rank 3."
     )
     assert [one["class"] for one in found.findings] == ["choice", "waiting_for_rank"]
     text = as_markdown(found).decode()

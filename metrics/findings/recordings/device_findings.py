@@ -149,7 +149,7 @@ def _ranked(found: Sequence[Finding], computing: Finding) -> list[Finding]:
     has_fault = any(_is_fault(one) and (one.share or 0.0) >= FAULT for one in ordered)
     if not ordered or (is_bound and not has_fault):
         return [computing, *ordered]
-    return [*ordered, computing]
+    return [*ordered, computing] if share else ordered
 
 
 def _is_fault(one: Finding) -> bool:
@@ -445,9 +445,11 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
     largest, ns = categories.most_common(1)[0] if categories else ("", 0)
     subject = "the device computes" if scale.ranks == 1 else "the devices compute"
     text = f"{subject} {percent(share)} of the time"
-    if work:
-        text += f"; {_CATEGORY_NAMES.get(largest, largest)} take {percent(ns / work)} of that"
     top = kernels.most_common(_SHOWN_KERNELS)
+    if work and largest != "other":
+        text += f"; {_CATEGORY_NAMES[largest]} take {_much(ns, work)}"
+    elif work:
+        text += f"; {short_name(top[0][0])} takes {_much(top[0][1], work)}"
     more = "; ".join(f"{short_name(name)} {percent(one / work)}" for name, one in top if work)
     return Finding(
         kind="compute_bound",
@@ -461,6 +463,10 @@ def _computing(ranks: Sequence[RankView], scale: Scale) -> Finding:
         do="Look at the largest kernels (Kernels pane): shapes, precision, fusion; --metric mfu "
         "compares with the peak of the device.",
     )
+
+
+def _much(part: int, whole: int) -> str:
+    return "all of that" if part == whole else f"{percent(part / whole)} of that"
 
 
 _CATEGORY_NAMES: Final = {
@@ -477,7 +483,6 @@ _CATEGORY_NAMES: Final = {
     "reduction": "reductions",
     "elementwise": "element-wise kernels",
     "optimizer": "optimizer kernels",
-    "other": "other kernels",
 }
 
 

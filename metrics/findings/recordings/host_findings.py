@@ -54,7 +54,9 @@ def host_answer(view: View) -> Answer | None:
     work = _device_waits(ranks, scale) or _operators(ranks, scale)
     found = [*_last_rank(view, scale), _collectives(ranks, scale), work]
     known = [one for one in found if one is not None]
-    ordered = sorted(known, key=lambda one: -(one.share or 0.0))
+    # collectives may be all that is recorded: that nothing else takes time is no finding
+    costs = [one for one in known if one.share] or known
+    ordered = sorted(costs, key=lambda one: -(one.share or 0.0))
     return Answer(
         recording="cpu_ranks" if len(ranks) > 1 else "cpu_rank",
         findings=tuple(ordered),

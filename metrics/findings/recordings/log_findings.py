@@ -272,10 +272,12 @@ def _run(view: View) -> Iterator[Finding]:
     if middle:
         tail = times.get("step_time_p95_ms")
         late = f", {time_text(tail)} at the 95th percentile" if tail else ""
+        if tail and time_text(tail) == time_text(middle):
+            late = ""
         number = times.get("num_samples")
         samples = f"{counted(number, 'step')} measured" if number else ""
         yield _of_log(
-            f"a step of {times['run']} takes a median of {time_text(middle)}{late}",
+            f"a step of the run {times['run']} takes a median of {time_text(middle)}{late}",
             samples,
             Evidence("run_step_time", "step_time_p50_ms", middle, "ms"),
         )
@@ -283,7 +285,7 @@ def _run(view: View) -> Iterator[Finding]:
     if rate.get("tokens_per_s"):
         value, each = rate["tokens_per_s"], rate.get("tokens_per_s_per_gpu")
         yield _of_log(
-            f"{rate['run']} trains {value:,.0f} tokens a second",
+            f"the run {rate['run']} trains {value:,.0f} tokens a second",
             f"{each:,.0f} a GPU" if each else "",
             Evidence("run_throughput", "tokens_per_s", value, "tokens/s"),
         )
@@ -291,7 +293,7 @@ def _run(view: View) -> Iterator[Finding]:
     if losses.get("last_train_loss") is not None:
         value = losses["last_train_loss"]
         yield _of_log(
-            f"the last training loss of {losses['run']} is {value:.5g}",
+            f"the last training loss of the run {losses['run']} is {value:.5g}",
             "",
             Evidence("run_loss", "last_train_loss", value, "nats"),
         )

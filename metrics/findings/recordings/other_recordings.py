@@ -80,8 +80,12 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
         )
         medians = {label: float(median_along(one)) for label, one in own.items()}
         slowest = max(medians, key=lambda label: (medians[label], label))
-        by_device = "; ".join(
-            f"device {label} {time_text(milliseconds(one))}" for label, one in medians.items()
+        fastest = min(medians, key=lambda label: (medians[label], label))
+        by_device = (
+            f"; the median is {time_text(milliseconds(medians[fastest]))} on device {fastest} and "
+            f"{time_text(milliseconds(medians[slowest]))} on device {slowest}, the least and most"
+            if len(medians) > 1
+            else ""
         )
         yield Finding(
             kind="transfer_spread",
@@ -89,7 +93,7 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
                 f"{short_name(key)} takes a median of {time_text(middle)}, {time_text(tail)} at "
                 f"the 95th percentile, and at most {time_text(most)}"
             ),
-            more=sentence(f"{counted(len(every), 'kernel')}; median by device: {by_device}"),
+            more=sentence(f"{counted(len(every), 'kernel')}{by_device}"),
             where=Where(ranks=(slowest,) if len(medians) > 1 else (), kernel=key),
             cost_ms=milliseconds(float(every.sum())) / len(ranks),
             sure=Sure(what="high"),
@@ -211,7 +215,7 @@ def _what_is_here(view: View) -> str:
         "gpu": ("copy or fill", "copies and fills"),
         "other": ("range",),
     }
-    held = ", ".join(counted(n, *names[group]) for group, n in groups.most_common() if n)
+    held = listed([counted(n, *names[group]) for group, n in groups.most_common() if n], 4)
     what = held or "no events with a time"
     if set(+groups) == {"other"}:
         what += " of a program other than the PyTorch profiler"

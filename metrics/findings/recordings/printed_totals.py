@@ -38,6 +38,8 @@ _CANNOT: Final = (
     "Totals do not show when anything ran, so waiting, overlap and single steps cannot be seen."
 )
 _SHOWN: Final = 3
+_ALL: Final = 0.9995
+"""Share that prints as 100.0 %."""
 
 
 _WHOLE: Final = 0.98
@@ -67,12 +69,20 @@ class Totals:
         """Share of a row of the sum."""
         return int(self.total_ns[row]) / self.whole_ns if self.whole_ns else 0.0
 
+    def by_title(self) -> list[tuple[str, float]]:
+        """Titles of rows with their shares, the largest first; rows of one title are one."""
+        found: dict[str, float] = {}
+        for row, name in enumerate(self.names):
+            title = _title(name)
+            found[title] = found.get(title, 0.0) + self.share(row)
+        return sorted(found.items(), key=lambda item: -item[1])
+
     def largest(self) -> str:
-        """The three largest rows with their shares."""
-        rows = range(min(_SHOWN, len(self.names)))
-        return "; ".join(
-            f"{_title(self.names[row])} {percent_cell(self.share(row))}" for row in rows
-        )
+        """The three largest titles with their shares, "" where there is one alone."""
+        rows = self.by_title()
+        if len(rows) == 1:
+            return ""
+        return "; ".join(f"{title} {percent_cell(share)}" for title, share in rows[:_SHOWN])
 
 
 def _title(name: str) -> str:
@@ -188,9 +198,10 @@ def _ranges(main: dict[str, Totals]) -> Finding | None:
         return None
     names = [name.lstrip(":").rpartition(".")[2] or name for name in ranges.names]
     first = ranges.names[0].lstrip(":")
-    text = f"of the time in ranges {percent_cell(ranges.share(0))} is {short_name(first)}"
+    share = percent_cell(ranges.share(0))
+    text = f"the range {short_name(first)} takes {share} of the time in ranges"
     if len(names) > 1:
-        text += f", {percent_cell(ranges.share(1))} is {short_name(names[1])}"
+        text += f", {short_name(names[1])} {percent_cell(ranges.share(1))}"
     collectives = _collectives(main["kernels"]) if "kernels" in main else {}
     if collectives:
         operation, number = next(iter(collectives.items()))
@@ -224,12 +235,11 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
     kernels = main.get("kernels")
     if kernels is None:
         return None
-    first = bare_name(kernels.names[0])
-    text = (
-        f"of {duration(kernels.whole_ns)} of kernel time {percent_cell(kernels.share(0))} is "
-        f"{_title(kernels.names[0])}"
-    )
-    more = [f"largest kernels: {kernels.largest()}"]
+    title, share = kernels.by_title()[0]
+    first = bare_name(next(name for name in kernels.names if _title(name) == title))
+    text = f"the kernel {title} takes {_much(share)} of {duration(kernels.whole_ns)} of kernel time"
+    largest = kernels.largest()
+    more = [f"largest kernels: {largest}"] if largest else []
     collectives = _collectives(kernels)
     if collectives:
         ns = sum(
@@ -249,15 +259,21 @@ def _kernels(main: dict[str, Totals]) -> Finding | None:
     )
 
 
+def _much(share: float) -> str:
+    return "all" if share >= _ALL else percent_cell(share)
+
+
 def _calls(main: dict[str, Totals]) -> Finding | None:
     calls = main.get("calls")
     if calls is None:
         return None
-    text = f"of the host's time in CUDA calls {percent_cell(calls.share(0))} is {calls.names[0]}"
+    largest = calls.largest()
+    much = f"{_much(calls.share(0))} of the host's time in CUDA calls"
+    text = f"the call {calls.names[0]} takes {much}"
     return Finding(
         kind="kernel_totals",
         text=sentence(text),
-        more=sentence(f"largest calls: {calls.largest()}"),
+        more=sentence(f"largest calls: {largest}" if largest else ""),
         where=Where(kernel=calls.names[0]),
         sure=Sure(what="high"),
         do=_DO,

@@ -294,7 +294,7 @@ def totals(folder: Path, text: str) -> Answer:
 def test_shares_of_a_table_that_was_cut_are_those_that_it_prints(tmp_path: Path) -> None:
     found = totals(tmp_path, KERNELS)
 
-    assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
+    assert found.findings[0].text == "The kernel gemm takes 50.0 % of 10 us of kernel time."
     assert "AllReduce (nccl) 30.0 %; communication 30 % (4 all-reduces)" in found.findings[0].more
     assert "The text leaves out some rows; its shares are of all rows." in found.unknown
 
@@ -304,7 +304,7 @@ def test_rows_with_changed_blanks_are_read(tmp_path: Path) -> None:
         tmp_path, KERNELS.replace("     50.0             5000          2", "50.0  5000  2")
     )
 
-    assert found.findings[0].text == "Of 10 us of kernel time 50.0 % is gemm."
+    assert found.findings[0].text == "The kernel gemm takes 50.0 % of 10 us of kernel time."
 
 
 def test_text_that_cannot_be_read_says_where(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_list_of_recordings_is_headed_by_the_largest() -> None:
     rows = [Recording("a.json", 2, 3, "Copies run."), Recording("b.json", 1, None, "Nothing.")]
 
     assert choice_of(rows, "a.json").text == (
-        "The folder holds 2 separate recordings; the largest is a.json: Copies run."
+        "The folder holds 2 separate recordings; the largest is a.json: copies run."
     )
 
 
