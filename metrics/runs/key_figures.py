@@ -16,6 +16,7 @@ from ccltui.parsers.numbers import percent
 
 if TYPE_CHECKING:
     from ccltui.parsers.array_types import F64
+    from ccltui.parsers.runs.training_log import TrainingLog
     from ccltui.parsers.runs.training_metrics import Epoch
 
 SAMPLED_EVERY: Final = 50
@@ -23,16 +24,22 @@ SAMPLED_EVERY: Final = 50
 LEAST_COVERAGE: Final = 0.9
 MOST_COVERAGE: Final = 1.1
 """Between them, mean times steps is the training wall: the samples represent the run."""
+_LEAST_TIMES: Final = 5
+"""Fewer have no spread worth printing where the log states the mean of all steps."""
 _MOST_POINTS: Final = 2000
 
 
 class Throughput(Struct, frozen=True):
-    """Tokens of all ranks per second. ``checks`` are contradicting figures, one sentence each."""
+    """Tokens of all ranks per second, samples too or instead where a log states those.
 
-    tokens_per_s: float
+    ``checks`` are contradicting figures, one sentence each.
+    """
+
+    tokens_per_s: float | None
     source: str
     per_epoch: tuple[float | None, ...] = ()
     checks: tuple[str, ...] = ()
+    samples_per_s: float | None = None
 
 
 class StepTimes(Struct, frozen=True):
@@ -40,7 +47,8 @@ class StepTimes(Struct, frozen=True):
 
     They are from ``num_samples`` of ``num_steps`` micro-steps. ``coverage`` is the mean times the
     number of all micro-steps over the wall time of training: 1 where the samples are
-    representative of the run. ``stated``: the file states the number of samples.
+    representative of the run. ``stated``: the file states the number of samples. Each is the
+    mean of ``steps_per_sample`` micro-steps.
     """
 
     mean_s: float | None
@@ -52,10 +60,16 @@ class StepTimes(Struct, frozen=True):
     source: str
     stated: bool
     sampling: str = ""
+    steps_per_sample: int = 1
 
     @property
     def caveat(self) -> str:
         """Reason why the step times do not represent the run, "" where they do."""
+        if self.steps_per_sample > 1:
+            return (
+                f"step times, p95 too, are of {self.num_samples} means of {self.steps_per_sample} "
+                "steps each: a single slow step does not show"
+            )
         sampled = self.num_samples is not None and self.num_samples != self.num_steps
         low = self.coverage is not None and not LEAST_COVERAGE <= self.coverage <= MOST_COVERAGE
         if not sampled and not low:
@@ -113,16 +127,31 @@ def _throughput_of_steps(run: Run) -> Throughput | None:
 
 def _throughput_of_log(run: Run) -> Throughput | None:
     log = run.log
-    if log is None or not len(log):
+    if log is None:
         return None
+    samples = _samples_per_s(log)
     whole = _finite(log.tokens_per_s)
     if len(whole):
-        return Throughput(float(np.mean(whole)), f"{log.dialect} log", tuple(whole.tolist()))
+        per_epoch = tuple(whole.tolist())
+        source = f"{log.dialect} log"
+        return Throughput(float(np.mean(whole)), source, per_epoch, samples_per_s=samples)
     each = _after_warm_up(_finite(log.tokens_per_s_per_device))
     if len(each) and run.world_size:
         source = f"{log.dialect} log: median of {len(each)} lines x {run.world_size} devices"
-        return Throughput(float(median_along(each)) * run.world_size, source)
-    return None
+        rate = float(median_along(each)) * run.world_size
+        return Throughput(rate, source, samples_per_s=samples)
+    return None if samples is None else Throughput(None, f"{log.dialect} log", (), (), samples)
+
+
+def _samples_per_s(log: TrainingLog) -> float | None:
+    """Return samples a second as a log states them, else the batch over the time of a step."""
+    if log.mean_samples_per_s is not None:
+        return log.mean_samples_per_s
+    each = _after_warm_up(_finite(log.samples_per_s))
+    if not each:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = _after_warm_up(_finite(log.global_batch / log.time_s))
+    return median(each) if each else None
 
 
 def missing_world(run: Run) -> str:
@@ -239,8 +268,11 @@ def _times_of_log(run: Run) -> StepTimes | None:
     if log is None:
         return None
     times = _after_warm_up(_finite(log.time_s))
+    if log.mean_step_s is not None and len(times) < _LEAST_TIMES:
+        return _mean_of_log(log, log.mean_step_s)
     if not times:
         return None
+    mean_of = f", each the mean of {log.steps_per_line} steps" if log.steps_per_line > 1 else ""
     return StepTimes(
         mean_s=mean(times),
         p50_s=median(times),
@@ -250,7 +282,22 @@ def _times_of_log(run: Run) -> StepTimes | None:
         coverage=None,
         source=f"{log.dialect} log",
         stated=True,
-        sampling="one a line of the log, without the first",
+        sampling=f"one a line of the log{mean_of}, without the first",
+        steps_per_sample=log.steps_per_line,
+    )
+
+
+def _mean_of_log(log: TrainingLog, mean_s: float) -> StepTimes:
+    return StepTimes(
+        mean_s=mean_s,
+        p50_s=None,
+        p95_s=None,
+        num_samples=None,
+        num_steps=log.total_steps,
+        coverage=None,
+        source=f"{log.dialect} log",
+        stated=False,
+        sampling="the mean of all steps, as the log states it at its end",
     )
 
 

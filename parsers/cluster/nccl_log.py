@@ -22,7 +22,6 @@ from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
-from ccltui.parsers.text.file_sample import ANSI
 
 _LINE: Final = re.compile(
     r"(?:(?P<host>[\w.\-]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s+)?"
@@ -91,9 +90,8 @@ def read_nccl_log(path: Path, *, shown: str) -> NcclLog:
     text = read_bounded(path, shown=shown, head_bytes=_END_BYTES, tail_bytes=_END_BYTES)
     reading = _Reading()
     number = 1
-    for part in text.parts:
-        plain = ANSI.sub("", part) if "\x1b" in part else part
-        number = reading.take(plain, number)
+    for part in text.plain_of_ansi():
+        number = reading.take(part, number)
     return reading.log(text.notes)
 
 

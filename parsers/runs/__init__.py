@@ -28,6 +28,9 @@ _STEP_LINE = re.compile(
     | \bstep=\d+,\ skipped=\d+,\ lr= | \bComm\.\ Op\s{2,}Message\ Size\s{2,}Count
     | \[titan\]
     | \bEpoch\s\d+\sfinished\.\sAvg\sLoss:
+    | \btrain_step_timing\ in\ s[:=]                  # NeMo
+    | \{'(?:loss|train_runtime)':\ '?-?[\dni]         # Trainer of Hugging Face
+    | :::MLLOG\ \{                                    # MLPerf
     """,
     re.VERBOSE,
 )
@@ -38,7 +41,8 @@ _WATCHDOG: Final = re.compile(
 _WATCHDOG_WORDS: Final = ("Watchdog caught", "ast enqueued", "monitoredBarrier", "without making")
 _STEP_WORDS: Final = (
     *("step:", "iteration", "[titan]", "finished."),
-    *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op"),
+    *("RunningAvgSamplesPerSec", "skipped=", "Comm. Op", "train_step_timing", ":::MLLOG {"),
+    *("{'loss': ", "{'train_runtime': "),
 )
 
 PROFILE_SUMMARY: Final = Format(

@@ -368,12 +368,18 @@ def read_comms_summary(path: Path, *, shown: str) -> tuple[CommsRow, ...]:
 
 
 def comms_summary_of(text: BoundedText) -> tuple[CommsRow, ...]:
-    """Return the rows of the last summary of a text."""
+    """Return the rows of the last summary of a text, of the first rank that prints one."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     header: list[str] = []
     operation = ""
-    for _, line in text.lines():
+    printed_by: int | None = None
+    for prefix, line in text.lines():
         found = HEADER.search(line)
+        rank = text.prefixes.rank(prefix) if prefix else None
+        if found is not None and printed_by is None:
+            printed_by = rank
+        if rank != printed_by and rank is not None:
+            continue
         if found is not None:
             header = _BETWEEN.split(line[found.start() :].strip())
             if _WAITED not in header:

@@ -1,4 +1,4 @@
-"""Training logs: the step lines of torchtitan, of Megatron, of DeepSpeed, and of plain programs.
+"""Training logs: the steps of a run by the lines that its program prints, and how the run ended.
 
 Of a log that every rank writes, the lines of the first rank are used; where a job went back to an
 earlier step, the later line of a step counts.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.names import printable
+from ccltui.parsers.runs.step_lines import DIALECTS, Dialect, StepLine
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
-from ccltui.parsers.text.json_fields import LARGEST_NUMBER
 from ccltui.parsers.text.line_prefixes import Prefixes
 
 _TAIL_CHARACTERS: Final = 400_000
@@ -47,14 +47,19 @@ _FAILED: Final = (
     ("out of device memory", re.compile(r"(?:OutOfMemoryError|CUDA out of memory)")),
     ("watchdog of NCCL", re.compile(r"Watchdog caught collective operation timeout")),
     ("an error of NCCL", re.compile(r"ncclRemoteError|ncclSystemError|ncclInternalError")),
+    ("the run of MLPerf", re.compile(r'"key": "run_stop"[^\n]{0,400}"status": "aborted"')),
     ("an exception", re.compile(r"^(?:\S*: )?(?:\w+\.)*\w+(?:Error|Exception): .*$", re.MULTILINE)),
 )
 _STATED: Final = {
     "watchdog of NCCL": "a collective did not end within the timeout of its group",
+    "the run of MLPerf": "its status is aborted",
 }
 """What is said in place of the line: the rank that prints first is not the one to blame."""
+_RUN_STOP: Final = "MLPerf's run_stop with status success"
 _COMPLETED: Final = re.compile(
     r"RUN_COMPLETE\b|Training completed|\[after training is done\]|Training complete\b"
+    r"|`Trainer\.fit` stopped: `max_|\{'train_runtime': "
+    r"|\"key\": \"run_stop\"[^\n]{0,400}\"status\": \"success\""
 )
 
 
@@ -70,7 +75,9 @@ def run_end(text: str) -> RunEnd:
             # An exception while shutting down leaves what was completed complete.
             if match is not None and (done is None or kind == "killed"):
                 return RunEnd(kind, f"{what}: {_STATED.get(what) or _line(after, match)}")
-    return RunEnd() if done is None else RunEnd("completed", _line(tail, done))
+    if done is None:
+        return RunEnd()
+    return RunEnd("completed", _RUN_STOP if done[0].startswith('"key"') else _line(tail, done))
 
 
 def _line(text: str, match: re.Match[str]) -> str:
@@ -86,22 +93,7 @@ def _line(text: str, match: re.Match[str]) -> str:
     return printable(part)
 
 
-Dialect = Literal["torchtitan", "megatron", "deepspeed", "plain", "none"]
-
-_NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
-# Each begins with plain characters, which are searched for fast; the line is cut out around it.
-_TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_NUMBER})")
-_MEGATRON: Final = re.compile(
-    r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
-)
-_DEEPSPEED: Final = re.compile(r"global_step=(?P<step>\d{1,12}),\s*RunningAvgSamplesPerSec=")
 _BEGIN: Final = 2_000_000  # where a program logs its options
-_LONGEST_HEAD: Final = 400
-_LONGEST_REST: Final = 2000
-_EPOCH: Final = re.compile(
-    rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
-    rf"Time: {_NUMBER}s, Throughput: (?P<tokens>{_NUMBER}) tokens/sec"
-)
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d{0,6})")
 _LINE_RANK: Final = re.compile(r"\[rank[ -]?(\d{1,7})(?:/\d+)?\]|\brank-(\d{1,7})/\d+")
 _WORLD: Final = re.compile(
@@ -115,30 +107,18 @@ _OLD_MESH: Final = re.compile(
 )
 _LARGEST_WORLD: Final = 10**7
 _TITAN_STEPS: Final = re.compile(r"total steps (\d{1,12})|--training\.steps[= ](\d{1,12})")
-_FIELDS: Final = {
-    "grad_norm": re.compile(rf"grad[ _]norm:\s*({_NUMBER})"),
-    "memory_gib": re.compile(rf"(?:memory:\s*({_NUMBER})\s*GiB|MaxMemAllocated=({_NUMBER})GB)"),
-    "tokens_per_s_per_device": re.compile(
-        rf"(?:\btps:|tokens/sec/GPU:|tokens per GPU \(tokens/s/GPU\):)\s*({_NUMBER})"
-    ),
-    "tflops_per_device": re.compile(
-        rf"(?:\btflops:|throughput per GPU \(TFLOP/s/GPU\):)\s*({_NUMBER})"
-    ),
-    "mfu_pct": re.compile(rf"\bmfu:\s*({_NUMBER})%"),
-    "time_ms": re.compile(rf"elapsed time per iteration \(ms\):\s*({_NUMBER})"),
-    "loss": re.compile(rf"\blm loss:\s*({_NUMBER})"),
-    "tokens_per_s": re.compile(rf"^throughput: ({_NUMBER})$"),
-    "global_batch": re.compile(r"global batch size:\s*(\d{1,12})"),
-}
-_Values = dict[str, float]
+_LEAST_BAR_S: Final = 20.0
+"""A progress bar counts whole seconds: between two lines at most 5 % of the time is rounding."""
 
 
 class TrainingLog(Struct, frozen=True):
     """Steps of a log (or epochs, in the plain dialect), ascending.
 
     ``step`` int64; float64 with NaN where absent: ``loss``, ``time_s`` of one step,
-    ``tokens_per_s`` of the job where the log states it, ``tokens_per_s_per_device``,
-    ``tflops_per_device``, ``memory_gib``, ``global_batch`` (sequences).
+    ``tokens_per_s`` and ``samples_per_s`` of the job where the log states them,
+    ``tokens_per_s_per_device``, ``tflops_per_device``, ``memory_gib``, and ``global_batch``, in
+    sequences. Each ``time_s`` is the mean of ``steps_per_line`` steps. What a summary at the end of
+    the log states of the whole run is ``mean_step_s`` and ``mean_samples_per_s``.
     """
 
     dialect: Dialect
@@ -146,6 +126,7 @@ class TrainingLog(Struct, frozen=True):
     loss: F64
     time_s: F64
     tokens_per_s: F64
+    samples_per_s: F64
     tokens_per_s_per_device: F64
     tflops_per_device: F64
     memory_gib: F64
@@ -153,6 +134,9 @@ class TrainingLog(Struct, frozen=True):
     total_steps: int | None
     world_size: int | None
     end: RunEnd
+    steps_per_line: int = 1
+    mean_step_s: float | None = None
+    mean_samples_per_s: float | None = None
     notes: tuple[Note, ...] = ()
 
     def __len__(self) -> int:
@@ -169,88 +153,26 @@ def read_training_log(path: Path, *, shown: str) -> TrainingLog:
 
 def training_log_of(text: BoundedText) -> TrainingLog:
     """Return the steps of a text that is read already."""
-    parts = list(text.plain_of_ansi())
+    # A progress bar is drawn over itself: its last state would be the end of a line of megabytes.
+    parts = [part.replace("\r", "\n") for part in text.plain_of_ansi()]
     dialect, reading = _first_fitting(parts, text.prefixes)
-    end = run_end(parts[-1]) if parts else RunEnd()
+    end = RunEnd()
+    if parts:
+        last = parts[-1][-_TAIL_CHARACTERS:]
+        end = run_end(last)
+        end = end if end.kind else run_end(text.prefixes.plain(last))
     begin = parts[0][:_BEGIN] if parts else ""
     return reading.log(dialect, _world(begin), _total(begin, reading), end, text.notes)
 
 
 def _first_fitting(parts: list[str], prefixes: Prefixes) -> tuple[Dialect, _Reading]:
-    for dialect, lines in _DIALECTS.items():
+    for dialect, lines in DIALECTS.items():
         reading = _Reading(prefixes)
         for part in parts:
             reading.take(lines(part))
-        if reading.rows:
+        if reading.rows or reading.summary:
             return dialect, reading
     return "none", _Reading(prefixes)
-
-
-class _Line(Struct):
-    """A step line, its numbers as text until it is known to be wanted."""
-
-    step: int
-    head: str
-    rest: str
-    loss: str = ""
-    total: int | None = None
-    values: _Values = field(default_factory=dict)
-
-    def read(self) -> None:
-        self.values = _values(self.rest)
-        if self.loss:
-            self.values["loss"] = _float(self.loss)
-
-
-def _titan_lines(text: str) -> Iterator[_Line]:
-    for match in _TITAN.finditer(text):
-        head, rest = _around(text, match)
-        if not head.endswith("validate "):
-            yield _Line(int(match["step"]), head, rest, match["loss"])
-
-
-def _megatron_lines(text: str) -> Iterator[_Line]:
-    for match in _MEGATRON.finditer(text):
-        head, rest = _around(text, match)
-        total = None if match["total"] == "infinity" else int(match["total"])
-        yield _Line(int(match["step"]), head, rest, total=total)
-
-
-def _deepspeed_lines(text: str) -> Iterator[_Line]:
-    for match in _DEEPSPEED.finditer(text):
-        head, rest = _around(text, match)
-        yield _Line(int(match["step"]), head, rest)
-
-
-def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
-    """Return the text before and after a match in its line."""
-    first = max(match.start() - _LONGEST_HEAD, 0)
-    begin = max(text.rfind("\n", first, match.start()) + 1, first)
-    last = min(match.end() + _LONGEST_REST, len(text))
-    end = text.find("\n", match.end(), last)
-    return text[begin : match.start()], text[match.end() : last if end < 0 else end]
-
-
-def _epoch_lines(text: str) -> Iterator[_Line]:
-    for match in _EPOCH.finditer(text):
-        yield _Line(int(match["step"]), "", f"throughput: {match['tokens']}", match["loss"])
-
-
-_DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[_Line]]]] = {
-    "torchtitan": _titan_lines,
-    "megatron": _megatron_lines,
-    "deepspeed": _deepspeed_lines,
-    "plain": _epoch_lines,
-}
-
-
-def _values(rest: str) -> _Values:
-    found = {}
-    for name, pattern in _FIELDS.items():
-        match = pattern.search(rest)
-        if match:
-            found[name] = _float(match[match.lastindex or 1])
-    return found
 
 
 def _rank(head: str) -> int | None:
@@ -270,26 +192,20 @@ def _stamp(head: str) -> float:
     return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
 
 
-def _float(text: str) -> float:
-    try:
-        number = float(text.replace(",", ""))
-    except ValueError:
-        return math.nan
-    return number if abs(number) <= LARGEST_NUMBER else math.nan
-
-
 class _Reading:
     """Lines as one row a step."""
 
     def __init__(self, prefixes: Prefixes) -> None:
         self._prefixes = prefixes
-        self.rows: dict[int, _Line] = {}
+        self.rows: dict[int, StepLine] = {}
         self.totals: list[int] = []
         self._rank: int | None = None
         self._last: int | None = None
         self._restarts = 0
+        self.summary: StepLine | None = None
+        self._is_counted = False
 
-    def take(self, lines: Iterator[_Line]) -> None:
+    def take(self, lines: Iterator[StepLine]) -> None:
         for line in lines:
             rank = _rank(line.head)
             if rank is None:  # the task of a launcher
@@ -298,13 +214,19 @@ class _Reading:
                 self._rank = rank
             if rank != self._rank and rank is not None:
                 continue
-            if line.step == self._last:
+            if line.is_summary:
+                line.read()
+                self.summary = line
+                continue
+            self._is_counted |= line.step is None
+            step = len(self.rows) + 1 if line.step is None else line.step
+            if step == self._last:
                 continue
             line.read()
-            if self._last is not None and line.step < self._last:
+            if self._last is not None and step < self._last:
                 self._restarts += 1
-            self._last = line.step
-            self.rows[line.step] = line
+            self._last = step
+            self.rows[step] = line
             if line.total is not None:
                 self.totals.append(line.total)
 
@@ -316,16 +238,26 @@ class _Reading:
         end: RunEnd,
         notes: tuple[Note, ...],
     ) -> TrainingLog:
-        lines = [self.rows[step] for step in sorted(self.rows)]
+        steps = np.array(sorted(self.rows), np.int64)
+        lines = [self.rows[step] for step in steps.tolist()]
+        whole = {} if self.summary is None else self.summary.values
+        time_s, steps_per_line = _times(lines, steps)
+        if dialect == "nemo":  # the time of the step of the line, all others that since the last
+            steps_per_line = 1
+        if self._is_counted:
+            time_s, steps_per_line = np.full(len(lines), math.nan), 1
+            message = "its lines state no step: they are numbered from 1"
+            notes = (*notes, Note("counted_lines", message))
         if self._restarts:
             message = "the log goes back to earlier steps: the later line about a step counts"
             notes = (*notes, Note("restarted", message, count=self._restarts))
         return TrainingLog(
             dialect=dialect,
-            step=np.array([line.step for line in lines], np.int64),
+            step=steps,
             loss=_column(lines, "loss"),
-            time_s=_times(lines),
+            time_s=time_s,
             tokens_per_s=_column(lines, "tokens_per_s"),
+            samples_per_s=_column(lines, "samples_per_s"),
             tokens_per_s_per_device=_column(lines, "tokens_per_s_per_device"),
             tflops_per_device=_column(lines, "tflops_per_device"),
             memory_gib=_column(lines, "memory_gib"),
@@ -333,25 +265,47 @@ class _Reading:
             total_steps=total,
             world_size=world_size,
             end=end,
+            steps_per_line=steps_per_line,
+            mean_step_s=whole.get("mean_step_s"),
+            mean_samples_per_s=whole.get("samples_per_s"),
             notes=notes,
         )
 
 
-def _column(lines: list[_Line], name: str) -> F64:
+def _column(lines: list[StepLine], name: str) -> F64:
     return np.array([line.values.get(name, math.nan) for line in lines], np.float64)
 
 
-def _times(lines: list[_Line]) -> F64:
-    """Seconds of a step: as stated, else between the times of two lines over the steps between."""
-    told = _column(lines, "time_ms") / 1e3
-    if not len(lines) or np.isfinite(told).any():
-        return told
-    steps = np.array([line.step for line in lines], np.float64)
-    stamps = np.array([_stamp(line.head) for line in lines], np.float64)
-    between = np.full(len(lines), math.nan)
-    between[1:] = np.diff(stamps) / np.diff(steps)
+def _usual_step(steps: I64) -> int:
+    return round(float(np.median(np.diff(steps)))) if len(steps) > 1 else 1
+
+
+def _times(lines: list[StepLine], steps: I64) -> tuple[F64, int]:
+    """Seconds of a step, and how many steps each is the mean of.
+
+    As stated, else between the times of two lines over the steps between.
+    """
+    times = _column(lines, "time_ms") / 1e3
+    clock = np.array([_stamp(line.head) for line in lines], np.float64)
+    rows = np.arange(len(lines))
+    if np.isfinite(times).any():
+        return times, _usual_step(steps)
+    if not np.isfinite(clock).any():
+        clock = _column(lines, "elapsed_s")
+        rows = _apart(clock)
+    between = np.diff(clock[rows]) / np.diff(steps[rows])
     between[between <= 0] = math.nan
-    return between
+    times[rows[1:]] = between
+    return times, _usual_step(steps[rows])
+
+
+def _apart(clock: F64) -> I64:
+    """Return rows of which each is at least ``_LEAST_BAR_S`` after the last."""
+    found = [0] if len(clock) else []
+    for row, at in enumerate(clock.tolist()):
+        if at - clock[found[-1]] >= _LEAST_BAR_S:
+            found.append(row)
+    return np.array(found, np.int64)
 
 
 def _world(begin: str) -> int | None:

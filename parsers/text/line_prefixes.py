@@ -1,7 +1,7 @@
 """Take off what launchers and loggers put before each line of a program's output.
 
 ``srun -l``, ``mpirun --tag-output``, ``kubectl logs --timestamps``, ``docker compose logs``, Ray,
-torchrun, pdsh, syslog and headers of loggers: one place for all readers of text.
+torchrun, torchx, pdsh, syslog and headers of loggers: one place for all readers of text.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ _CERTAIN: Final = (
     r"\[(?:default|worker|trainer)\d{1,7}\]:[ ]?",
     # syslog
     rf"{_MONTH} [ \d]\d \d\d:\d\d:\d\d [\w.-]{{1,80}} [\w./-]{{1,80}}\[\d{{1,10}}\]: ",
+    # I0102 12:34:56.789012 139 file.py:12] of glog and absl
+    r"[DIWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,7}\d{1,10} [\w./-]{1,80}:\d{1,6}\] ",
+    rf"\[NeMo [DIWEC] {_ISO} (?:rank\d{{1,7}} ?)?[\w./-]{{1,80}}:\d{{1,6}}\] ",
     # [date] [INFO] [file:line:function] of DeepSpeed and its like
-    rf"\[{_ISO}\] ?(?:\[{_LEVEL}\] ?)?"
+    rf"\[{_ISO}(?:Z|[+-]\d\d:?\d\d)?\] ?(?:\[{_LEVEL}\] ?)?"
     r"(?:\[[\w./-]{1,80}(?::\d{1,6})?(?::[\w.<>-]{1,80})?\] ?)?",
     # 2025-10-28 12:00:01,123 - name - INFO - , and INFO 10-28 12:00:01 file.py:12]
     rf"{_ISO}[ ]?-[ ][\w.-]{{1,80}}[ ]-[ ]{_LEVEL}[ ]-[ ]",
@@ -48,23 +51,30 @@ _CERTAIN: Final = (
 _SHARED: Final = {
     "srun": r"[ ]{0,7}(?P<srun>\d{1,7}):(?:[ ]|$)",  # srun -l
     "compose": r"[\w.-]{1,80}[ ]{0,40}\|(?:[ ]|$)",  # docker compose logs
+    "torchx": r"[A-Za-z][\w.-]{0,80}/(?P<torchx>\d{1,7})[ ]",  # role/replica, of NeMo-Run too
+    "time": rf"{_ISO}[ ](?:{_LEVEL}:?[ ])?",
     "hydra": r"\[(?P<hydra>\d{1,7})\][ ]?",  # mpiexec -prepend-rank, -l
     "pdsh": rf"(?!{_LEVEL}\b|{_STEP_WORD}:)[A-Za-z][\w.-]{{0,80}}:(?:[ ]|$)",
 }
 """Forms that other texts have too: they count only where nearly all lines begin so."""
-_LEAST_SHARE: Final = {"srun": 0.5, "compose": 0.8, "hydra": 0.5, "pdsh": 0.9}
+_LEAST_SHARE: Final = {"srun": 0.5, "compose": 0.8, "torchx": 0.8, "time": 0.9, "hydra": 0.5} | {
+    "pdsh": 0.9
+}
 """A script prints its own lines around an srun; a host name could be any word before a colon."""
+_BEHIND: Final[dict[str, tuple[str, ...]]] = {"time": ("srun", "hydra")}
+"""Forms that may follow another, otherwise a time: a word behind a task is the program's own."""
 _LEAST_LINES: Final = 3
 _WORD_LINES: Final = 4  # a word is a host only where it begins several lines
 _SAMPLED: Final = 1 << 16
 _DEEPEST: Final = 4  # kubectl around mpirun around a logger
-_RANK_NAMES: Final = ("mpi", "mpi5", "ray", "rank", "srun", "hydra")
+_RANK_NAMES: Final = ("mpi", "mpi5", "ray", "rank", "srun", "torchx", "hydra")
 _NO_PROCESS: Final = re.compile(
     rf"{_CTIME}|{_MONTH} [ \d]\d \d\d:\d\d:\d\d|\[?{_ISO}(?:Z|[+-]\d\d:?\d\d)?\]?"
     rf"|<std\w{{2,4}}>|\[?\b{_LEVEL}\b\]?|\[[\w./-]+:\d+(?::[^\]]*)?\]"
 )
 _HINT: Final = re.compile(
-    rf"^[ ]{{0,7}}(?:[\[(]|\d|[\w.-]{{1,80}}[ ]{{0,40}}[|:]|{_DAY} |{_MONTH} |{_LEVEL} )",
+    rf"^[ ]{{0,7}}(?:[\[(]|\d|[\w.-]{{1,80}}[ ]{{0,40}}[|:]|{_DAY} |{_MONTH} |{_LEVEL} "
+    r"|[A-Za-z][\w.-]{0,80}/\d|[DIWEF]\d{4} )",
     re.MULTILINE,
 )
 
@@ -87,9 +97,13 @@ class Prefixes:
 
     @cached_property
     def _shared(self) -> tuple[str, ...]:
-        certain = _repeated(())
-        lines = certain.sub("", self._sample).split("\n")[:-1]
-        return tuple(name for name in _SHARED if _is_shared(name, lines))[:1]
+        lines = _repeated(()).sub("", self._sample).split("\n")[:-1]
+        first = tuple(name for name in _SHARED if _is_shared(name, lines))[:1]
+        if not first:
+            return ()
+        behind = _repeated(first).sub("", "\n".join(lines)).split("\n")
+        second = [name for name in _BEHIND.get(first[0], ("time",)) if _is_shared(name, behind)]
+        return (*first, *second[:1])
 
     @cached_property
     def _may_have(self) -> bool:
@@ -129,11 +143,12 @@ def plain_text(text: str) -> str:
 
 @lru_cache(maxsize=8)
 def _repeated(shared: tuple[str, ...]) -> re.Pattern[str]:
-    """All prefixes at the start of a line; a form that other texts have too counts once."""
+    """All prefixes at the start of a line; each form that other texts have too counts once."""
     certain = f"(?:{'|'.join(_CERTAIN)})"
     pattern = f"{certain}{{1,{_DEEPEST}}}"
     if shared:
-        once = f"(?:{'|'.join(_SHARED[name] for name in shared)}){certain}{{0,{_DEEPEST}}}"
+        each = [f"{_SHARED[name]}{certain}{{0,{_DEEPEST}}}" for name in shared]
+        once = f"{each[0]}(?:{each[1]})?" if len(each) > 1 else each[0]
         pattern = f"(?:{pattern}(?:{once})?|{once})"
     return re.compile(f"^{re.sub(r'[?]P<[a-z0-9]+>', '?:', pattern)}", re.MULTILINE)
 
@@ -145,4 +160,4 @@ def _is_shared(name: str, lines: Sequence[str]) -> bool:
     heads = [match[0].strip() for line in written if (match := pattern.match(line))]
     if len(heads) < max(_LEAST_LINES, _LEAST_SHARE[name] * len(written)):
         return False
-    return name not in ("pdsh", "compose") or len(set(heads)) * _WORD_LINES <= len(heads)
+    return name not in ("pdsh", "compose", "torchx") or len(set(heads)) * _WORD_LINES <= len(heads)

@@ -407,6 +407,23 @@ EPOCHS = b"""\
 [Rank 0] Epoch 1 finished. Avg Loss: 8.2418, Time: 82.00s, Throughput: 29971.23 tokens/sec
 [Rank 0] RUN_COMPLETE world_size=8 tokens_per_sec=29971.23 total_wall_time_sec=83.0
 """
+NEMO = b"""\
+0: Training epoch 0, iteration 28/99 | lr: 5.6e-06 | global_batch_size: 32 | global_step: 28 | reduced_train_loss: 2.778 | train_step_timing in s: 0.189 | consumed_samples: 928
+0: \rEpoch 0: :   0%|  | 2000/603000 [1:03:17<317:00:58, v_num=, reduced_train_loss=2.600, global_step=2e+3, train_step_timing in s=1.900, val_loss=2.800]
+0: `Trainer.fit` stopped: `max_steps=40` reached.
+"""
+TRAINER = b"""\
+\r  5%|  | 10/200 [00:25<08:00,  2.50s/it]\r{'loss': 2.7795, 'learning_rate': 1.1e-05, 'epoch': 0.08}
+\r 10%|  | 20/200 [00:50<07:30,  2.50s/it]\r{'loss': '2.5', 'grad_norm': nan, 'epoch': '0.1', 'step': 20}
+{'train_runtime': 116.1914, 'train_samples_per_second': 6.885, 'train_steps_per_second': 1.721, 'train_loss': 2.8, 'epoch': 0.15}
+"""
+MLPERF = b"""\
+:::MLLOG {"namespace": "", "time_ms": 1721026606000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 8, "metadata": {"lineno": 9}}
+:::MLLOG {"namespace": "", "time_ms": 1721026606541, "event_type": "INTERVAL_START", "key": "block_start", "value": null, "metadata": {"lineno": 9, "samples_count": 0}}
+:::MLLOG {"namespace": "", "time_ms": 1721026805975, "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {"throughput": 1.9, "loss": 1.5}, "metadata": {"step": 384}}
+:::MLLOG {"namespace": "", "time_ms": 1721026805975, "event_type": "INTERVAL_END", "key": "block_stop", "value": null, "metadata": {"lineno": 9, "samples_count": 384}}
+:::MLLOG {"namespace": "", "time_ms": 1721026805976, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
+"""
 
 STEPS = b"""\
 {"step": 1, "step_time_sec": 0.5, "loss": 9.5, "tokens": 4096, "micro_step": 1}

@@ -21,6 +21,7 @@ _OF_LEADING = (
     "step_time_p95_ms",
     "num_samples",
     "num_samples_stated",
+    "steps_per_sample",
     "num_steps",
     "coverage_ratio",
     "caveat",
@@ -33,7 +34,7 @@ _OF_LEADING = (
         "Median time in ms of a micro-step (forward and backward of one micro batch, with the "
         "optimizer's part where it falls into it) over the micro-steps that the run timed; "
         "coverage is the mean times the number of all micro-steps, divided by the training wall "
-        "time."
+        "time. Each sample is the mean of steps_per_sample steps."
     ),
     needs=NEEDS,
     keys=(*_OF_LEADING, "runs"),
@@ -71,6 +72,7 @@ def _row(run: Run, times: StepTimes) -> dict[str, Any]:
         "step_time_p95_ms": _ms(times.p95_s),
         "num_samples": times.num_samples,
         "num_samples_stated": times.stated,
+        "steps_per_sample": times.steps_per_sample,
         "num_steps": times.num_steps,
         "coverage_ratio": times.coverage,
         "caveat": times.caveat,

@@ -20,6 +20,7 @@ _OF_LEADING = (
     "run",
     "tokens_per_s",
     "tokens_per_s_per_gpu",
+    "samples_per_s",
     "world_size",
     "per_epoch_tokens_per_s",
     "profiled",
@@ -30,7 +31,8 @@ _OF_LEADING = (
     unit="tokens/s",
     definition=(
         "Training tokens of all ranks per second of training wall time, without validation, as "
-        "the run recorded them: the mean over its epochs, otherwise over its logged steps."
+        "the run recorded them: the mean over its epochs, otherwise over its logged steps. "
+        "samples_per_s is the same in samples, where its log states those."
     ),
     needs=NEEDS,
     keys=(*_OF_LEADING, "runs"),
@@ -47,6 +49,9 @@ def run_throughput(view: View) -> Result:
     reasons = []
     if done.state == "incomplete":
         reasons.append(Reason("incomplete_run", f"{run.name}: {done.sentence}"))
+    if rate.tokens_per_s is None:
+        why = missing_world(run) or f"the log of {run.name} states samples and no tokens a second"
+        reasons.append(Reason("no_side_file", why))
     warnings = list(rate.checks)
     if run.profiled:
         warnings.append("nsys was recording: the throughput may be lower than without it")
@@ -70,7 +75,8 @@ def _row(run: Run, rate: Throughput) -> dict[str, Any]:
     return {
         "run": run.name,
         "tokens_per_s": rate.tokens_per_s,
-        "tokens_per_s_per_gpu": rate.tokens_per_s / size if size else None,
+        "tokens_per_s_per_gpu": rate.tokens_per_s / size if size and rate.tokens_per_s else None,
+        "samples_per_s": rate.samples_per_s,
         "world_size": size,
         "per_epoch_tokens_per_s": list(rate.per_epoch),
         "profiled": run.profiled,

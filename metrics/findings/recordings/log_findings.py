@@ -267,20 +267,7 @@ def _comms_summary(view: View) -> Iterator[Finding]:
 
 
 def _run(view: View) -> Iterator[Finding]:
-    times = details_of(view, "run_step_time")
-    middle = times.get("step_time_p50_ms") or times.get("step_time_mean_ms")
-    if middle:
-        tail = times.get("step_time_p95_ms")
-        late = f", {time_text(tail)} at the 95th percentile" if tail else ""
-        if tail and time_text(tail) == time_text(middle):
-            late = ""
-        number = times.get("num_samples")
-        samples = f"{counted(number, 'step')} measured" if number else ""
-        yield _of_log(
-            f"a step of the run {times['run']} takes a median of {time_text(middle)}{late}",
-            samples,
-            Evidence("run_step_time", "step_time_p50_ms", middle, "ms"),
-        )
+    yield from _step_time(details_of(view, "run_step_time"))
     rate = details_of(view, "run_throughput")
     if rate.get("tokens_per_s"):
         value, each = rate["tokens_per_s"], rate.get("tokens_per_s_per_gpu")
@@ -288,6 +275,13 @@ def _run(view: View) -> Iterator[Finding]:
             f"the run {rate['run']} trains {value:,.0f} tokens a second",
             f"{each:,.0f} a GPU" if each else "",
             Evidence("run_throughput", "tokens_per_s", value, "tokens/s"),
+        )
+    elif rate.get("samples_per_s"):
+        value = rate["samples_per_s"]
+        yield _of_log(
+            f"the run {rate['run']} trains {value:,.4g} samples a second",
+            "its log states no tokens a second of the job",
+            Evidence("run_throughput", "samples_per_s", value, "samples/s"),
         )
     losses = details_of(view, "run_loss")
     if losses.get("last_train_loss") is not None:
@@ -297,6 +291,32 @@ def _run(view: View) -> Iterator[Finding]:
             "",
             Evidence("run_loss", "last_train_loss", value, "nats"),
         )
+
+
+def _step_time(times: Mapping[str, Any]) -> Iterator[Finding]:
+    middle, tail = times.get("step_time_p50_ms"), times.get("step_time_p95_ms")
+    name = "step_time_p50_ms" if middle else "step_time_mean_ms"
+    value = times.get(name)
+    if not value:
+        return
+    many = times.get("steps_per_sample") or 1
+    number = times.get("num_samples")
+    text = f"takes {'a median of ' if middle else ''}{time_text(value)}"
+    more = f"{counted(number, 'step')} measured" if number else ""
+    if not middle:
+        text += " on average"
+        more = "its records state no spread of the steps"
+    elif many > 1:
+        more = f"{counted(number or 0, 'such mean')} measured: a single slow step does not show"
+        text += f" in means of {many} steps"
+    late = f", {time_text(tail)} at the 95th percentile" if tail and middle else ""
+    if tail and time_text(tail) == time_text(value):
+        late = ""
+    yield _of_log(
+        f"a step of the run {times['run']} {text}{late}",
+        more,
+        Evidence("run_step_time", name, value, "ms"),
+    )
 
 
 def _of_log(text: str, more: str, evidence: Evidence, do: str = RECORD) -> Finding:

@@ -33,6 +33,11 @@ RANKED = {
     "[default1]: [rank{0}]: ": 3,
     "2025-10-28T12:00:01+02:00 {0}: ": 3,
     "[{0}] ": 3,
+    "llama3_8b/{0} ": 3,
+    "{0}: 2025-10-28 12:00:01,123 INFO: ": 3,
+    "2025-10-28 12:00:01 {0}: ": 3,
+    "2025-10-28T12:00:01.5Z [rank{0}]: ": 3,
+    "  {0}: [2025-10-28 12:00:01,123] [INFO] ": 3,
 }
 RANKLESS = (
     "2025-10-28T12:00:01.123456789Z ",
@@ -47,6 +52,15 @@ RANKLESS = (
     "[2026-02-02 10:00:00,001] [INFO] [utils.py] ",
     "2026-02-02 10:00:00,001 - train - INFO - ",
     "INFO 10-28 12:00:01 engine.py:12] ",
+    "[2025-10-17T11:32:59+08:00] ",
+    "[2025-10-17 11:32:59] [WARNING] ",
+    "2025-10-17 11:32:59 ",
+    "2025-10-17 11:32:59,123 INFO ",
+    "2025-10-17T11:32:59 WARNING: ",
+    "[NeMo I 2024-06-17 08:36:41 nlp_overrides:480] ",
+    "[NeMo W 2024-06-17 08:36:41 rank12 exp_manager.py:7] ",
+    "I0102 12:34:56.789012 139 max_logging.py:123] ",
+    "W0102 12:34:56.789012   139 a/b.cc:1] ",
 )
 
 
@@ -80,6 +94,9 @@ def test_lines_of_a_script_around_it_stay_as_they_are() -> None:
         "1024 256 float sum\n2048 512 float sum\n4096 1024 float sum\n",
         "\n\n\n",
         "",
+        "step 1/10 done\nstep 2/10 done\nstep 3/10 done\nstep 4/10 done\nstep 5/10 done",
+        "I1234 is no date\nW0102 is none\nE9999 neither\n",
+        "2025-10-17 11:32:59 a table\nb\nc\nd\n",
     ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
@@ -141,7 +158,17 @@ def test_what_opens_a_json_document(text: str, is_json: bool) -> None:
 
 
 def test_a_hostile_text_takes_no_time(tmp_path: Path) -> None:
-    for line in ("[" * 400, "(" * 400, "1" * 400, "a" * 400 + " " * 400, "[1," * 200, "Mon " * 90):
+    for line in (
+        "[" * 400,
+        "(" * 400,
+        "1" * 400,
+        "a" * 400 + " " * 400,
+        "[1," * 200,
+        "Mon " * 90,
+        "a/" * 200,
+        "[NeMo I " * 50,
+        "I0102 " * 60,
+    ):
         text = f"{line}\n" * 200
         assert plain_text(text) == text
 

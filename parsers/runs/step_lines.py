@@ -1,0 +1,308 @@
+"""Step lines of training programs: how each prints its steps, and the numbers that a line states.
+
+A dialect is a function that yields the lines of a text in their order. Patterns begin with plain
+characters, which are searched for fast; the line is cut out around a match, up to a bounded length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from ccltui.parsers.text.json_fields import LARGEST_NUMBER, finite
+
+Dialect = Literal[
+    "torchtitan", "nemo", "megatron", "deepspeed", "huggingface", "mlperf", "plain", "none"
+]
+
+_NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_NUMBER})")
+_MEGATRON: Final = re.compile(
+    r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
+)
+_BRIDGE: Final = re.compile(rf"GPU utilization:\s*({_NUMBER})\s*MODEL_TFLOP/s/GPU")
+_BRIDGE_BEFORE: Final = 400
+"""Characters before a line of Megatron Bridge in which it prints the rate of the same steps."""
+_DEEPSPEED: Final = re.compile(
+    rf"global_step=(?P<step>\d{{1,12}}),\s*RunningAvgSamplesPerSec=(?P<rate>{_NUMBER})?"
+)
+_EPOCH: Final = re.compile(
+    rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
+    rf"Time: {_NUMBER}s, Throughput: (?P<tokens>{_NUMBER}) tokens/sec"
+)
+_NEMO: Final = re.compile(rf"train_step_timing in s[=:] ?(?P<time>{_NUMBER})")
+_NEMO_STEP: Final = re.compile(rf"global_step[=:] ?(?P<step>{_NUMBER})")
+_NEMO_LOSS: Final = re.compile(rf"reduced_train_loss[=:] ?(?P<loss>{_NUMBER})")
+_NEMO_TOTAL: Final = re.compile(r"iteration \d{1,12}/(?P<total>\d{1,12}) \|")
+_BAR: Final = re.compile(
+    r"\| ?(?P<step>\d{1,12})/(?P<total>\d{1,12}) \[(?P<elapsed>(?:\d{1,5}:)?\d{1,2}:\d\d)<"
+)
+"""Progress of tqdm: steps made, all of them, and the time since the first."""
+_BAR_CHARACTERS: Final = 20_000
+"""Between two lines of a log, a bar is drawn ten times a second."""
+_DICTIONARY: Final = re.compile(r"\{'(?:loss|train_runtime)': [^{}\n]{1,4000}\}")
+_MEMBER: Final = re.compile(rf"'(\w{{1,60}})': '?({_NUMBER})\b")
+_MLPERF: Final = re.compile(r":::MLLOG (?P<record>\{[^\n]{1,4000}\})")
+_MLPERF_LOSSES: Final = ("loss", "train_loss", "reduced_train_loss")
+_LONGEST_HEAD: Final = 400
+_LONGEST_REST: Final = 2000
+_FIELDS: Final = {
+    "grad_norm": re.compile(rf"grad[ _]norm:\s*({_NUMBER})"),
+    "memory_gib": re.compile(rf"(?:memory:\s*({_NUMBER})\s*GiB|MaxMemAllocated=({_NUMBER})GB)"),
+    "tokens_per_s_per_device": re.compile(
+        rf"(?:\btps:|tokens/sec/GPU:|tokens per GPU \(tokens/s/GPU\):|tokens_per_sec_per_gpu[=:])"
+        rf"\s*({_NUMBER})"
+    ),
+    "tflops_per_device": re.compile(
+        rf"(?:\btflops:|throughput per GPU \(TFLOP/s/GPU\):|TFLOPS_per_GPU[=:])\s*({_NUMBER})"
+    ),
+    "mfu_pct": re.compile(rf"\bmfu:\s*({_NUMBER})%"),
+    "time_ms": re.compile(rf"elapsed time per iteration \(ms\):\s*({_NUMBER})"),
+    "loss": re.compile(rf"\blm loss:\s*({_NUMBER})"),
+    "tokens_per_s": re.compile(rf"^throughput: ({_NUMBER})$"),
+    "global_batch": re.compile(r"global[ _]batch[ _]size:\s*(\d{1,12})"),
+}
+
+_Values = dict[str, float]
+
+
+class StepLine(Struct):
+    """A step line, its numbers as text in ``rest`` until it is known to be wanted.
+
+    ``step`` is None where the line states none. ``values`` may also hold ``elapsed_s`` since the
+    first step, ``samples_per_s``, and of a summary at the end ``mean_step_s``.
+    """
+
+    step: int | None
+    head: str = ""
+    rest: str = ""
+    loss: str = ""
+    total: int | None = None
+    values: _Values = field(default_factory=dict)
+    is_summary: bool = False
+
+    def read(self) -> None:
+        """Convert the numbers of the line."""
+        self.values = {**_values(self.rest), **self.values}
+        if self.loss:
+            self.values["loss"] = _float(self.loss)
+
+
+def _titan_lines(text: str) -> Iterator[StepLine]:
+    for match in _TITAN.finditer(text):
+        head, rest = _around(text, match)
+        if not head.endswith("validate "):
+            yield StepLine(int(match["step"]), head, rest, match["loss"])
+
+
+def _nemo_lines(text: str) -> Iterator[StepLine]:
+    """Each line has the time of its own step, whatever number of steps lies between two lines."""
+    for match in _NEMO.finditer(text):
+        head, rest = _around(text, match)
+        bar, stated = _last(_BAR, head), _last(_NEMO_STEP, head)
+        if bar is None and stated is None:
+            continue
+        # A progress bar rounds global_step to four digits.
+        step = int(bar["step"]) if bar is not None else _whole(stated["step"] if stated else "")
+        loss, total = _last(_NEMO_LOSS, head), bar or _NEMO_TOTAL.search(head)
+        if step is not None:
+            yield StepLine(
+                step,
+                head,
+                f"{head[-_LONGEST_HEAD:]} {rest}",
+                "" if loss is None else loss["loss"],
+                None if total is None else int(total["total"]),
+                {"time_ms": _float(match["time"]) * 1e3},
+            )
+
+
+def _megatron_lines(text: str) -> Iterator[StepLine]:
+    for match in _MEGATRON.finditer(text):
+        head, rest = _around(text, match)
+        total = None if match["total"] == "infinity" else int(match["total"])
+        before = text[max(match.start() - _BRIDGE_BEFORE, 0) : match.start()]
+        rate = _last(_BRIDGE, before.rpartition("iteration")[2])
+        values = {} if rate is None else {"tflops_per_device": _float(rate[1])}
+        yield StepLine(int(match["step"]), head, rest, total=total, values=values)
+
+
+def _deepspeed_lines(text: str) -> Iterator[StepLine]:
+    for match in _DEEPSPEED.finditer(text):
+        head, rest = _around(text, match)
+        values = {"samples_per_s": _float(match["rate"])} if match["rate"] else {}
+        yield StepLine(int(match["step"]), head, rest, values=values)
+
+
+def _epoch_lines(text: str) -> Iterator[StepLine]:
+    for match in _EPOCH.finditer(text):
+        yield StepLine(int(match["step"]), "", f"throughput: {match['tokens']}", match["loss"])
+
+
+def _trainer_lines(text: str) -> Iterator[StepLine]:
+    """Dictionaries that the Trainer of Hugging Face prints, with the progress bar before each.
+
+    Its lines state no step unless a program adds one; the bar does, to a tenth of a second. Bars
+    of other work, such as an evaluation, have other totals than most.
+    """
+    found = list(_dictionaries(text))
+    totals = Counter(line.total for line in found if line.total is not None)
+    usual = totals.most_common(1)[0][0] if totals else None
+    has_bars = all(line.total is not None and line.total == usual for line in found)
+    for line in found:
+        if not has_bars:
+            line.total = None
+            line.values.pop("elapsed_s", None)
+            if not line.values.pop("is_stated", 0.0):
+                line.step = None
+        yield line
+
+
+def _dictionaries(text: str) -> Iterator[StepLine]:
+    at, bar = 0, None
+    for match in _DICTIONARY.finditer(text):
+        members = _members(match[0])
+        bar = _last(_BAR, text[max(at, match.start() - _BAR_CHARACTERS) : match.start()]) or bar
+        at = match.end()
+        head, _ = _around(text, match)
+        line = StepLine(None, head)
+        if bar is not None:
+            line.step, line.total = int(bar["step"]), int(bar["total"])
+            line.values["elapsed_s"] = _clock_s(bar["elapsed"])
+        stated = members.get("step", math.nan)
+        if 0 <= stated < 1 << 53:
+            line.step, line.values["is_stated"] = int(stated), 1.0
+        if "train_runtime" in members:
+            line.is_summary = True
+            line.values |= _summary(members)
+        else:
+            line.values["loss"] = members.get("loss", math.nan)
+        yield line
+
+
+def _members(text: str) -> dict[str, float]:
+    """Return the numbers of a dictionary of Python, which newer releases print as texts."""
+    return {match[1]: _float(match[2]) for match in _MEMBER.finditer(text)}
+
+
+def _summary(members: Mapping[str, float]) -> _Values:
+    """What the Trainer states of the whole run: it rounds to three digits behind the point."""
+    values = {}
+    steps, samples = (
+        members.get(f"train_{what}_per_second", math.nan) for what in ("steps", "samples")
+    )
+    if steps >= _LEAST_STATED:
+        values["mean_step_s"] = 1 / steps
+    if samples > 0:
+        values["samples_per_s"] = samples
+    return values
+
+
+_LEAST_STATED: Final = 0.05
+"""Steps a second: below, 0.001 is more than 2 % of the rate."""
+
+
+def _mlperf_lines(text: str) -> Iterator[StepLine]:
+    """Blocks of training between evaluations, from records of MLPerf's logger."""
+    batch = start_ms = first = loss = math.nan
+    for match in _MLPERF.finditer(text):
+        record = _record(match["record"])
+        key, value, time_ms = record.get("key"), record.get("value"), finite(record.get("time_ms"))
+        metadata = record.get("metadata")
+        counted = metadata.get("samples_count") if isinstance(metadata, dict) else None
+        samples = _number(counted)
+        if key == "global_batch_size":
+            batch = _number(value)
+        elif key in _MLPERF_LOSSES:
+            loss = _number(value)
+        elif key == "tracked_stats" and isinstance(value, dict):
+            loss = next((_number(value[name]) for name in _MLPERF_LOSSES if name in value), loss)
+        elif key == "block_start" and time_ms is not None:
+            start_ms, first = time_ms, samples
+        elif key == "block_stop" and time_ms is not None:
+            values = _block(samples, first, batch, time_ms - start_ms)
+            if values:
+                values["loss"] = loss
+                yield StepLine(round(samples / batch), _around(text, match)[0], values=values)
+            start_ms = loss = math.nan
+
+
+def _block(samples: float, first: float, batch: float, took_ms: float) -> _Values:
+    """Return the numbers of a block, {} for one without a step or a time."""
+    made = (samples - first) / batch if batch >= 1 else math.nan
+    if not (made >= 1 and took_ms > 0 and samples < 1 << 53):
+        return {}
+    rate = (samples - first) / took_ms * 1e3
+    return {"time_ms": took_ms / made, "samples_per_s": rate, "global_batch": batch}
+
+
+def _record(text: str) -> Mapping[str, Any]:
+    try:
+        record = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
+    """Return the text before and after a match in its line."""
+    first = max(match.start() - _LONGEST_HEAD, 0)
+    begin = max(text.rfind("\n", first, match.start()) + 1, first)
+    last = min(match.end() + _LONGEST_REST, len(text))
+    end = text.find("\n", match.end(), last)
+    return text[begin : match.start()], text[match.end() : last if end < 0 else end]
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return max(pattern.finditer(text), key=re.Match.start, default=None)
+
+
+DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[StepLine]]]] = {
+    "torchtitan": _titan_lines,
+    "nemo": _nemo_lines,  # before Megatron, whose pattern matches its lines too
+    "megatron": _megatron_lines,
+    "deepspeed": _deepspeed_lines,
+    "huggingface": _trainer_lines,
+    "mlperf": _mlperf_lines,  # after NeMo, which has each step where this has blocks
+    "plain": _epoch_lines,
+}
+
+
+def _values(rest: str) -> _Values:
+    found = {}
+    for name, pattern in _FIELDS.items():
+        match = pattern.search(rest)
+        if match:
+            found[name] = _float(match[match.lastindex or 1])
+    return found
+
+
+def _float(text: str) -> float:
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
+    return number if abs(number) <= LARGEST_NUMBER else math.nan
+
+
+def _whole(text: str) -> int | None:
+    number = _float(text)
+    return int(number) if 0 <= number < 1 << 53 else None
+
+
+def _number(value: Any) -> float:
+    number = finite(value)
+    return math.nan if number is None else number
+
+
+def _clock_s(text: str) -> float:
+    """Seconds of 1:03:17 and of 06:19."""
+    seconds = 0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part)
+    return float(seconds)

@@ -1,0 +1,271 @@
+"""Step lines of NeMo, of the Trainer of Hugging Face, of MLPerf and of Megatron Bridge."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from ccltui.parsers.runs.training_log import TrainingLog, training_log_of
+from ccltui.parsers.text.bounded_text import BoundedText
+
+# As the programs print them, from their documentation and from logs in public repositories.
+NEMO = """\
+0: Training epoch 0, iteration 28/99 | lr: 5.6e-06 | global_batch_size: 32 | global_step: 28 | \
+reduced_train_loss: 2.778 | train_step_timing in s: 0.189 | consumed_samples: 928 | val_loss: 2.861
+ 0: Training epoch 0, iteration 29/99 | lr: 5.8e-06 | global_batch_size: 32 | global_step: 29 | \
+reduced_train_loss: 2.782 | train_step_timing in s: 0.1903 | consumed_samples: 960
+ 1: Training epoch 0, iteration 29/99 | lr: 5.8e-06 | global_batch_size: 32 | global_step: 29 | \
+reduced_train_loss: 9.9 | train_step_timing in s: 9.9 | consumed_samples: 960
+ 0: Training epoch 0, iteration 39/99 | global_batch_size: 32 | global_step: 39 | \
+reduced_train_loss: 2.709 | train_step_timing in s: 0.1915 | TFLOPS_per_GPU: 1.249e+03 | \
+tokens_per_sec_per_gpu: 6.859e+03
+ 0: `Trainer.fit` stopped: `max_steps=40` reached.
+"""
+NEMO_BAR = (
+    "[NeMo I 2024-06-17 08:36:41 nlp_overrides:480] start\n"
+    "\rEpoch 0: :   0%|          | 1999/603000 [1:03:15<317:00:58, v_num=, "
+    "reduced_train_loss=2.610, global_step=2e+3, consumed_samples=1.28e+6, "
+    "train_step_timing in s=1.910]"
+    "\rEpoch 0: :   0%|          | 2000/603000 [1:03:17<317:00:58, v_num=, "
+    "reduced_train_loss=2.600, global_step=2e+3, consumed_samples=1.28e+6, "
+    "train_step_timing in s=1.900, val_loss=2.800]\n"
+)
+TRAINER = """\
+{'loss': 0.3818, 'grad_norm': 0.1455276608467102, 'learning_rate': 0.0, 'epoch': 0.99, 'step': 9900}
+{'loss': 0.3718, 'grad_norm': nan, 'learning_rate': 0.0, 'epoch': 1.0, 'step': 10000}
+{'eval_loss': 0.3461727797985077, 'eval_runtime': 9.144, 'epoch': 1.0, 'step': 10000}
+{'train_runtime': 8754.1218, 'train_samples_per_second': 36.554, 'train_steps_per_second': 1.142, \
+'train_loss': 2.159679998397827, 'epoch': 1.0, 'step': 10000}
+"""
+TRAINER_5 = """\
+{'loss': '3.41', 'grad_norm': '5.312', 'learning_rate': '0.0002', 'epoch': '1'}
+{'loss': '2.205', 'grad_norm': '2.641', 'learning_rate': '0.0001333', 'epoch': '2'}
+{'train_runtime': '36.27', 'train_samples_per_second': '0.414', 'train_loss': '2.46', 'epoch': '2'}
+"""
+BRIDGE = """\
+ain_fp8_mx/0 Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU
+
+ain_fp8_mx/0  [2025-12-22 15:18:33] iteration       40/      50 | consumed samples:        20480 | \
+elapsed time per iteration (ms): 9089.0 | global batch size:   512 | lm loss: 8.114214E+00 |
+
+ain_fp8_mx/0 Step Time : 9.01s GPU utilization: 669.4MODEL_TFLOP/s/GPU
+
+ain_fp8_mx/0  [2025-12-22 15:20:03] iteration       50/      50 | consumed samples:        25600 | \
+elapsed time per iteration (ms): 9010.0 | global batch size:   512 | lm loss: 8.014214E+00 |
+"""
+
+
+def logged(time_ms: int, key: str, value: object, **metadata: object) -> str:
+    """Return one record as mlperf_logging prints it."""
+    record = {
+        "namespace": "",
+        "time_ms": time_ms,
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+        "value": value,
+        "metadata": {"file": "/workspace/ft-llm/custom_callbacks.py", "lineno": 129, **metadata},
+    }
+    return f"0: :::MLLOG {json.dumps(record)}\n"
+
+
+MLPERF = (
+    logged(1721026000000, "submission_benchmark", "llama2_70b_lora")
+    + logged(1721026000000, "global_batch_size", 8)
+    + logged(1721026000000, "run_start", None)
+    + logged(1721026000000, "block_start", None, samples_count=0)
+    + logged(
+        1721026192000, "tracked_stats", {"throughput": 2.0, "reduced_train_loss": 1.5}, step=384
+    )
+    + logged(1721026192000, "block_stop", None, samples_count=384)
+    + logged(1721026192000, "eval_start", None, samples_count=384)
+    + logged(1721026212000, "eval_stop", None, samples_count=384)
+    + logged(1721026212000, "block_start", None, samples_count=384)
+    + logged(1721026452000, "block_stop", None, samples_count=768)
+    + logged(1721026452000, "run_stop", None, samples_count=768, status="success")
+)
+
+
+def bars(steps: int, each_s: int) -> str:
+    """Return a log of the Trainer with its progress bar, a line every ten steps."""
+    pieces = ["***** Running training *****\n"]
+    for step in range(1, steps + 1):
+        at_s = step * each_s
+        clock = f"{at_s // 3600}:{at_s // 60 % 60:02}:{at_s % 60:02}" if at_s >= 3600 else (
+            f"{at_s // 60:02}:{at_s % 60:02}"
+        )  # fmt: skip
+        pieces.append(f"\r {step}%|▏      | {step}/{steps} [{clock}<9:59:59,  {each_s}.00s/it]")
+        if step % 10 == 0:
+            pieces.append(f"\r     \r{{'loss': {5 - step / 1000:.4f}, 'epoch': 0.08}}\n")
+            pieces.append("\r 1%| | 1/9 [00:01<00:08, 1.0it/s]" if step == steps else "")
+    return "".join(pieces)
+
+
+def read(text: str, tail: str = "") -> TrainingLog:
+    return training_log_of(BoundedText(text, tail, 0))
+
+
+def test_nemo_states_the_time_of_each_step() -> None:
+    log = read(NEMO)
+
+    assert (log.dialect, log.step.tolist(), log.total_steps) == ("nemo", [28, 29, 39], 99)
+    np.testing.assert_allclose(log.time_s, [0.189, 0.1903, 0.1915])
+    assert log.loss.tolist() == [2.778, 2.782, 2.709]
+    assert log.global_batch.tolist() == [32.0, 32.0, 32.0]
+    assert (log.tflops_per_device[2], log.tokens_per_s_per_device[2]) == (1249.0, 6859.0)
+    assert log.steps_per_line == 1  # whatever number of steps lies between two lines
+    assert log.end.kind == "completed"
+
+
+def test_the_bar_of_nemo_states_the_step_that_its_numbers_round() -> None:
+    log = read(NEMO_BAR)
+
+    assert (log.dialect, log.step.tolist(), log.total_steps) == ("nemo", [1999, 2000], 603000)
+    np.testing.assert_allclose(log.time_s, [1.91, 1.9])
+    assert log.loss.tolist() == [2.61, 2.6]
+
+
+def test_the_trainer_with_the_step_in_its_lines() -> None:
+    log = read(TRAINER)
+
+    assert (log.dialect, log.step.tolist()) == ("huggingface", [9900, 10000])
+    assert log.loss.tolist() == [0.3818, 0.3718]
+    assert log.mean_step_s == pytest.approx(1 / 1.142)
+    assert log.mean_samples_per_s == 36.554
+    assert not np.isfinite(log.time_s).any()
+    assert (log.end.kind, log.notes) == ("completed", ())
+
+
+def test_the_trainer_that_prints_numbers_as_texts() -> None:
+    log = read(TRAINER_5)
+
+    assert (log.dialect, log.loss.tolist()) == ("huggingface", [3.41, 2.205])
+    assert (log.mean_step_s, log.mean_samples_per_s) == (None, 0.414)
+    assert [note.code for note in log.notes] == ["counted_lines"]
+
+
+def test_the_bar_of_the_trainer_states_steps_and_times() -> None:
+    log = read(bars(600, 7))
+
+    assert (log.dialect, log.total_steps) == ("huggingface", 600)
+    assert log.step.tolist() == list(range(10, 601, 10))
+    assert log.steps_per_line == 10
+    np.testing.assert_allclose(log.time_s[1:], 7.0)
+    assert (math.isnan(log.time_s[0]), log.notes) == (True, ())
+
+
+def test_a_bar_of_whole_seconds_is_used_over_twenty() -> None:
+    log = read(bars(200, 1))
+    known = log.time_s[np.isfinite(log.time_s)]
+
+    assert log.steps_per_line == 20
+    assert known.tolist() == [1.0] * 9
+    assert len(log) == 20
+
+
+def test_mlperf_has_blocks_between_evaluations() -> None:
+    log = read(MLPERF)
+
+    assert (log.dialect, log.step.tolist(), log.steps_per_line) == ("mlperf", [48, 96], 48)
+    assert log.time_s.tolist() == [4.0, 5.0]
+    assert log.samples_per_s.tolist() == [2.0, 1.6]
+    np.testing.assert_array_equal(log.loss, [1.5, math.nan])
+    assert (log.end.kind, log.end.text) == ("completed", "MLPerf's run_stop with status success")
+
+
+def test_a_run_of_mlperf_that_was_given_up() -> None:
+    log = read(MLPERF.replace("success", "aborted"))
+
+    assert (log.end.kind, log.end.text) == ("failed", "the run of MLPerf: its status is aborted")
+
+
+def test_megatron_bridge_prints_means_and_the_rate_before_them() -> None:
+    log = read(BRIDGE)
+
+    assert (log.dialect, log.step.tolist(), log.total_steps) == ("megatron", [40, 50], 50)
+    assert log.time_s.tolist() == [9.089, 9.01]
+    assert log.tflops_per_device.tolist() == [663.5, 669.4]
+    assert log.steps_per_line == 10
+
+
+PREFIXES = (
+    "",
+    "12: ",
+    "[1,3]<stdout>:",
+    "2025-10-28T12:00:01.123456789Z ",
+    "[pod/job-0/main] ",
+    "trainer-1  | ",
+    "[rank3]:",
+    "[default3]:",
+    "[2025-10-28 12:00:01,123] [INFO] ",
+    "(Worker pid=12, ip=10.0.0.1) ",
+    "llama3/0 ",
+)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        (NEMO.replace(" 0: ", "").replace("0: ", "").replace(" 1: ", "[rank1]:"), "nemo"),
+        (TRAINER, "huggingface"),
+        (MLPERF.replace("0: :", ":"), "mlperf"),
+        (BRIDGE.replace("ain_fp8_mx/0 ", ""), "megatron"),
+    ],
+    ids=["NeMo", "Trainer", "MLPerf", "Megatron Bridge"],
+)
+def test_behind_any_prefix_the_steps_are_the_same(prefix: str, text: str, dialect: str) -> None:
+    plain = read(text)
+    log = read("".join(prefix + line for line in text.splitlines(keepends=True)))
+
+    assert (log.dialect, log.step.tolist()) == (dialect, plain.step.tolist())
+    np.testing.assert_array_equal(log.loss, plain.loss)
+    np.testing.assert_array_equal(log.samples_per_s, plain.samples_per_s)
+    assert log.mean_step_s == plain.mean_step_s
+
+
+HOSTILE = (
+    "train_step_timing in s: 1.0\n",
+    "global_step: 99999999999999999999999 | train_step_timing in s: 1e999\n",
+    "global_step=inf, train_step_timing in s=nan]\n",
+    "{'loss': }\n{'loss': 'x'}\n{'loss': 1\n",
+    "{'loss': 1.0, 'step': -5}\n{'loss': 1.0, 'step': 1e400}\n",
+    "| 1/0 [00:00<, x]\r{'loss': 1.0}\n" * 3,
+    ":::MLLOG {}\n:::MLLOG {\"key\": []}\n:::MLLOG {bad}\n:::MLLOG {\"key\": \"block_stop\"}\n",
+    logged(1, "global_batch_size", 0) + logged(1, "block_start", None, samples_count=1)
+    + logged(0, "block_stop", None, samples_count=-1),
+    logged(1, "global_batch_size", "8") + logged(1, "block_start", None, samples_count=True)
+    + logged(9, "block_stop", None, samples_count=[1]),
+    logged(1, "global_batch_size", 1e-300) + logged(1, "block_start", None, samples_count=0)
+    + logged(9, "block_stop", None, samples_count=1e280),
+    "GPU utilization: MODEL_TFLOP/s/GPU iteration 1/1 | elapsed time per iteration (ms): -\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_lines_give_no_numbers_that_are_none(text: str) -> None:
+    log = read(text)
+
+    assert len(log.step) == len(log.time_s) == len(log.loss)
+    assert not (log.time_s < 0).any()
+    assert not np.isinf(log.time_s).any()
+    assert (log.step >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("piece", "dialect"),
+    [
+        ("train_step_timing in s: 1 ", "none"),
+        ("{'loss': 1, ", "none"),
+        ("| 1/9 [00:00<", "none"),
+        (":::MLLOG {", "none"),
+        ("{'loss': 1}", "huggingface"),
+        ("global_step: 1 | ", "none"),
+        ("GPU utilization: 1 ", "none"),
+    ],
+)
+def test_a_line_of_a_megabyte_is_read_once(piece: str, dialect: str) -> None:
+    """A pattern that began again at every character would take hours."""
+    assert read(piece * (1_000_000 // len(piece))).dialect == dialect
