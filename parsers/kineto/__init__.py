@@ -186,14 +186,16 @@ KINETO: Final = Format(
     has_kernels=has_kernels,
     card_name="kineto_trace",
 )
+_XPLANE: Final = (
+    "an XLA profile in protocol buffers, which is not read: export it to trace.json.gz with the "
+    "trace viewer of xprof, which keeps only the first 1,000,000 events"
+)
 TPU_TRACE: Final = Format(
     kind="tpu_trace",
     description="a Chrome trace of an XLA profile, or that profile in protocol buffers",
     sniff=(
         Rule(Priority.JSON_CONTENT, xla_trace),
-        binary_suffix(
-            ".xplane.pb", problem="a TPU profile in protocol buffers: its trace.json.gz is read"
-        ),
+        binary_suffix(".xplane.pb", problem=_XPLANE),
     ),
     source="torch",
     read=imported("ccltui.parsers.kineto.xla_profile", "read_xla"),

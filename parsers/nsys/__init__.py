@@ -41,7 +41,7 @@ _BANNER_WORDS = (
     *("Processing [", "Exporting [", "] Executing '", "** ", "Generating ", "NOTICE: Existing "),
     *("Statistics (", "ERROR: Report '", "SKIPPED: "),
 )
-_HEADER_WORDS = ("Total", "Duration", "Style", "API Dur", "DevId")
+_HEADER_WORDS = ("Total", "Duration", "Style", "API Dur", "DevId", "Row#")
 _UNIT = r"(?: ?\([^)\n]{1,12}\))?"
 _GAP = r'"?(?:[ \t]{2,}|[ ]*[|,;\t][ ]*)"?'
 # Header lines of the reports: console columns, drawn tables, csv, tsv.
@@ -59,6 +59,8 @@ _NSYS_HEADER = (
             (rf"Total{_UNIT}", r"(?:Count|Operations)", rf"(?:Avg|Average){_UNIT}"),
             (rf"Start{_UNIT}", rf"Duration{_UNIT}", r"(?:CorrId|Name)"),
             (rf"Start{_UNIT}", rf"End{_UNIT}", rf"Duration{_UNIT}"),
+            (rf"Duration{_UNIT}", rf"Start{_UNIT}", r"(?:Src Kind|Memory Kind|PID)"),
+            (r"Row#", rf"(?:In-Use|Duration){_UNIT}", rf"(?:Duration|Start){_UNIT}"),
             (r"Range", r"Style", rf"Total Proj Time{_UNIT}"),
             (r"Name", rf"Projected Start{_UNIT}", rf"Projected Duration{_UNIT}"),
             (r"NVTX Range", r"Style", r"PID"),

@@ -186,12 +186,20 @@ def nsys_text() -> list[bytes]:
         "2600,90,9,,,,,,,,,,2.000,22222.2,Pageable,Device,NVIDIA A100 (0),1,,7,"
         "[CUDA memcpy Host-to-Device]\n"
     )
+    rules = (
+        BANNER.format("rules/cuda_memcpy_sync")
+        + " ** CUDA Synchronous Memcpy (cuda_memcpy_sync):\n\n"
+        " Duration (ns)  Start (ns)   Src Kind  Bytes (MB)  Green Context ID  API Name\n"
+        " -------------  -----------  --------  ----------  ----------------  ----------\n"
+        "     1,008,390  360,484,139  Device         4.194                    cudaMemcpy\n\n"
+        "SKIPPED: x.sqlite could not be analyzed because it does not contain CUDA data.\n"
+    )
     rows = [{"Time (%)": 99.5, "Total Time (ns)": 12, "Instances": 3, "Name": "k"},
             {"Time (%)": 0.5, "Total Time (ns)": 1, "Instances": 1, "Name": "c, d"}]  # fmt: skip
     listed = BANNER.format("cuda_api_sum") + json.dumps(rows, indent=1)
     other = "Generating '/tmp/x.qdstrm'\r[1/3] [====50%   ] a.py\r[1/3] [=100%] a.py\n" + table
     return compressed([
-        *(one.encode() for one in (csv, table, box, trace, listed, other, box + table)),
+        *(one.encode() for one in (csv, table, box, trace, listed, other, box + table, rules)),
         csv.replace(",", "\t").encode(),
         table.encode("utf-16"),
     ])  # fmt: skip

@@ -199,6 +199,8 @@ def empty_answer(view: View) -> Answer:
 def _what_is_here(view: View) -> str:
     ranks, files = view.job.ranks, view.job.discovery.files
     if not ranks:
+        if len(files) == 1 and files[0].problem is not None:
+            return f"no profiler trace found, only {files[0].path}: {files[0].problem}"
         kinds = Counter(file.kind.replace("_", " ") for file in files)
         held = listed([f"{n} {kind}" for kind, n in kinds.most_common()], 4)
         noun = "file" if len(files) == 1 else "files"

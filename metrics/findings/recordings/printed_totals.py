@@ -10,6 +10,7 @@ import numpy as np
 
 from ccltui.metrics.confidence import Sure
 from ccltui.metrics.findings.finding import Answer, Finding, Where
+from ccltui.metrics.findings.recordings.analysis_rules import RULES, nothing_found, rule_findings
 from ccltui.metrics.model.kernel_names import bare_name
 from ccltui.metrics.view.words import sentence, short_name
 from ccltui.parsers.array_types import I64
@@ -36,6 +37,9 @@ _DO: Final = (
 )
 _CANNOT: Final = (
     "Totals do not show when anything ran, so waiting, overlap and single steps cannot be seen."
+)
+_RULES_CANNOT: Final = (
+    "Rules of nsys analyze list single events: how much of the time is lost cannot be seen."
 )
 _SHOWN: Final = 3
 _ALL: Final = 0.9995
@@ -105,7 +109,13 @@ def totals_answer(view: View) -> Answer | None:
     Of several texts the one with most kernel time is described.
     """
     failed: list[str] = []
-    texts = [found for found in _texts(view, failed) if found]
+    rules: list[Section] = []
+    texts = [found for found in _texts(view, failed, rules) if found]
+    of_rules = tuple(rule_findings(rules))
+    if not texts and (of_rules or rules):
+        findings = of_rules or (nothing_found(rules),)
+        why = (_RULES_CANNOT, *(f"Not read: {reason}." for reason in failed))
+        return Answer(recording="totals", findings=findings, unknown=why)
     if not texts:
         return _unreadable(failed) if failed else None
     texts.sort(key=lambda one: -max(rows.whole_ns for rows in one.values()))
@@ -121,7 +131,7 @@ def totals_answer(view: View) -> Answer | None:
             f"{counted(len(texts), 'text')} of nsys stats were found; this is the one with the "
             "most kernel time. ccltui stats prints all of them."
         )
-    return Answer(recording="totals", findings=tuple(found), unknown=tuple(unknown))
+    return Answer(recording="totals", findings=(*found, *of_rules), unknown=tuple(unknown))
 
 
 def _unreadable(failed: Sequence[str]) -> Answer:
@@ -135,20 +145,21 @@ def _unreadable(failed: Sequence[str]) -> Answer:
     return Answer(recording="totals", findings=(finding,), unknown=tuple(failed[1:]))
 
 
-def _texts(view: View, failed: list[str]) -> Iterator[dict[str, Totals]]:
-    """Yield the tables of each text; add to ``failed`` why a text cannot be read."""
+def _texts(view: View, failed: list[str], rules: list[Section]) -> Iterator[dict[str, Totals]]:
+    """Yield the tables of each text; add its rules to ``rules``, and to ``failed`` why not."""
     from ccltui.parsers.nsys.text_reports.stats_text import (  # noqa: PLC0415  (few have any)
         read_stats_text,
     )
 
     for file in view.job.discovery.files_of(NSYS_TEXT):
         try:
-            sections = read_stats_text(Path(file.real_path), shown=file.path).tables
+            text = read_stats_text(Path(file.real_path), shown=file.path)
         except TraceError as error:
             failed.append(str(error))
             continue
+        rules += [section for section in text.sections if section.report in RULES]
         found: dict[str, Totals] = {}
-        for section in sections:
+        for section in text.tables:
             kind = _TABLES.get(section.report)
             if kind is not None and kind not in found and _has_times(section):
                 found[kind] = Totals(section)

@@ -51,6 +51,13 @@ _TITLES: Final[Mapping[str, str]] = MappingProxyType(
         "ucx_sum": "UCX Summary",
         "wddm_queue_sum": "WDDM Queue Utilization Summary",
         "nccl_sum": "NCCL Summary",  # a recipe
+        # rules of nsys analyze
+        "cuda_memcpy_async": "CUDA Async Memcpy with Pageable Memory",
+        "cuda_memcpy_sync": "CUDA Synchronous Memcpy",
+        "cuda_memset_sync": "CUDA Synchronous Memset",
+        "cuda_api_sync": "CUDA Synchronization APIs",
+        "gpu_gaps": "GPU Gaps",
+        "gpu_time_util": "GPU Time Utilization",
     }
 )
 """Display title of each report whose columns are known."""
@@ -134,6 +141,7 @@ TEXT_COLUMNS: Final = (
     "Min File",
     "Max File",
     "Text",
+    *("Src Kind", "Dst Kind", "Memory Kind"),
 )
 INTEGER_COLUMNS: Final = (
     "Instances",
@@ -145,6 +153,7 @@ INTEGER_COLUMNS: Final = (
     "Reg/Trd",
     *("Ctx", "GreenCtx", "Strm"),
     *("PID", "TID", "DevId", "T-Pri"),
+    *("Row#", "Device ID", "Context ID", "Green Context ID", "Stream ID"),
     *("Lvl", "NumChild", "NumGPUOps", "RangeId", "ParentId"),
     *("NVTX Inst", "Kern Inst", "Range Instances", "Total GPU Ops"),
     *("Tag", "Rank", "PeerRank", "RootRank", "Size", "CollSendSize", "CollRecvSize"),
@@ -168,7 +177,7 @@ TIME_COLUMNS: Final = (
     "Total Dur",
 )
 SIZE_COLUMNS: Final = ("Total", "StcSMem", "DymSMem", "Bytes", "Throughput")
-_PERCENT_COLUMNS: Final = ("Time",)
+_PERCENT_COLUMNS: Final = ("Time", "In-Use")
 
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -259,6 +268,11 @@ _BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"Start", "Duration", "Name", "Result"}), "cuda_api_trace"),
     (frozenset({"Event", "PeerRank"}), "mpi_event_trace"),
     (frozenset({"Text", "Count", "Total Time"}), "nccl_sum"),
+    (frozenset({"Start", "Duration", "Src Kind", "API Name"}), "cuda_memcpy_sync"),
+    (frozenset({"Start", "Duration", "Memory Kind", "API Name"}), "cuda_memset_sync"),
+    (frozenset({"Start", "Duration", "PID", "TID", "API Name"}), "cuda_api_sync"),
+    (frozenset({"Row#", "Start", "Duration", "In-Use"}), "gpu_time_util"),
+    (frozenset({"Row#", "Start", "Duration", "Device ID"}), "gpu_gaps"),
 )
 
 

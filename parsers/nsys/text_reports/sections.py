@@ -350,6 +350,8 @@ def _table(objects: Sequence[dict[str, Any]], num_lines: int) -> Array | None:
 
 _BORDER = re.compile(r"^\s*\+-+(?:\+-+)+\+\s*$")
 _DELIMITERS: tuple[tuple[str, Format], ...] = ((",", "csv"), ("\t", "tsv"), (";", "csv"))
+_OFTEN_EMPTY = "Green Context ID"
+"""Blank for most programs: where blanks were changed, rows have a cell less."""
 _NO_TABLE = "the text holds no table of this report"
 
 
@@ -438,9 +440,14 @@ class SectionReader:
         if len(headers) != len(spans):
             return None
         self._at += 2
+        empty = headers.index(_OFTEN_EMPTY) if _OFTEN_EMPTY in headers else None
 
         def split(row: str) -> list[str] | None:
-            return slice_row(row, spans) or split_row(row, len(spans))
+            cells = slice_row(row, spans) or split_row(row, len(spans))
+            if cells is None and empty is not None:
+                cells = split_row(row, len(spans) - 1)
+                cells = None if cells is None else [*cells[:empty], "", *cells[empty:]]
+            return cells
 
         return self._collect("column", headers, number, split)
 
