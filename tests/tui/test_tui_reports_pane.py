@@ -161,4 +161,4 @@ async def test_tables_without_times_open_on_what_they_show(opened: Open, tmp_pat
         await listed(pilot)
 
         assert pane(app) == OVERVIEW
-        assert await appears(pilot, "50.0 % is gemm")
+        assert await appears(pilot, "gemm takes 50.0 %")
