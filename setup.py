@@ -49,5 +49,10 @@ LINES = Extension(
     ["ccltui/parsers/inspector/_line_scanner.pyx"],
     **_OPTIONS,
 )
+PACKETS = Extension(
+    "ccltui.parsers.pftrace._packet_scanner",
+    ["ccltui/parsers/pftrace/_packet_scanner.pyx"],
+    **_OPTIONS,
+)
 
-setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES])
+setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES, PACKETS])

@@ -404,6 +404,7 @@ class SourceFile(msgspec.Struct, frozen=True):
     part: int = 0  # one file may hold several ranks
     parts: int = 1
     part_name: str = ""  # "GPU 1": name of the part within its file
+    container: str = ""  # "pftrace": an export of ours, with the columns of a file of ``format``
 
 
 def later(events: Mapping[Group, Events], by_ns: int) -> dict[Group, Events]:

@@ -191,6 +191,8 @@ class Format(Struct, frozen=True, kw_only=True, eq=False):
         add_companion: Adds what a companion file holds to a trace.
         completes: Captures whose traces it is a companion of.
         exported_as: Kind of the export of the same recording that replaces it.
+        gives_way: Other traces that a file of it repeats: those of the same rank in its folder, or
+            all that were found; "" for none.
         info_at_end: Rank and world size from the last bytes of the text.
         is_finished: Whether the last bytes of the text are those of a file fully written.
         unfinished: Why content of the file is outside it, None where all is inside.
@@ -225,6 +227,7 @@ class Format(Struct, frozen=True, kw_only=True, eq=False):
     add_companion: Callable[[RankTrace, Companion], RankTrace] | None = None
     completes: Source | None = None
     exported_as: str = ""
+    gives_way: Literal["", "folder", "all"] = ""
     info_at_end: Callable[[bytes], RankInfo] | None = None
     is_finished: Callable[[bytes], bool] | None = None
     unfinished: Callable[[str], str | None] | None = None

@@ -33,6 +33,7 @@ from ccltui.parsers.kineto import EXECUTION_TRACE, KINETO, TPU_TRACE
 from ccltui.parsers.memory_snapshot import MEMORY_SNAPSHOT
 from ccltui.parsers.nccl_profiler import NCCL_PROFILER
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT, NSYS_TEXT_TRACE
+from ccltui.parsers.pftrace import PERFETTO_EXPORT, PFTRACE
 from ccltui.parsers.plug_ins import (
     FORMATS as FORMAT_PLUG_INS,
 )
@@ -185,6 +186,8 @@ FORMATS: tuple[Format, ...] = (
     OTHER_TRACE,  # before Kineto, whose rules match its JSON too
     NCCL_PROFILER,  # likewise
     KINETO,
+    PERFETTO_EXPORT,  # before PFTRACE, whose rule matches it too
+    PFTRACE,
     NSYS_SQLITE,
     NSYS_TABLES,
     NSYS_REPORT,
@@ -308,7 +311,7 @@ def read_event_record(trace: RankTrace, group: Group, row: int) -> EventRecord:
 
     sought = sought_event(trace, group, row)
     reader, source = format_of_trace(trace).read_record, trace.source
-    if reader is None:
+    if reader is None or source.container:
         raise TraceError("its format holds no record of single events", path=source.path)
     with contained(source.path):
         return reader(Path(source.real_path), sought, shown=source.path)

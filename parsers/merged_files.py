@@ -39,7 +39,8 @@ def without_columns(trace: RankTrace) -> RankTrace:
 
 def is_merged(trace: RankTrace) -> bool:
     """Whether a trace is one of several ranks of a file that its profiler writes for one."""
-    return trace.source.parts > 1 and trace.source.format == "kineto"
+    source = trace.source
+    return source.parts > 1 and source.format == "kineto" and not source.container
 
 
 class MergedRanks(Struct, frozen=True):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.pftrace.packet_scan import PIECES
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -124,6 +125,17 @@ def track(id_: int, name: str, parent: int, rank: int = 0, *, counter_unit: str 
     if counter_unit:
         stated += _message(_TRACK_COUNTER, _text(_COUNTER_UNIT_NAME, counter_unit))
     return _descriptor(stated)
+
+
+def export_mark() -> bytes:
+    """Encode the first packet of an export, by which ccltui recognises it."""
+    return _message(_PACKET, _varint(PIECES << 3 | _LENGTH) + _varint(0))
+
+
+def columns_piece(rank: int, piece: bytes) -> bytes:
+    """Encode a piece of the columns of a rank, which Perfetto ignores and ccltui reads back."""
+    stated = _number(1, rank) + _message(2, piece)
+    return _message(_PACKET, _varint(PIECES << 3 | _LENGTH) + _varint(len(stated)) + stated)
 
 
 def event(

@@ -4,17 +4,22 @@ Every rank is a process with a track for each stream and thread. Beside them the
 rank are slices with lag, wait and latest rank, joined by flows to the same collective on other
 ranks; delays that a rank caused are instants. Lags are counters of each communicator.
 
+The columns of each rank, as they were recorded, are beside its slices: `ccltui` reads an export
+again with the same numbers.
+
 Write the manifest with which Perfetto opens the original files of all ranks on one clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import orjson
+from msgspec import structs
 
 from ccltui.export import perfetto_packets as packets
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
@@ -22,6 +27,7 @@ from ccltui.metrics.view.matched_calls import GroupCalls, matched_calls
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import GROUPS, Events, Group, RankTrace
 from ccltui.parsers.numbers import duration
+from ccltui.parsers.pftrace.rank_columns import packed_rank
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -115,6 +121,7 @@ def perfetto_trace(
     places_of = {rank.label: place for place, rank in enumerate(view.ranks)}
     if len(places_of) > _MAX_RANKS:
         raise ValueError(f"{len(places_of)} ranks: a trace has at most {_MAX_RANKS}")
+    yield packets.export_mark()
     for rank in view.ranks:
         yield from _rank(view, rank, places_of[rank.label], groups)
         progress(places_of[rank.label] + 1, len(places_of))
@@ -164,6 +171,24 @@ def _rank(view: View, rank: RankView, place: int, groups: Sequence[Group]) -> It
                     order=places(start[rows], end[rows]),
                 ).tobytes()
                 next_track += 1
+    left_out = set(ALL_GROUPS) - set(groups)
+    others = {
+        group: _selected(rank, events)
+        for group, events in trace.events.items()
+        if group not in left_out and group not in found
+    }
+    yield from _recorded(trace, place, found | others)
+
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+def _recorded(trace: RankTrace, place: int, events: Mapping[Group, Events]) -> Iterator[bytes]:
+    """Yield the columns of a rank on its own clock, with these of its events."""
+    line, columns = packed_rank(structs.replace(trace, events=events))
+    for data in chain((line,), columns):
+        for begin in range(0, len(data), _PIECE_BYTES):
+            yield packets.columns_piece(place, data[begin : begin + _PIECE_BYTES])
 
 
 _ORDER: Final[dict[Group, int]] = {
@@ -315,7 +340,7 @@ def manifest(view: View) -> bytes:
 
 
 def _member(trace: RankTrace) -> str:
-    if trace.source.format != "kineto" or trace.source.parts != 1:
+    if trace.source.format != "kineto" or trace.source.parts != 1 or trace.source.container:
         kind = f"{trace.source.path} ({trace.source.format})"
         raise ManifestError(f"{kind} is no JSON trace that Perfetto opens; use --to perfetto")
     return PurePath(trace.source.path).name

@@ -30,7 +30,7 @@ _RANK = re.compile(r"(?<![a-z])rank[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 # local_rank0, tp_rank1 and node_rank2 number ranks within a part of the job.
 _PART_OF_JOB = re.compile(r"(?:^|[^a-z])(?:local|node|[cdemtp]p)[-_]?$", re.IGNORECASE)
 _KINETO_TRACE = re.compile(r"kineto_trace_(\d{1,6})(?!\d)", re.IGNORECASE)
-_BEFORE_SUFFIX = re.compile(r"_(\d{1,6})\.json", re.IGNORECASE)
+_BEFORE_SUFFIX = re.compile(r"_(\d{1,6})\.(?:json|pftrace)", re.IGNORECASE)
 _DUMP = re.compile(r"_dump_(\d{1,6})(?!\d)", re.IGNORECASE)  # of flight recorders, by Megatron
 _RANK_FOLDER = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
 

@@ -250,7 +250,7 @@ def discover(
         files += _found_files(candidate, ranks, notes)
     if known is not None:
         known.keep((one.entry, one.sniffed) for one in candidates)
-    files = _without_exported(files)
+    files = _without_copies(_without_exported(files))
     used = {source: _without_texts([f for f in files if _is_used(f, source)]) for source in SOURCES}
     captures = tuple(capture for source in SOURCES for capture in captures_of(used[source], source))
     captures = with_companions(captures, files)
@@ -286,6 +286,42 @@ def _without_exported(files: list[FoundFile]) -> list[FoundFile]:
         else file
         for file in files
     ]
+
+
+def _without_copies(files: list[FoundFile]) -> list[FoundFile]:
+    """Mark files that repeat other traces, in formats that give way to these."""
+    usable = [
+        file
+        for file in files
+        if file.format.is_trace and file.problem is None and file.duplicate_of is None
+    ]
+    others = {
+        "folder": [file for file in usable if not file.format.gives_way],
+        "all": [file for file in usable if file.format.gives_way != "all"],
+    }
+    return [
+        msgspec.structs.replace(file, duplicate_of=first.path)
+        if file.format.gives_way and (first := _original(file, others[file.format.gives_way]))
+        else file
+        for file in files
+    ]
+
+
+def _original(file: FoundFile, others: Sequence[FoundFile]) -> FoundFile | None:
+    """Return the first of other traces that a file repeats."""
+    if file.format.gives_way == "all":
+        return next(iter(others), None)
+    folder = file.path.rpartition("/")[0]
+    unknown = file.rank is None
+    return next(
+        (
+            one
+            for one in others
+            if one.path.rpartition("/")[0] == folder
+            and (unknown or one.rank is None or one.rank == file.rank)
+        ),
+        None,
+    )
 
 
 def _base(path: str | Path) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -172,8 +172,8 @@ ranks rename pids, and then only the pid tells the devices of two ranks apart.
 class Part(NamedTuple):
     """Rows of one group from one batch; ``ordinals`` are their positions in the batch."""
 
-    columns: dict[str, Iterable[int]]
-    ordinals: Sequence[int] | I32
+    columns: Mapping[str, Iterable[int]]
+    ordinals: Sequence[int] | npt.NDArray[np.signedinteger[Any]]
 
 
 class GroupColumns:

@@ -310,7 +310,7 @@ def _read(
         text_bytes=chunks.text_bytes,
         compression=chunks.compression,
     )
-    truncated = document.truncated or any(note.code in _CUTS for note in chunks.notes)
+    truncated = document.truncated or any(note.code in CUTS for note in chunks.notes)
     information = _mapping(members.get("distributedInfo"))
     base_ns = _base(members.get("baseTimeNanoseconds"), note_log)
     devices = _devices(members)
@@ -319,7 +319,7 @@ def _read(
         raise TraceError(NANOSECONDS, path=shown or path)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
     notes = tuple(
-        msgspec.structs.replace(note, message=note.message + kept) if note.code in _CUTS else note
+        msgspec.structs.replace(note, message=note.message + kept) if note.code in CUTS else note
         for note in (*chunks.notes, *note_log.notes)
     )
     return _Read(
@@ -336,7 +336,8 @@ def _read(
     )
 
 
-_CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
+CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
+"""Codes of notes on files that end too early."""
 _DAMAGE = frozenset({"malformed_event", "not_an_event", "corrupt_document"})
 """Notes of text that another process may have written over; a file that is cut has none."""
 
@@ -363,13 +364,14 @@ def _whole(read: _Read) -> RankTrace:
     numbers = has_several_devices(read.columns)
     notes = read.notes
     if numbers:
-        notes = (*notes, Note(SEVERAL_DEVICES, _several_devices(numbers)))
+        notes = (*notes, Note(SEVERAL_DEVICES, several_devices(numbers)))
     source: RankSource = "none" if rank is None else "distributedInfo"
     trace = _trace(read, columns, read.source)
     return structs.replace(trace, rank=rank, rank_source=source, notes=notes)
 
 
-def _several_devices(numbers: Sequence[int]) -> str:
+def several_devices(numbers: Sequence[int]) -> str:
+    """Return the note on one process that used these devices."""
     names = listed([str(number) for number in numbers])
     return (
         f"one process used devices {names}: it is one rank, busy while any of them is, and times "

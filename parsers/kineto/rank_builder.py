@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
+from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import (
     GROUPS,
     CollectiveArgs,
@@ -84,27 +85,30 @@ class Columns(NamedTuple):
 class Builder:
     """Builder of the columns of one rank; see `RankTrace` for their meaning.
 
-    ``scanner`` is the compiled scanner, which fills most rows itself; None if it is not in use.
+    ``scanner`` is the compiled scanner of JSON, which fills most rows itself; None if it is not in
+    use. Readers of other formats fill ``rows`` and ``labels``, and add parts.
     """
 
-    def __init__(self, note_log: NoteLog) -> None:
+    def __init__(self, note_log: NoteLog, *, is_json: bool = True) -> None:
         self._note_log = note_log
-        self._rows = EventRows()
+        self.rows = EventRows()
         self._groups: dict[Group, GroupColumns] = {}
         self._group_of: dict[Scalar, Group] = {}
-        self._labels: dict[tuple[str, str], str] = {}
+        self.labels: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[Scalar, Scalar], list[tuple[int, Event]]] = {}
         self._counts: Counter[tuple[Scalar, Scalar]] = Counter()
         self.events_kept = 0
         self.late_times = 0  # events whose time is a number, but too large for microseconds
-        self.scanner: Scanner | None = new_scanner(
-            self._rows.strings,
-            self._rows.tracks,
-            group_of,
-            input_kind,
-            self._rows.collectives.describe,
-            launch=self._rows.launches.id_of,
-        )
+        self.scanner: Scanner | None = None
+        if is_json:
+            self.scanner = new_scanner(
+                self.rows.strings,
+                self.rows.tracks,
+                group_of,
+                input_kind,
+                self.rows.collectives.describe,
+                launch=self.rows.launches.id_of,
+            )
 
     def add(self, batch: Batch) -> None:
         """Add the complete events of a batch to the columns, others to counts and labels."""
@@ -127,6 +131,10 @@ class Builder:
             self._add_complete(group, indices, batch, parts)
         if batch.ordinals is not None:
             self._add_scanned(parts)
+        self.add_parts(parts)
+
+    def add_parts(self, parts: dict[Group, list[Part]]) -> None:
+        """Append rows, which follow in the file those that were added before."""
         for group, pieces in parts.items():
             if group not in self._groups:
                 self._groups[group] = GroupColumns(group)
@@ -163,7 +171,7 @@ class Builder:
             ordinals = indices
             if batch.ordinals is not None:
                 ordinals = [batch.ordinals[index] for index in indices]
-            part = self._rows.part(group, events, starts, durations, ordinals)  # type: ignore[arg-type]
+            part = self.rows.part(group, events, starts, durations, ordinals)  # type: ignore[arg-type]
             parts.setdefault(group, []).append(part)
 
     def _note_unusable(
@@ -206,14 +214,18 @@ class Builder:
                 return
             ordinal = index if batch.ordinals is None else batch.ordinals[index]
             group = group_of(begin.cat)
-            part = self._rows.part(group, [begin], [start], [time - start], [ordinal])
+            part = self.rows.part(group, [begin], [start], [time - start], [ordinal])
             parts.setdefault(group, []).append(part)
 
     def _label(self, event: Event) -> None:
         name = event.args.name if event.args is not None else None
         if event.name in ("process_name", "thread_name") and isinstance(name, str):
             thread = "" if event.name == "process_name" else str(event.tid)
-            self._labels[str(event.pid), thread] = name
+            self.labels[str(event.pid), thread] = name
+
+    def count(self, category: str, number: int) -> None:
+        """Add to the number of complete events of a category."""
+        self._counts["X", category] += number
 
     def counts(self) -> dict[str, int]:
         """Return the number of events by "phase:category", dropped ones included."""
@@ -222,12 +234,16 @@ class Builder:
             total[f"{_name(phase)}:{_name(category)}"] += number
         if self.scanner is not None:
             for mark, category_id, number in self.scanner.take_counts():
-                text = self._rows.strings.text_of(category_id) if category_id >= 0 else ""
+                text = self.rows.strings.text_of(category_id) if category_id >= 0 else ""
                 total[f"{mark}:{text}"] += number
         return dict(total)
 
     def finish(
-        self, base_ns: int, table: tuple[ProcessGroup, ...], devices: tuple[Device, ...] = ()
+        self,
+        base_ns: int,
+        table: tuple[ProcessGroup, ...],
+        devices: tuple[Device, ...] = (),
+        texts: I32 | None = None,
     ) -> Columns:
         """Return all columns, sorted, with absolute times. Call it once, at the end of the file.
 
@@ -238,28 +254,29 @@ class Builder:
             base_ns: Added to every start.
             table: The process groups of the file's ``pg_config``.
             devices: The devices of the file, for the share of their SMs that a launch fills.
+            texts: Ids of texts that are used besides those of events.
         """
         open_begins = sum(len(stack) for stack in self._open.values())
         if open_begins:
             message = "begin events without an end are dropped"
             self._note_log.add("unmatched_begin", message, None, open_begins)
         if self.scanner is not None:
-            self._rows.collectives.add_described(*self.scanner.take_described())
-        texts = [self._rows.collectives.text_ids()]
+            self.rows.collectives.add_described(*self.scanner.take_described())
+        used = [self.rows.collectives.text_ids()] + ([] if texts is None else [texts])
         for columns in self._groups.values():
-            texts += columns.texts()
-        strings, text_ids = self._rows.strings.finish(texts)
-        del texts  # its views would keep the columns in memory
-        tracks, processes, track_ids = self._rows.finish_tracks(self._labels)
+            used += columns.texts()
+        strings, text_ids = self.rows.strings.finish(used)
+        del used  # its views would keep the columns in memory
+        tracks, processes, track_ids = self.rows.finish_tracks(self.labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
         renumbered |= dict.fromkeys(("shapes", "input_types", "input_values"), text_ids)
-        launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
+        launches = partial(self.rows.launches.columns, tracks=tracks, devices=devices)
         events = {
             group: columns.finish(base_ns, renumbered, launches)
             for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
         }
-        args, groups = self._rows.collectives.finish(events, text_ids, table)
-        return Columns(events, strings, tracks, args, groups, processes, self._labels)
+        args, groups = self.rows.collectives.finish(events, text_ids, table)
+        return Columns(events, strings, tracks, args, groups, processes, self.labels)
 
 
 _DROPPED = {

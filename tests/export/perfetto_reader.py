@@ -66,7 +66,7 @@ def read(path: Path) -> Read:
             categories[sequence] = {
                 one.iid: one.name for one in packet.interned_data.event_categories
             }
-        else:
+        elif packet.HasField("track_event"):
             event, time = packet.track_event, packet.timestamp
             track = event.track_uuid
             assert packet.sequence_flags & 2 or event.name or event.type in (2, 4)

@@ -22,7 +22,7 @@ LDFLAGS="-fsanitize=address,undefined" "$python" setup.py -q build_ext --inplace
     { cat build.log && exit 1; }
 for library in parsers/kineto/scanner/_scanner parsers/nsys/sqlite/_btree \
     metrics/arrays/_intervals metrics/arrays/_passes parsers/store/_cut_files \
-    parsers/inspector/_line_scanner; do
+    parsers/inspector/_line_scanner parsers/pftrace/_packet_scanner; do
     [[ $(nm -D "$library".*.so) == *__asan_* ]] || { echo "$library has no sanitizer" && exit 1; }
 done
 
@@ -33,7 +33,7 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export LD_PRELOAD
 "$python" -c 'import ccltui, sys; sys.exit(not ccltui.__file__.startswith(sys.argv[1]))' "$copy"
-"$python" tests/fuzz/run_fuzz.py kineto xla nsys_sqlite sqlite_pages inspector --engine random --seed 1 \
+"$python" tests/fuzz/run_fuzz.py kineto xla nsys_sqlite sqlite_pages inspector pftrace --engine random --seed 1 \
     --inputs "$inputs"
 "$python" -m pytest -q -p no:cacheprovider tests/parsers/kineto tests/parsers/nsys/test_nsys_btree.py \
     tests/parsers/nsys/test_nsys_hostile.py tests/metrics/arrays
