@@ -44,6 +44,7 @@ from ccltui.parsers.plug_ins import (
     loaded,
     reason_of,
 )
+from ccltui.parsers.rocpd import ROCPD
 from ccltui.parsers.rocprof import ROCPROF_TABLE, ROCPROF_TRACE
 from ccltui.parsers.runs import (
     LAUNCHER_METADATA,
@@ -195,6 +196,7 @@ FORMATS: tuple[Format, ...] = (
     NSYS_TEXT,
     ROCPROF_TRACE,
     ROCPROF_TABLE,
+    ROCPD,
     EXECUTION_TRACE,
     WORKLOAD_CARD,
     CLUSTER_BENCHMARK,

@@ -264,7 +264,7 @@ def _sqlite_problem(sample: FileSample) -> str:
         _ = sample.tables
     except TraceError as error:
         return error.message
-    return problem or "an SQLite file without the tables of an nsys export"
+    return problem or "an SQLite file without the tables of an nsys export or of rocprofv3"
 
 
 def _json_problem(document: JsonHead) -> str:

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import rocpd_database
 import zstandard
 from executions import chakra, document, event, flat, functional, listed_groups
 from kineto_fuzz import DOCUMENT, EVENTS
@@ -231,6 +232,22 @@ def exports() -> list[bytes]:
                 opened.execute(f"PRAGMA page_size = {page}")
                 opened.execute("VACUUM")
             found.append(path.read_bytes())
+    return found
+
+
+def rocpd_databases() -> list[bytes]:
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for version in (3, 4):
+            one = rocpd_database.Recording(environment='{"RANK": "3"}')
+            rocpd_database.steps(one, 2)
+            begin = rocpd_database.BASE
+            one.copy("HOST_TO_DEVICE", begin + 710_000, begin + 800_000, 1, 2, 4096)
+            one.region("MARKER_CORE_API", "roctxRangePushA", begin, begin + 900, message="step")
+            args = (("count", "1024"), ("datatype", "7"))
+            one.region("RCCL_API", "ncclAllReduce", begin, begin + 900, args=args)
+            path = Path(folder) / f"{version}.db"
+            found.append(rocpd_database.write(path, one, version=version).read_bytes())
     return found
 
 

@@ -61,6 +61,7 @@ from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_scans import new_texts
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import trace_rows
+from ccltui.parsers.rocpd.rocpd_reader import read_rocpd
 from ccltui.parsers.runs.run_records import (
     ConfigError,
     read_completion,
@@ -234,6 +235,11 @@ def nsys_sqlite(data: bytes, path: Path) -> None:
                 result(lambda: _plain(read_report_tables(path, shown=SHOWN))),
             ))  # fmt: skip
     _require_same_rows(path, found)
+
+
+def rocpd(_data: bytes, path: Path) -> None:
+    for trace in read_rocpd(path, shown=SHOWN):
+        contents(trace)
 
 
 def _require_same_rows(path: Path, found: Sequence[object]) -> None:
@@ -433,6 +439,7 @@ TARGETS: Final = {
         Target("nsys_text", "text of nsys stats", seeds.nsys_text,
                mixed(_TEXT, _TEXT, packed(_TEXT)), nsys_text),
         Target("nsys_sqlite", "nsys exports: pages, schemas", seeds.exports, database, nsys_sqlite),
+        Target("rocpd", "databases of rocprofv3", seeds.rocpd_databases, database, rocpd),
         Target("sqlite_pages", "pages of SQLite, both readers", seeds.tables,
                mixed(pages, pages, database), sqlite_pages),
         Target("arrow", "nsys exports in Arrow", seeds.arrow, any_bytes, arrow),

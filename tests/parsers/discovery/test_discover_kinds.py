@@ -229,7 +229,9 @@ def test_sqlite_is_nsys_by_its_tables(tmp_path: Path) -> None:
 
     assert found["old 100%?#.sqlite"].kind == "nsys_sqlite"
     assert found["new.db"].kind == "nsys_sqlite"
-    assert found["other.sqlite"].problem == "an SQLite file without the tables of an nsys export"
+    assert found["other.sqlite"].problem == (
+        "an SQLite file without the tables of an nsys export or of rocprofv3"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == before  # no journal, no lock
 
 
