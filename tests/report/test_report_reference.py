@@ -11,10 +11,10 @@ from ccltui.tools import reference
 from ccltui.tui.actions.action_list import all_actions
 
 
-@pytest.mark.parametrize("name", sorted(reference.pages()))
+@pytest.mark.parametrize("name", sorted(reference.PAGES))
 def test_a_page_is_up_to_date(name: str) -> None:
     committed = (reference.DOCS / name).read_text(encoding="utf-8")
-    assert committed == reference.pages()[name], "run python -m ccltui.tools.reference"
+    assert committed == reference.page(name), "run python -m ccltui.tools.reference"
 
 
 def test_the_check_says_what_differs(
@@ -30,16 +30,15 @@ def test_the_check_says_what_differs(
 
 
 def test_every_metric_and_key_is_documented() -> None:
-    pages = reference.pages()
     for metric in registry.metrics().values():
-        assert f"## {metric.name}\n" in pages["metrics.md"]
-        assert f"`{metric.headline}`" in pages["metrics.md"]
+        assert f"## {metric.name}\n" in reference.page("metrics.md")
+        assert f"`{metric.headline}`" in reference.page("metrics.md")
     for action in all_actions():
-        assert f"| {action.help} |" in pages["keys.md"]
+        assert f"| {action.help} |" in reference.page("keys.md")
 
 
 def test_every_option_is_documented() -> None:
-    page = reference.pages()["cli.md"]
+    page = reference.page("cli.md")
     for option in ("--metric", "--window", "--fail-if", "--output-json", "--files-only", "--seed"):
         assert option in page
 
