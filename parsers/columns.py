@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING as NO_DEFAULT
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -437,6 +437,8 @@ class RankTrace(msgspec.Struct, frozen=True):
     place: ColumnFile | None = None  # the file that is mapped, if one is
     added_ns: int = 0  # added to every start of that file
     read_share: float = 1.0  # of the file; below 1 while only its beginning is read
+    replica: str = ""  # "dp1": of a server whose replicas all number their ranks from 0
+    first_rank: int = 0  # of the replica: was added to the ranks that the file states
 
     def group(self, name: Group) -> Events:
         """Events of one group, empty when the file has none."""
@@ -462,6 +464,16 @@ class RankTrace(msgspec.Struct, frozen=True):
         """End of the latest event that was kept."""
         ends = [int(events.end_ns.max()) for events in self.events.values() if len(events)]
         return max(ends) if ends else None
+
+
+def in_replica(args: CollectiveArgs, first_rank: int) -> CollectiveArgs:
+    """Return arguments with the numbers that ranks of a replica have in the whole job."""
+    peers = {
+        name: np.where(column >= 0, column + first_rank, column)
+        for name in ("src", "dst")
+        for column in [getattr(args, name)]
+    }
+    return replace(args, **peers)
 
 
 FIRST_OF_SEVERAL: Final = " (the first of several; their numbers differ)"

@@ -47,6 +47,8 @@ class FoundFile(msgspec.Struct, frozen=True):
     start_ns: int | None = None  # times since the epoch of what was sampled of the file
     end_ns: int | None = None
     digest: str = ""  # of a file that is read into columns: see `RawEnds.digest`
+    replica: str = ""  # "dp1": of a server whose replicas all number their ranks from 0
+    first_rank: int = 0  # of the replica: added to the ranks that its files state
 
     @property
     def format(self) -> Format:

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from ccltui.parsers.card import WORKLOAD_CARD
-from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, in_replica, later
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.errors import CardError, NotFoundError, TraceError, contained
@@ -72,14 +72,47 @@ def identified(trace: RankTrace, capture: Capture) -> RankTrace:
     """Return the trace with the rank that discovery found, where the file itself states none.
 
     That comes from the rank map or the file name, which cannot distinguish the ranks of one file.
+    A rank of a replica, as its file states it, becomes that of the whole job.
     """
-    if trace.rank is not None or trace.source.parts > 1:
+    if trace.source.parts > 1 or trace.replica:
         return trace
     for found in capture.files:
         if found.path == trace.source.path and found.rank is not None:
-            source = found.rank_source
-            return structs.replace(trace, rank=found.rank, rank_source=source)
+            named = trace
+            if trace.rank is None:
+                own = found.rank - found.first_rank
+                named = structs.replace(trace, rank=own, rank_source=found.rank_source)
+            return _in_replica(named, found) if found.replica else named
     return trace
+
+
+def _in_replica(trace: RankTrace, found: FoundFile) -> RankTrace:
+    """Return the trace of a replica with the numbers that its ranks have in the whole job."""
+    if found.rank is None or trace.rank != found.rank - found.first_rank:
+        return trace  # states another rank than its name: that of the whole job
+    first, size = found.first_rank, trace.world_size
+    whole = range(size) if size is not None else ()
+    groups = tuple(
+        structs.replace(
+            group,
+            # Of the job it is a part, so that its size no longer tells which ranks it has.
+            ranks=tuple(
+                rank + first for rank in group.ranks or (whole if group.size == size else ())
+            ),
+        )
+        for group in trace.process_groups
+    )
+    return structs.replace(
+        trace,
+        rank=found.rank,
+        replica=found.replica,
+        first_rank=first,
+        world_size=found.world_size,
+        process_groups=groups,
+        collective_args=in_replica(trace.collective_args, first)
+        if first
+        else trace.collective_args,
+    )
 
 
 def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:

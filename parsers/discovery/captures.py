@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -19,6 +19,13 @@ from typing import Final
 import msgspec
 
 from ccltui.parsers.columns import Note, RankSource
+from ccltui.parsers.discovery.placed_names import (
+    by_session,
+    by_stage,
+    claim_of,
+    stage_of,
+    with_replicas,
+)
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.format import Source
 from ccltui.parsers.found_files import Capture, FoundFile
@@ -167,19 +174,33 @@ def recordings(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
     Files are of different recordings where they state different world sizes, where one begins an
     hour after the others and they are not distinct ranks of one world, where none of them states a
     rank and one begins a minute after the others ended, or where they claim a rank again and begin
-    clearly later. What a file does not state separates nothing.
+    clearly later; and where names state that one is of prefill and another of decode. What a file
+    does not state separates nothing. Replicas of a server that number their ranks alike are one
+    recording.
     """
-    parts = _by_world_size(files)
-    for separate in (_far_apart, _silent_between, _rank_again):
+    parts = [list(files)]
+    for separate in (
+        by_stage,
+        _by_world_size,
+        _far_apart,
+        _silent_between,
+        _rank_again,
+        _replica_again,
+        by_session,
+    ):
         parts = [part for whole in parts for part in separate(whole)]
-    return parts
+    return [with_replicas(part) for part in parts]
 
 
 def recording_name(files: Sequence[FoundFile], folder: str, siblings: Sequence[str]) -> str:
     """Return a name for one of several recordings of a folder, different from ``siblings``.
 
-    It is the name of the only file, else the start of the recording, else its world size.
+    It is the stage of serving where names state one, else the name of the only file, else the
+    start of the recording, else its world size.
     """
+    stage = stage_of(files)
+    if stage and (staged := f"{folder}/{stage}" if folder else stage) not in siblings:
+        return staged
     name = files[0].path if len(files) == 1 else _described(files, folder)
     return name if name not in siblings else f"{name} ({len(siblings) + 1})"
 
@@ -247,12 +268,24 @@ def _silent_between(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
 
 def _rank_again(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
     """Separate where a rank is claimed again, if the gaps between the parts are clear."""
-    ranks = [file.rank for file in files if file.rank is not None]
-    if len(set(ranks)) == len(ranks) or any(file.start_ns is None for file in files):
+    return _claimed_again(files, lambda file: file.rank)
+
+
+def _replica_again(files: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """Separate where a rank of the same replica is claimed again, likewise."""
+    return _claimed_again(files, claim_of)
+
+
+def _claimed_again(
+    files: Sequence[FoundFile], claim: Callable[[FoundFile], Hashable]
+) -> list[list[FoundFile]]:
+    claims = [claim(file) for file in files if file.rank is not None]
+    if len(set(claims)) == len(claims) or any(file.start_ns is None for file in files):
         return [list(files)]
 
     def breaks(before: Sequence[FoundFile], after: FoundFile) -> bool:
-        return after.rank is not None and any(file.rank == after.rank for file in before)
+        wanted = claim(after)
+        return after.rank is not None and any(claim(file) == wanted for file in before)
 
     parts = _split(files, breaks)
     if len(parts) < 2:

@@ -36,6 +36,7 @@ from ccltui.parsers.discovery.captures import (
     rank_in_name,
     rank_of,
 )
+from ccltui.parsers.discovery.placed_names import is_of_replica, with_placed_ranks
 from ccltui.parsers.discovery.sniff import Sniffed, late_info, sniff
 from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
 from ccltui.parsers.errors import NotFoundError, TraceError
@@ -163,12 +164,14 @@ def _completed(
     if not fitting:
         return capture
     alone = sum(one.source == capture.source for one in captures) == 1
+    alone &= not any(file.replica for file in capture.files)
     paired = tuple(_paired(file, fitting, alone=alone) for file in capture.files)
     return msgspec.structs.replace(capture, files=paired)
 
 
 def _paired(file: FoundFile, known: Sequence[FoundFile], *, alone: bool) -> FoundFile:
-    of_rank = [one for one in known if one.rank == file.rank]
+    stated = None if file.rank is None else file.rank - file.first_rank
+    of_rank = [one for one in known if one.rank == stated]
     here = [one for one in of_rank if _folder(one) == _folder(file)]
     chosen = here or (of_rank if alone else [])
     if len(chosen) != 1:
@@ -250,7 +253,7 @@ def discover(
         files += _found_files(candidate, ranks, notes)
     if known is not None:
         known.keep((one.entry, one.sniffed) for one in candidates)
-    files = _without_copies(_without_exported(files))
+    files = with_placed_ranks(_without_copies(_without_exported(files)))
     used = {source: _without_texts([f for f in files if _is_used(f, source)]) for source in SOURCES}
     captures = tuple(capture for source in SOURCES for capture in captures_of(used[source], source))
     captures = with_companions(captures, files)
@@ -527,7 +530,9 @@ def _contradictions(
     if mapped is not None and mapped != stated:
         message = f"{path} states rank {stated}; the rank map's {mapped} is not used"
         notes.append(Note("rank_map_ignored", message))
-    if named is not None and named != stated:
+    if named is None or stated is None or named == stated:
+        return notes
+    if not is_of_replica(path, stated, named):
         message = f"{path} states rank {stated}, though its name contains {named}"
         notes.append(Note("rank_mismatch", message))
     return notes

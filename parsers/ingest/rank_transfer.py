@@ -24,6 +24,7 @@ from ccltui.parsers.columns import (
     RankTrace,
     Samples,
     Strings,
+    in_replica,
     later,
 )
 from ccltui.parsers.store.stored_columns import PAGE, StoredColumns, columns_of, map_columns
@@ -63,6 +64,8 @@ def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace
     found = columns_of(columns)
     if handed.facts.added_ns:
         found["events"] = later(columns.events, handed.facts.added_ns)
+    if handed.facts.first_rank:
+        found["collective_args"] = in_replica(columns.collective_args, handed.facts.first_rank)
     return structs.replace(handed.facts, **found, place=handed.place)
 
 
