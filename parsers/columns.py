@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING as NO_DEFAULT
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -145,6 +145,10 @@ def _no_texts() -> I32:
     return np.empty(0, np.int32)
 
 
+def _no_ids() -> I64:
+    return np.empty(0, np.int64)
+
+
 class Strings(Sequence[str]):
     """The interned strings of one rank, decoded one by one from a byte blob.
 
@@ -221,6 +225,9 @@ class Events:
     shapes: I32 = field(default_factory=_no_texts)  # JSON text of a matrix product's input shapes
     input_types: I32 = field(default_factory=_no_texts)  # JSON text of the types of those inputs
     input_values: I32 = field(default_factory=_no_texts)  # of some: inputs that are no tensors
+    graph_node: I64 = field(default_factory=_no_ids)  # the node of a CUDA or HIP graph; -1: none
+    graph: I64 = field(default_factory=_no_ids)  # the graph of that node
+    module: I32 = field(default_factory=_no_texts)  # text: the module that the node belongs to
 
     COLUMNS: ClassVar[Columns]
     SPARSE: ClassVar[Columns]
@@ -468,12 +475,10 @@ class RankTrace(msgspec.Struct, frozen=True):
 
 def in_replica(args: CollectiveArgs, first_rank: int) -> CollectiveArgs:
     """Return arguments with the numbers that ranks of a replica have in the whole job."""
-    peers = {
-        name: np.where(column >= 0, column + first_rank, column)
-        for name in ("src", "dst")
-        for column in [getattr(args, name)]
-    }
-    return replace(args, **peers)
+    columns = {name: getattr(args, name) for name, _ in CollectiveArgs.COLUMNS}
+    for name in ("src", "dst"):
+        columns[name] = np.where(columns[name] >= 0, columns[name] + first_rank, columns[name])
+    return CollectiveArgs(**columns)
 
 
 FIRST_OF_SEVERAL: Final = " (the first of several; their numbers differ)"

@@ -96,9 +96,15 @@ def with_placed_ranks(files: Sequence[FoundFile]) -> list[FoundFile]:
     return numbered
 
 
+def stage_in(path: str) -> str:
+    """Return the stage that the name of a file states, "" for none."""
+    found = placement_in(path)
+    return found.stage if found else ""
+
+
 def stage_of(files: Sequence[FoundFile]) -> str:
     """Return the stage that the names of all files state, "" where they do not agree."""
-    stages = {found.stage if (found := placement_in(file.path)) else "" for file in files}
+    stages = {stage_in(file.path) for file in files}
     return stages.pop() if len(stages) == 1 else ""
 
 

@@ -155,7 +155,7 @@ def has_kernels(path: str) -> bool | None:
     return False
 
 
-PARSER_VERSION: Final = 11
+PARSER_VERSION: Final = 12
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 

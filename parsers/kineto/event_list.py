@@ -21,10 +21,12 @@ from msgspec import Struct
 from ccltui.parsers.columns import Note
 from ccltui.parsers.kineto.scanner.typed_event import (
     DECODE_ERRORS,
+    NODE,
     Event,
     batch_decoder,
     decode_lenient,
     event_decoder,
+    reads_nodes,
 )
 from ccltui.parsers.text.json_text import Extent, TextBuffer, object_extent
 
@@ -110,6 +112,7 @@ class EventList:
         self._buffer = buffer
         self._note_log = note_log
         self._scanner = scanner
+        self._reads_nodes = scanner is None or reads_nodes()
         self.truncated = False
 
     def __iter__(self) -> Iterator[Batch]:
@@ -131,7 +134,7 @@ class EventList:
                 self._skip_non_object()
 
     def _next_batch(self) -> Batch | None:
-        if self._scanner is not None:
+        if self._scanner is not None and not self._has_unread_nodes():
             return self._scanned_batch(self._scanner)
         if self._buffer.offset < self._decoded_singly_up_to:
             return self._decode_one_by_one()
@@ -155,6 +158,10 @@ class EventList:
         # What fails to decode must not be tried again as a whole after each of its events.
         self._decoded_singly_up_to = self._buffer.offset + self._buffer.unread
         return self._decode_one_by_one()
+
+    def _has_unread_nodes(self) -> bool:
+        """Whether the buffer has nodes of graphs, and the compiled scanner is too old for them."""
+        return not self._reads_nodes and self._buffer.text.find(NODE, self._buffer.start) >= 0
 
     def _scanned_batch(self, scanner: Scanner) -> Batch | None:
         """Run the compiled scanner; return the events that it leaves to the decoder."""

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.array_types import F32, F64, I32, I64
+from ccltui.parsers.array_types import F64, I32, I64
 from ccltui.parsers.columns import MISSING, Device, Events, Group, Track, by_start
 from ccltui.parsers.kineto.collective_rows import CollectiveRows, ProductInputs
 from ccltui.parsers.kineto.scanner.typed_event import (
@@ -70,15 +70,49 @@ _BLOCK_ROWS = 1 << 16  # rows computed at a time, to keep temporary arrays small
 
 
 class LaunchShapes:
-    """Ids of distinct launches: JSON texts of grid, blocks per SM and occupancy."""
+    """Ids of distinct launches: JSON texts of grid, blocks per SM and occupancy.
 
-    def __init__(self) -> None:
-        self._ids: dict[tuple[bytes, bytes, bytes], int] = {}
+    Of kernels of a CUDA or HIP graph also of their node, their graph and their module
+    (``module_fqn``), and the name that `torch.cuda` gives them by ``mark_kernels``.
+    """
 
-    def id_of(self, grid: bytes, blocks_per_sm: bytes, occupancy: bytes) -> int:
-        """Return the id of a launch; b"" for absent values, -1 if all are absent."""
-        key = (grid, blocks_per_sm, occupancy)
-        return self._ids.setdefault(key, len(self._ids)) if any(key) else MISSING
+    def __init__(self, pool: StringPool) -> None:
+        self._pool = pool
+        self._ids: dict[tuple[bytes, ...], int] = {}
+        self._modules: list[int] = []
+
+    def id_of(
+        self,
+        grid: bytes,
+        blocks_per_sm: bytes,
+        occupancy: bytes,
+        *of_graph: bytes,
+    ) -> int:
+        """Return the id of a launch; b"" for absent values, -1 if all are absent.
+
+        ``of_graph`` are node, graph, module, and the name as plain text.
+        """
+        key = (grid, blocks_per_sm, occupancy, *of_graph)
+        if not any(key[:6]):
+            return MISSING
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self._ids)
+            self._modules.append(self._module_of(of_graph))
+        return found
+
+    def _module_of(self, of_graph: tuple[bytes, ...]) -> int:
+        """Return the text id of the module of a kernel of a graph, else of its name, else -1."""
+        if len(of_graph) < 4 or not (of_graph[0] or of_graph[2]):
+            return MISSING
+        module = _json(of_graph[2]) if of_graph[2] else None
+        if not isinstance(module, str) or not module:
+            module = of_graph[3].decode("utf-8", "replace")
+        return self._pool.id_of(module[:_LONGEST_MODULE]) if module else MISSING
+
+    def text_ids(self) -> I32:
+        """Return the text ids that are used."""
+        return np.array(self._modules or [MISSING], np.int32)
 
     def ids_of(self, events: list[Event]) -> list[int]:
         """Return the launch id of each event."""
@@ -89,20 +123,34 @@ class LaunchShapes:
                 bytes(event.args.grid),
                 bytes(event.args.blocks_per_sm),
                 bytes(event.args.occupancy),
+                bytes(event.args.graph_node),
+                bytes(event.args.graph),
+                bytes(event.args.module),
+                event.args.name.encode("utf-8", "surrogatepass")
+                if isinstance(event.args.name, str)
+                else b"",
             )
             for event in events
         ]
 
     def columns(
-        self, ids: I32, track: I32, tracks: tuple[Track, ...], devices: tuple[Device, ...]
-    ) -> dict[str, F32]:
-        """Return ``blocks_per_sm`` and ``occupancy_pct`` of events, without columns of no value.
+        self,
+        ids: I32,
+        track: I32,
+        text_ids: I32,
+        tracks: tuple[Track, ...],
+        devices: tuple[Device, ...],
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns that launches state of events, without columns of no value.
+
+        They are ``blocks_per_sm``, ``occupancy_pct``, and of graphs ``graph_node``, ``graph`` and
+        ``module``. ``text_ids`` is the new id of each text.
 
         Where a file states the grid alone, its blocks are divided by the SMs of the device. A
         device that is not listed is assumed to have the SMs of the listed ones, if these agree:
         a process may renumber the devices that it sees.
         """
-        stated = [(_number(b), _blocks(g), _number(o)) for g, b, o in self._ids]
+        stated = [(_number(b), _blocks(g), _number(o)) for g, b, o, *_ in self._ids]
         table = np.array([*stated, (MISSING,) * 3], np.float64)
         sms = {device.index: device.num_sms for device in devices if device.num_sms > 0}
         common = set(sms.values()).pop() if len(set(sms.values())) == 1 else MISSING
@@ -116,7 +164,33 @@ class LaunchShapes:
             direct, blocks, occupancy = table[ids[some]].T
             found["blocks_per_sm"][some] = _shares(direct, blocks, of_track[track[some]])
             found["occupancy_pct"][some] = occupancy
-        return {name: column for name, column in found.items() if (column >= 0).any()}
+        shapes = {name: column for name, column in found.items() if (column >= 0).any()}
+        return {**shapes, **self._of_graphs(ids, text_ids)}
+
+    def _of_graphs(self, ids: I32, text_ids: I32) -> dict[str, npt.NDArray[Any]]:
+        stated = [(*key[3:5], b"", b"")[:2] for key in self._ids]
+        nodes, graphs = (
+            np.array([*(_node(one[place]) for one in stated), MISSING], np.int64)
+            for place in (0, 1)
+        )
+        modules = text_ids[np.array([*self._modules, MISSING], np.int32)]
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name, table in (("graph_node", nodes), ("graph", graphs), ("module", modules)):
+            if (table != MISSING).any():
+                found[name] = table[ids]
+        return found
+
+
+_LONGEST_MODULE = 500
+"""Characters of a module that are kept; those of models have fewer than a hundred."""
+
+
+def _node(text: bytes) -> int:
+    """Return the id of a node or graph, -1 where it is absent, 0 or no integer.
+
+    Work outside of graphs has node 0.
+    """
+    return (_identifier(_json(text)) or MISSING) if text else MISSING
 
 
 def _shares(direct: F64, blocks: F64, sms: F64) -> F64:
@@ -242,7 +316,7 @@ class GroupColumns:
         self,
         base_ns: int,
         renumbered: dict[str, I32],
-        launches: Callable[[I32, I32], dict[str, F32]],
+        launches: Callable[[I32, I32], dict[str, npt.NDArray[Any]]],
     ) -> Events:
         """Return columns sorted by (start, longer first, position in the file).
 
@@ -278,7 +352,9 @@ class GroupColumns:
         return column.rows(0, self._rows)
 
     def _with_sparse(
-        self, columns: dict[str, Any], launches: Callable[[I32, I32], dict[str, F32]]
+        self,
+        columns: dict[str, Any],
+        launches: Callable[[I32, I32], dict[str, npt.NDArray[Any]]],
     ) -> dict[str, Any]:
         """Drop extra columns of the group of which all is missing; expand launch ids."""
         for name in self._extra:
@@ -295,7 +371,7 @@ class EventRows:
         self.strings = StringPool()
         self.tracks: dict[TrackKey, int] = {}
         self.collectives = CollectiveRows(self.strings)
-        self.launches = LaunchShapes()
+        self.launches = LaunchShapes(self.strings)
         self.products = ProductInputs(self.strings)
 
     def part(

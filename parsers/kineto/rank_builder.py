@@ -262,7 +262,8 @@ class Builder:
             self._note_log.add("unmatched_begin", message, None, open_begins)
         if self.scanner is not None:
             self.rows.collectives.add_described(*self.scanner.take_described())
-        used = [self.rows.collectives.text_ids()] + ([] if texts is None else [texts])
+        used = [self.rows.collectives.text_ids(), self.rows.launches.text_ids()]
+        used += [] if texts is None else [texts]
         for columns in self._groups.values():
             used += columns.texts()
         strings, text_ids = self.rows.strings.finish(used)
@@ -270,7 +271,9 @@ class Builder:
         tracks, processes, track_ids = self.rows.finish_tracks(self.labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
         renumbered |= dict.fromkeys(("shapes", "input_types", "input_values"), text_ids)
-        launches = partial(self.rows.launches.columns, tracks=tracks, devices=devices)
+        launches = partial(
+            self.rows.launches.columns, text_ids=text_ids, tracks=tracks, devices=devices
+        )
         events = {
             group: columns.finish(base_ns, renumbered, launches)
             for group, columns in sorted(self._groups.items(), key=lambda item: item[0])

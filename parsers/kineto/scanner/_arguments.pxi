@@ -56,11 +56,15 @@ cdef class _Arguments:
         cdef int part
         cdef Slot *slot
         cdef uint64_t hash
-        if not event.seen & (1 << A_GRID | 1 << A_BLOCKS_PER_SM | 1 << A_OCCUPANCY):
+        if not event.seen & STATES_LAUNCH:
             return True
+        if event.seen >> A_NAME & 1 and event.label == NULL:  # escapes, or no text
+            return False
         for part in range(A_GRID, PARTS):
             if event.seen >> part & 1:
                 self._append_key(&length, part, self.parts[part].start, self.parts[part].length)
+        if event.label != NULL:
+            self._append_key(&length, A_NAME, event.label, event.label_length)
         hash = hash_of(self.key, length)
         slot = self.launches.find_text(hash, self.key, length)
         event.extra = slot.id - 1 if slot.id != 0 else self._new_launch(event, hash, length)
@@ -68,13 +72,14 @@ cdef class _Arguments:
 
     cdef int32_t _new_launch(self, Event *event, uint64_t hash, Py_ssize_t length) except -3 with gil:
         cdef int part
-        if self.launches.used >= DESCRIPTIONS:
+        if self.launches.used >= LAUNCHES:
             return -2
         texts = [
             (<const char *>self.parts[part].start)[:self.parts[part].length]
             if event.seen >> part & 1 else b""
             for part in range(A_GRID, PARTS)
         ]
+        texts.append(b"" if event.label == NULL else (<const char *>event.label)[:event.label_length])
         return self.launches.add(hash, self.key, length, self.launched(*texts))
 
     cdef bint describe(self, Event *event, int first, int stop, int32_t name) except -1 nogil:

@@ -15,11 +15,17 @@ cdef enum ArgsKey:
     A_INPUT_DIMS, A_INPUT_TYPE, A_CONCRETE,
     # launch of a kernel
     A_GRID, A_BLOCKS_PER_SM, A_OCCUPANCY,
+    # node of a CUDA or HIP graph that a kernel is, its graph, and the module of its annotation
+    A_NODE, A_GRAPH, A_MODULE,
     # args of any event
     A_CORRELATION, A_EXTERNAL, A_BYTES, A_RECORD, A_NAME, A_DEVICE, A_STREAM, A_OTHER
     STATED = A_INPUT_DIMS   # end of the arguments of a collective
     DESCRIBED = A_GRID      # end of the members that describe a collective
     PARTS = A_CORRELATION   # end of the members whose text is read later
+
+cdef enum:
+    STATES_LAUNCH = (1 << A_GRID | 1 << A_BLOCKS_PER_SM | 1 << A_OCCUPANCY | 1 << A_NODE
+                     | 1 << A_GRAPH | 1 << A_MODULE)
 
 PART_KEYS = (
     b'"Collective name":', b'"In msg nelems":', b'"Out msg nelems":', b'"dtype":',
@@ -114,6 +120,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
         if memcmp(text, b"stream", 6) == 0:
             return A_STREAM
     elif length == 8:
+        if memcmp(text, b"graph id", 8) == 0:
+            return A_GRAPH
         if memcmp(text, b"Comms Id", 8) == 0:
             return A_COMMS_ID
         if memcmp(text, b"Src Rank", 8) == 0:
@@ -121,6 +129,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
         if memcmp(text, b"Dst Rank", 8) == 0:
             return A_DST
     elif length == 10:
+        if memcmp(text, b"module_fqn", 10) == 0:
+            return A_MODULE
         if memcmp(text, b"Group size", 10) == 0:
             return A_GROUP_SIZE
         if memcmp(text, b"Input Dims", 10) == 0:
@@ -133,6 +143,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
         if memcmp(text, b"External id", 11) == 0:
             return A_EXTERNAL
     elif length == 13:
+        if memcmp(text, b"graph node id", 13) == 0:
+            return A_NODE
         if memcmp(text, b"In msg nelems", 13) == 0:
             return A_IN_ELEMS
         if memcmp(text, b"In split size", 13) == 0:

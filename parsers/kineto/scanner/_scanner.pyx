@@ -38,8 +38,11 @@ cdef enum:
     TEXT = 1
     NUMBER = 2
     DESCRIPTIONS = 1 << 14  # further distinct ones are left to the general decoder
+    LAUNCHES = 1 << 17      # likewise; every node of every graph of a server is one
     LONGEST_SHAPES = 400    # MAX_SHAPES_BYTES of tables/matrix_products.py
     LONGEST_NUMBER = 4000   # Python, and the general decoder, reject integers of over 4300 digits
+
+READS_NODES = True  # nodes of graphs are passed to ``launched``
 
 include "_members.pxi"
 include "_tables.pxi"
@@ -60,7 +63,8 @@ cdef class Scanner:
     input_kind: What the inputs of an operator describe: 1 a collective, 2 its peer too, 3 a
         matrix product, 4 one whose values count too, 0 nothing.
     describe: Index of collective arguments given as text, -2 where they cannot be read.
-    launched: Id of a kernel's launch by the texts of its grid, blocks per SM and occupancy.
+    launched: Id of a kernel's launch by the texts of its grid, blocks per SM and occupancy, of its
+        node, graph and module, and of its name in an annotation.
     """
 
     cdef _Ids ids

@@ -40,6 +40,9 @@ class Args(msgspec.Struct, gc=False):
     grid: msgspec.Raw = msgspec.Raw()
     blocks_per_sm: msgspec.Raw = msgspec.field(name="blocks per SM", default=msgspec.Raw())
     occupancy: msgspec.Raw = msgspec.field(name="est. achieved occupancy %", default=msgspec.Raw())
+    graph_node: msgspec.Raw = msgspec.field(name="graph node id", default=msgspec.Raw())
+    graph: msgspec.Raw = msgspec.field(name="graph id", default=msgspec.Raw())
+    module: msgspec.Raw = msgspec.field(name="module_fqn", default=msgspec.Raw())
     input_dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
     input_type: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
     concrete_inputs: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
@@ -62,7 +65,7 @@ class Args(msgspec.Struct, gc=False):
     is_async: Any = msgspec.field(name="Is asynchronized op", default=None)
     rank_start: Any = msgspec.field(name="Global rank start", default=None)
     rank_stride: Any = msgspec.field(name="Global rank stride", default=None)
-    name: Any = None  # of metadata events: the name of a process or thread
+    name: Any = None  # of a process or thread, in metadata events; of a kernel, by `mark_kernels`
 
 
 class Event(msgspec.Struct, gc=False):
@@ -250,6 +253,14 @@ def _module() -> Any:
     return found if getattr(found, "VERSION", 1) == _VERSION else None
 
 
+NODE: bytes = b'"graph node id"'
+
+
+def reads_nodes() -> bool:
+    """Return whether the compiled module reads nodes of graphs; one of before 0.3 does not."""
+    return bool(getattr(_module(), "READS_NODES", False))
+
+
 def new_scanner(
     pool: StringPool,
     tracks: dict[Any, int],
@@ -257,7 +268,7 @@ def new_scanner(
     input_kind: Callable[[str], int],
     describe: Callable[[str | None, bytes], int],
     *,
-    launch: Callable[[bytes, bytes, bytes], int],
+    launch: Callable[..., int],
 ) -> Scanner | None:
     """Return a scanner that shares ids with the general decoder; None if it is not in use.
 
@@ -267,7 +278,7 @@ def new_scanner(
         group_of: Column group of a category.
         input_kind: What the inputs of an event of this name describe; see ``call_inputs``.
         describe: Adds collective arguments given as JSON; returns their index.
-        launch: Id of a launch by the JSON texts of grid, blocks per SM and occupancy.
+        launch: Id of a launch by texts (`LaunchShapes.id_of`).
     """
     module = _module() if wants_compiled_code() else None
     if module is None:
