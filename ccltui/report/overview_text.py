@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ccltui.metrics.catalog.time.iter_time import LOOP
 from ccltui.metrics.result import Result
 from ccltui.parsers.numbers import time_text
 
@@ -50,7 +51,9 @@ def step_time(results: Results) -> str:
     answer = details_of(results, "findings")
     period = answer.get("period_ms") if answer.get("period") == "step" else None
     apart = period is not None and time_text(period) != time_text(mean)
-    text = "By the step markers a step takes" if apart else "A step takes"
+    is_loop = results["iter_time"].basis.get("duration") == LOOP
+    by = "By the decode loop" if is_loop else "By the step markers"
+    text = f"{by} a step takes" if apart else "A step takes"
     spread_text = f"standard deviation {time_text(spread)}, " if several and spread else ""
     parts = [f"{text} {time_text(mean)} ({spread_text}n = {count})"]
     median = found.get("p50_iter_time_ms")

@@ -330,6 +330,8 @@ class Culprits:
         confidence: Level = verdict.get("confidence") or "low"
         if verdict.get("verdict") != "host":
             return list(found)
+        if any(trace.replica for trace in self._view.job.ranks):
+            return list(found)  # replicas do not wait for each other, as a replay of steps has it
         if not ranks and confidence != "low":
             return self._late_for_all_hosts(found, period_ms)
         if len(ranks) != 1:

@@ -24,6 +24,8 @@ Kind = Literal[
     "uneven_microbatches",
     "uneven_experts",
     "slow_link",
+    "slow_replica",
+    "slow_layer",
     "random",
     # parts of the time of devices
     "pipeline_bubble",

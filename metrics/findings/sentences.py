@@ -230,6 +230,8 @@ CLASSES: Final[Mapping[Kind, str]] = {
     "uneven_microbatches": "micro-batches have unequal work",
     "uneven_experts": "experts get unequal numbers of tokens",
     "slow_link": "transfers of one pair or group take longer than comparable ones",
+    "slow_replica": "one replica of a server takes longer for a pass of decode than the others",
+    "slow_layer": "one node of a CUDA or HIP graph takes longer on one rank than on the others",
     "random": "times vary by chance over ranks and steps",
     "pipeline_bubble": "pipeline stages wait for each other as their schedule requires",
     "exposed_communication": "communication runs while nothing computes",

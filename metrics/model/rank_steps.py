@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import first_rows
 from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.metrics.model.decode_loop import passes_of, steps_among
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.formats import format_of_trace
@@ -163,6 +164,7 @@ MARKERS: Final = (
     ),
     Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _no_number, at_least=2),
     Marker("run_batch", re.compile(r"run_batch\b.*"), _no_number, at_least=2),  # SGLang
+    Marker("step[…]", re.compile(r"step\[[A-Z_]+\b[^\]]*\]"), _no_number, at_least=2),  # likewise
     Marker(
         "NVTX step",
         re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"),
@@ -176,6 +178,8 @@ MARKERS: Final = (
 
 def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     """Return the steps of a rank by start, and the marker used; ((), None) without markers.
+
+    Decode passes of a server that marks none are steps, where they show (`DECODE_LOOP`).
 
     Markers are annotations; files of 2020 to 2022 contain those of the profiler among the
     operators. Of two markers with one number the longer is used: a step may be marked on two
@@ -193,9 +197,14 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
             steps = _marked(trace, events, names[group], marker)
             if steps:
                 return steps, marker.name
+    passes = steps_among(passes_of(trace, launch_times(trace, launch_rows(trace))))
+    if passes:
+        return tuple(Step(one.id, one.start_ns, one.end_ns) for one in passes), DECODE_LOOP
     return (), None
 
 
+DECODE_LOOP: Final = "decode loop"
+"""Convention of a server whose passes are not marked: `passes_of`."""
 _GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops")
 
 

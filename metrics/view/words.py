@@ -111,6 +111,8 @@ _LABELS: Final[Mapping[str, str]] = {
     "uneven_microbatches": "uneven micro-batches",
     "uneven_experts": "uneven experts",
     "slow_link": "slow link of {who}",
+    "slow_replica": "slow replica {group}",
+    "slow_layer": "slow {call} on {who}",
     "random": "times vary by chance",
     "pipeline_bubble": "pipeline bubble",
     "exposed_communication": "{call} not hidden",
@@ -143,7 +145,9 @@ _LABELS: Final[Mapping[str, str]] = {
 
 def label_of(kind: str, where: Mapping[str, Any]) -> str:
     """Return a short name of a finding with its place: ``waiting for rank 0``."""
-    return _LABELS[kind].format(who=_who(where), call=_call(where), steps=_steps(where))
+    return _LABELS[kind].format(
+        who=_who(where), call=_call(where), steps=_steps(where), group=where["group"]
+    )
 
 
 def _who(where: Mapping[str, Any]) -> str:

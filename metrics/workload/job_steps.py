@@ -10,16 +10,18 @@ marks ``run_batch`` without numbers.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import mean
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.metrics.model.rank_steps import Step
+from ccltui.metrics.model.decode_loop import STAGES, Pass, Phase, passes_of
+from ccltui.metrics.model.rank_steps import DECODE_LOOP, Step
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.missing_ranks import ranges_text
@@ -116,8 +118,6 @@ def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]
     return reasons
 
 
-Phase = Literal["prefill", "decode", "mixed", "unknown"]
-
 _TOKENS = re.compile(
     r"execute_context_(\d+)\((\d+)(?:_(\d+))?\)_generation_(\d+)\((\d+)(?:_(\d+))?\).*"
 )
@@ -126,6 +126,7 @@ _LENGTHS = re.compile(
     r"_generation_(\d+)\(sq(\d+)sk\d+sqsq\d+sqsk(\d+)\).*"
 )
 _UNNAMED = re.compile(r"run_batch\b.*|execute_(?:\d+_)?context_\d.*")
+_STAGE = re.compile(r"step\[([A-Z_]+)\b[^\]]*\]")  # step[DECODE bs=32] of SGLang
 
 
 class Batch(Struct, frozen=True):
@@ -155,6 +156,9 @@ def batch_of(name: str) -> Batch | None:
         found = pattern.fullmatch(name)
         if found is not None:
             return _batch([-1 if part is None else int(part) for part in found.groups()])
+    stage = _STAGE.fullmatch(name)
+    if stage is not None:
+        return Batch(STAGES.get(stage[1], "unknown"))
     return Batch("unknown") if _UNNAMED.fullmatch(name) else None
 
 
@@ -169,9 +173,16 @@ def _batch(numbers: list[int]) -> Batch:
 
 
 def iterations_of(rank: RankView) -> list[Iteration]:
-    """Return the iterations that the rank's view selects, in order of time."""
+    """Return the iterations that the rank's view selects, in order of time.
+
+    Where no range marks any, those of the decode loop are.
+    """
+    if rank.facts.marked_steps[1] == DECODE_LOOP:
+        return _unmarked(rank)
     events = rank.trace.group("annotations")
     named = {i: batch for i in distinct(events.name) if (batch := batch_of(rank.trace.text(i)))}
+    if len({_is_stage(rank.trace.text(i)) for i in named}) == 2:  # a pass is marked twice
+        named = {i: batch for i, batch in named.items() if not _is_stage(rank.trace.text(i))}
     rows = np.flatnonzero(any_name(rank.trace.strings, events.name, list(named)))
     rows = rows[(events.dur_ns[rows] > 0) & rank.contains(events.start_ns[rows])]
     found = []
@@ -181,6 +192,42 @@ def iterations_of(rank: RankView) -> list[Iteration]:
         begin, length = (start, end - start) if device is None else device
         batch = named[int(events.name[row])]
         found.append(Iteration(begin, length, batch, device is not None))
+    return found
+
+
+def _is_stage(name: str) -> bool:
+    return _STAGE.fullmatch(name) is not None
+
+
+def passes_without_marker(rank: RankView) -> tuple[Pass, ...]:
+    """Return all passes of the decode loop; empty where the passes of a rank are marked."""
+    facts = rank.facts
+    if facts.marked_steps[1] != DECODE_LOOP:
+        return ()
+    key = passes_without_marker
+    return facts.remember(key, lambda: passes_of(facts.trace, facts.launched_ns))
+
+
+def longer_by_nature(rank: RankView) -> frozenset[int]:
+    """Return the ids of marked steps that are passes with prefill, where others are of decode."""
+    events = rank.trace.group("annotations")
+    named = {i: batch for i in distinct(events.name) if (batch := batch_of(rank.trace.text(i)))}
+    if not any(batch.phase == "decode" for batch in named.values()):
+        return frozenset()
+    long = [i for i, batch in named.items() if batch.phase in ("prefill", "mixed")]
+    starts = set(events.start_ns[any_name(rank.trace.strings, events.name, long)].tolist())
+    return frozenset(step.id for step in rank.facts.marked_steps[0] if step.start_ns in starts)
+
+
+def _unmarked(rank: RankView) -> list[Iteration]:
+    """Return the passes of the decode loop that the rank's view selects."""
+    passes = passes_without_marker(rank)
+    inside = rank.contains(np.array([one.start_ns for one in passes], np.int64))
+    found = []
+    for one in itertools.compress(passes, inside.tolist()):
+        device = _device_time(rank, one.start_ns, one.end_ns)
+        if device is not None:
+            found.append(Iteration(*device, Batch(one.phase), on_device=True))
     return found
 
 

@@ -130,7 +130,9 @@ NEEDS: Mapping[str, Need] = {
     "step markers, or a call that recurs": Need({}, enough={"period": no_markers}),
     "step markers, or passes of vLLM": Need({"no_step_markers": no_markers}),
     "step markers, or the whole trace is one": Need({}, enough={"whole": no_markers}),
-    "ranges of vLLM or SGLang": Need({"no_step_markers": no_markers}, ("vLLM", "SGLang")),
+    "ranges of vLLM or SGLang, or passes that the kernels show": Need(
+        {"no_step_markers": no_markers}, ("vLLM", "SGLang")
+    ),
     "the directory of the other run": Need({"no_trace": overriding(against="")}, ("against",)),
     "pipeline degree, groups or point-to-point metadata": Need(
         {"no_process_groups": after(no_groups, with_arguments(op=-1), not_stating("pp"))},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import distribution, milliseconds
 from ccltui.metrics.metric import metric
+from ccltui.metrics.model.rank_steps import DECODE_LOOP
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -14,6 +15,7 @@ from ccltui.metrics.workload.job_steps import (
     iterations_of,
     with_guessed_phases,
 )
+from ccltui.metrics.workload.serving_passes import replicas_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Median duration in ms of the passes that an inference server marks in a trace, with "
-        "prefill and decode separate in the details: a proxy for latencies that only requests "
-        "show."
+        "Median duration in ms of the passes of an inference server, as ranges mark them or its "
+        "decode loop shows them, with prefill and decode separate in the details: a proxy for "
+        "latencies that only requests show."
     ),
-    needs=("ranges of vLLM or SGLang",),
+    needs=("ranges of vLLM or SGLang, or passes that the kernels show",),
     keys=(
         "trace_proxy_iter_ms",
         "trace_proxy_prefill_ms",
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         "decode_iter_ms",
         "mixed_iter_ms",
         "num_iterations",
+        "replicas",
     ),
     headline="trace_proxy_iter_ms",
     label="server pass time (proxy)",
@@ -66,6 +69,7 @@ def trace_proxy_latency(view: View) -> Result:
         "decode_iter_ms": times["decode"],
         "mixed_iter_ms": times["mixed"],
         "num_iterations": len(every),
+        "replicas": [one.to_dict() for one in replicas_of(view)],
     }
     is_named = any(one.batch.phase != "unknown" for _, one in found)
     on_device = all(one.on_device for _, one in found)
@@ -75,11 +79,17 @@ def trace_proxy_latency(view: View) -> Result:
         details,
         source="annotation",
         basis={
-            "phase": "the marker's name" if is_named else "the first pass of a rank is prefill",
+            "phase": _phase_basis(view, is_named=is_named),
             "duration": "device work launched in the range" if on_device else "marker",
         },
         warnings=[PROXY_WARNING],
     )
+
+
+def _phase_basis(view: View, *, is_named: bool) -> str:
+    if any(rank.marker == DECODE_LOOP for rank in view.ranks):
+        return "the attention kernels of a pass, else whether it replays a graph"
+    return "the marker's name" if is_named else "the first pass of a rank is prefill"
 
 
 metric_cal = trace_proxy_latency.document_of

@@ -26,6 +26,11 @@ from ccltui.metrics.findings.rank_time.partition import (
     total_of,
 )
 from ccltui.metrics.findings.rank_time.portions import Portions, portions_of
+from ccltui.metrics.findings.recordings.serving_findings import (
+    by_replica,
+    prefill_apart,
+    slow_replicas,
+)
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
 from ccltui.metrics.model.classify import COMP
 from ccltui.metrics.model.kernel_names import bare_name, category_of
@@ -33,6 +38,7 @@ from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
 from ccltui.metrics.view.words import numbers_text, sentence, short_name
 from ccltui.metrics.workload.call_parts import dims_of_types
+from ccltui.metrics.workload.job_steps import longer_by_nature
 from ccltui.parsers.numbers import counted, percent, time_text
 
 if TYPE_CHECKING:
@@ -128,12 +134,12 @@ def device_answer(view: View) -> Answer:
     found = culprits.refine(found, scale.period_ms, scale.steps)
     explained = {step for one in found for step in one.where.steps}
     slow = [one for one in _slow_steps(ranks, scale) if not explained & set(one.where.steps)]
-    found += slow
+    found += [*slow, *slow_replicas(view)]
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
     return Answer(
         recording="ranks" if len(view.job.ranks) > 1 else "one_rank",
-        findings=tuple(ordered),
-        unknown=(*unknown, *culprits.unknown()),
+        findings=by_replica(view, ordered),
+        unknown=(*unknown, *culprits.unknown(), *prefill_apart(view)),
         period="step" if scale.steps else "window",
         period_ms=scale.period_ms,
         portions=portions,
@@ -158,6 +164,8 @@ def _is_fault(one: Finding) -> bool:
     It is a difference between ranks, or hosts that a replay shows to hold up all ranks.
     """
     is_waiting = one.kind == "waiting_for_rank" and bool(one.where.ranks)
+    if one.kind in ("slow_replica", "slow_layer"):
+        return True
     return one.kind in NAMED or is_waiting or (one.kind in OF_HOSTS and _is_replayed(one))
 
 
@@ -169,7 +177,7 @@ def _weight(one: Finding) -> float:
     share = one.share or 0.0
     if not _is_fault(one):
         return share
-    if one.kind not in NAMED and not _is_replayed(one):
+    if one.kind == "waiting_for_rank" and not _is_replayed(one):
         return share * _WEIGHTS["unknown"]  # the others may wait for it without any loss
     return share * _WEIGHTS[one.sure.who if one.where.ranks else one.sure.what]
 
@@ -491,10 +499,13 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
     if not scale.steps or scale.steps < 3:
         return
     lengths: dict[int, int] = {}
+    prefill = frozenset().union(*(longer_by_nature(rank) for rank in ranks))
     for rank in ranks:
         for step, start, end in rank.step_windows:
+            if step in prefill:
+                continue
             lengths[step] = max(lengths.get(step, 0), end - start)
-    middle = float(median_along(list(lengths.values())))
+    middle = float(median_along(list(lengths.values()))) if lengths else 0.0
     slow = {step: ns for step, ns in lengths.items() if middle and ns >= SLOW_STEP * middle}
     if not slow or len(slow) > len(lengths) / 3:
         return
