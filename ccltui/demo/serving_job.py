@@ -46,7 +46,9 @@ class ServingJob(Struct, frozen=True):
         slow_factor: By how much longer it takes.
         slow_replica: Replica of which the host takes 1 ms more for each pass; None for none.
         replays_graphs: Whether decode replays a graph.
+        states_nodes: Whether kernels state the node that they are.
         annotates: Whether nodes state their module.
+        hip: Whether calls have the names of HIP.
         marks: Whether passes are marked as vLLM does.
         names: Whose file names.
         states_ranks: Whether files state their rank.
@@ -63,7 +65,9 @@ class ServingJob(Struct, frozen=True):
     slow_factor: float = 3.0
     slow_replica: int | None = None
     replays_graphs: bool = True
+    states_nodes: bool = True
     annotates: bool = True
+    hip: bool = False
     marks: bool = False
     names: Literal["vllm", "sglang"] = "vllm"
     states_ranks: bool = True
@@ -217,7 +221,7 @@ class _Replica:
     ) -> None:
         job = self._job
         args: dict[str, Any] = {"device": rank, "stream": 7, "correlation": correlation}
-        if phase == "decode" and job.replays_graphs:
+        if phase == "decode" and job.replays_graphs and job.states_nodes:
             graph = 11 + rank
             args |= {"graph id": graph, "graph node id": (graph << 32) + 2 * number + 1}
             if job.annotates:
@@ -249,6 +253,7 @@ class _Replica:
 
     def _call(self, rank: int, name: str, start: int, length: int, correlation: int) -> None:
         args = {"correlation": correlation, "cbid": 1}
+        name = name.replace("cuda", "hip") if self._job.hip else name
         self._add(rank, "cuda_runtime", name, (4000, 4000), (start, length), **args)
 
     def _add(

@@ -35,6 +35,7 @@ BUILT_IN: Final = (
     "time.findings",
     "stragglers.fix_first",
     "time.gpu_busy",
+    "kernels.graph_nodes",
     "runs.hang_verdict",
     "communication.hockney",
     "time.idle_causes",

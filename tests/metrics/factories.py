@@ -67,6 +67,9 @@ class Event(Struct, frozen=True):
     blocks_per_sm: float = MISSING
     occupancy_pct: float = MISSING
     shapes: str = ""
+    graph_node: int = MISSING
+    graph: int = MISSING
+    module: str = ""
 
 
 CATEGORY: Mapping[Group, str] = {
@@ -182,7 +185,17 @@ class _Builder(Struct):
             shapes=_column(
                 [self.pool(e.shapes) for e in ordered if any(o.shapes for o in ordered)], np.int32
             ),
+            **self._of_graphs(ordered),
         )
+
+    def _of_graphs(self, events: Sequence[Event]) -> dict[str, Any]:
+        if all(e.graph_node == MISSING for e in events):
+            return {}
+        return {
+            "graph_node": _column([e.graph_node for e in events], np.int64),
+            "graph": _column([e.graph for e in events], np.int64),
+            "module": _column([self.pool(e.module) for e in events], np.int32),
+        }
 
     def _track(self, kind: str, number: int) -> int:
         return self.tracks.setdefault((kind, number), len(self.tracks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from factories import Coll, Event, allreduce, card, copy, job, launch, rank_trace, step, world
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ TRAINING = {
 }
 SERVING = {**TRAINING, "phase": "inference"}
 SHAPES = "[[64, 32], [32, 16]]"
+_NODE: dict[str, Any] = {"graph_node": 7, "graph": 3, "module": "layers.0.mm"}
+"""The product is the only node of a graph, replayed once a step."""
 _A100 = Device(0, "NVIDIA A100-SXM4-40GB", num_sms=108)
 _GROUPS = (
     world(RANKS),
@@ -67,7 +70,7 @@ def _work(at: float, rank: int, i: int) -> list[Event]:
     gemm = Event("ampere_sgemm", at + 10, work, 7, None, 20 * i + 1)
     small = Event("void elementwise_kernel<int>(int)", at + 470, 20, 7, None, 20 * i + 4)
     return [
-        replace(gemm, blocks_per_sm=4.0, occupancy_pct=50.0),
+        replace(gemm, blocks_per_sm=4.0, occupancy_pct=50.0, **_NODE),
         replace(copy(at + 420, 15), correlation=20 * i + 2),
         replace(small, blocks_per_sm=0.25, occupancy_pct=25.0),
     ]

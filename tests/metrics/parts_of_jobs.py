@@ -73,6 +73,17 @@ def without_names(group: Group, matches: Callable[[str], bool]) -> Change:
     return each(changed)
 
 
+def without_columns(group: Group, *names: str) -> Change:
+    """No event of a kind states these values."""
+
+    def changed(trace: RankTrace) -> RankTrace:
+        events = trace.group(group)
+        empty = {name: getattr(events, name)[:0] for name in names}
+        return replace(trace, events={**trace.events, group: events.with_columns(**empty)})
+
+    return each(changed)
+
+
 def with_arguments(**values: int) -> Change:
     """Every collective states these values, -1 for none."""
 

@@ -39,6 +39,7 @@ from parts_of_jobs import (
     stating,
     whole,
     with_arguments,
+    without_columns,
     without_names,
 )
 
@@ -132,6 +133,9 @@ NEEDS: Mapping[str, Need] = {
     "step markers, or the whole trace is one": Need({}, enough={"whole": no_markers}),
     "ranges of vLLM or SGLang, or passes that the kernels show": Need(
         {"no_step_markers": no_markers}, ("vLLM", "SGLang")
+    ),
+    "replays of CUDA or HIP graphs": Need(
+        {"not_applicable": without_columns("gpu", "graph_node", "graph", "module")}, ("graph",)
     ),
     "the directory of the other run": Need({"no_trace": overriding(against="")}, ("against",)),
     "pipeline degree, groups or point-to-point metadata": Need(

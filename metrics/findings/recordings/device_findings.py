@@ -26,6 +26,7 @@ from ccltui.metrics.findings.rank_time.partition import (
     total_of,
 )
 from ccltui.metrics.findings.rank_time.portions import Portions, portions_of
+from ccltui.metrics.findings.recordings.graph_findings import with_slow_node
 from ccltui.metrics.findings.recordings.serving_findings import (
     by_replica,
     prefill_apart,
@@ -135,6 +136,7 @@ def device_answer(view: View) -> Answer:
     explained = {step for one in found for step in one.where.steps}
     slow = [one for one in _slow_steps(ranks, scale) if not explained & set(one.where.steps)]
     found += [*slow, *slow_replicas(view)]
+    found = with_slow_node(view, ranks, found, lambda ns: (scale.share(ns), scale.cost_ms(ns)))
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
     return Answer(
         recording="ranks" if len(view.job.ranks) > 1 else "one_rank",
