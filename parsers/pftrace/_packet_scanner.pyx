@@ -241,7 +241,7 @@ cdef class PacketScanner:
                     if size > <uint64_t>(end - q):
                         break
                     self.at = p - begin
-                    if not self.packet(q, q + size, data, begin):
+                    if not self.well_formed(q, q + size, data, begin):
                         self.malformed()
                     p = q + size
                     continue
@@ -254,7 +254,7 @@ cdef class PacketScanner:
                 break
             first, last = found[1]
             self.at = p - begin
-            if found[0] and not self.packet(
+            if found[0] and not self.well_formed(
                 begin + <Py_ssize_t>first, begin + <Py_ssize_t>last, data, begin
             ):
                 self.malformed()
@@ -264,6 +264,13 @@ cdef class PacketScanner:
 
     cdef malformed(self):
         self.state.note_log.add(*packet_scan.MALFORMED, self.offset + self.at)
+
+    cdef bint well_formed(self, Bytes p, Bytes end, bytes data, Bytes begin) except -1:
+        """Read a packet, whose arguments may be damaged too; return whether it is well-formed."""
+        try:
+            return self.packet(p, end, data, begin)
+        except packet_scan.WireError:
+            return False
 
     cdef bint packet(self, Bytes p, Bytes end, bytes data, Bytes begin) except -1:
         """Read a packet; return whether it is well-formed."""
@@ -345,7 +352,7 @@ cdef class PacketScanner:
     cdef int64_t track_of(self, uint64_t key) except -2:
         cdef int place = key & (PLACES - 1)
         if self.track_places[place] < 0 or self.track_keys[place] != key:
-            self.track_places[place] = self.state.track_of("slice", key)
+            self.track_places[place] = self.state.track_of(key)
             self.track_keys[place] = key
         return self.track_places[place]
 

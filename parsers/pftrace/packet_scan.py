@@ -307,14 +307,14 @@ class PacketScan:
                 elif number == 22 and row[_CATEGORY] < 0:
                     row[_CATEGORY] = self._state.id_of(data[inner[0] : inner[1]])
         if kind == _TYPE_END:
-            place = self._state.track_of("slice", track)
+            place = self._state.track_of(track)
             self._ends.append((packet.time, place, int(packet.flags < 0), self._number))
             self._number += 1
         elif kind == _TYPE_BEGIN:
             row[0] = packet.time
             row[_MARKS] = 0
             self._annotations(sequence, row, annotations, data)
-            row[_TRACK_PLACE] = self._state.track_of("slice", track)
+            row[_TRACK_PLACE] = self._state.track_of(track)
             row[_NUMBER] = self._number
             self._number += 1
             self._begins.append(row)

@@ -39,7 +39,7 @@ from ccltui.parsers.kineto.scanner.typed_event import DECODE_ERRORS, event_decod
 from ccltui.parsers.pftrace.packet_scan import MAX_TIME, Table, new_scan
 from ccltui.parsers.pftrace.rank_columns import unpacked_ranks
 from ccltui.parsers.pftrace.slice_pairs import SlicePairs
-from ccltui.parsers.pftrace.trace_state import MARKS, Detail, TraceState, members_of
+from ccltui.parsers.pftrace.trace_state import MARKS, Detail, Queue, Thread, TraceState, members_of
 from ccltui.parsers.text.compression import TextChunks
 
 CHUNK_BYTES: Final = 1 << 20
@@ -136,6 +136,7 @@ class _Reader:
         scan = self._scan
         is_cut = bool(scan.stopped or self._rest)
         if scan.stopped:
+            notes = [one for one in notes if one.offset is None or one.offset <= scan.offset]
             message = f"{scan.stopped}: what follows it is not read"
             self._note_log.add("corrupt_document", message, scan.offset)
         elif self._rest:
@@ -229,7 +230,7 @@ class _Rows:
         self._described_count = 0
         self._found: dict[tuple[str, int], tuple[int, ...]] = {}
         self._streams: set[int] = set()
-        self._states_launches = False
+        self._states_launches: bool | None = None
         self._places: dict[tuple[Group, int, int, int], int] = {}
 
     def add(self, rows: Table) -> None:
@@ -250,11 +251,14 @@ class _Rows:
         self._builder.add_parts(parts)
 
     def with_launches(self, stages: Table) -> Table:
-        """Return events of devices with the launch that their id is, where files state no other."""
-        self._states_launches |= bool((stages["correlation"] >= 0).any())
-        if self._states_launches:
-            return stages
-        return {**stages, "correlation": stages["number"]}
+        """Return events of devices with their launch: their id in files that state no other.
+
+        The first event of a file decides: PyTorch writes kernels first, and later versions of it
+        state the launch of each.
+        """
+        if self._states_launches is None and len(stages["number"]):
+            self._states_launches = int(stages["correlation"][0]) >= 0
+        return stages if self._states_launches else {**stages, "correlation": stages["number"]}
 
     def finish(self) -> None:
         """Hand over what is known of collectives; call it once, after all rows."""
@@ -315,14 +319,8 @@ class _Rows:
             return copies.get(words[:6], "gpu_user_annotation")
         if "External id" in has:
             return "user_annotation" if words.startswith(_USER) else "cpu_op"
-        return "overhead" if self._process_of(track)[1] == "Overhead" else ""
-
-    def _process_of(self, track: int) -> tuple[object, str]:
-        """Return the pid of a scanned track and the name of its process."""
-        kind, first, _ = list(self._state.used)[track]
-        found = self._state.tracks.get(first) if kind == "slice" else None
-        pid = None if found is None else found.pid
-        return pid, "" if pid is None else self._state.processes.get(pid, "")
+        used = self._state.used[track]
+        return "overhead" if isinstance(used, Thread) and used.process == "Overhead" else ""
 
     def _columns(self, group: Group, rows: Table) -> Table:
         """Return the columns of rows of one group."""
@@ -343,9 +341,8 @@ class _Rows:
 
     def _tracks(self, group: Group, rows: Table) -> npt.NDArray[np.int64]:
         """Return the track of each row in the columns."""
-        names = ("track", "device", "stream") if group in STREAM_GROUPS else ("track",)
         codes = np.zeros(len(rows["track"]), np.int64)
-        for name in names:
+        for name in ("track", "device", "stream"):
             values, inverse = _distinct(rows[name])
             codes = codes * len(values) + inverse
         _, inverse = _distinct(codes)
@@ -364,33 +361,21 @@ class _Rows:
     def _track_key(
         self, group: Group, track: int, device: int, stream: int
     ) -> tuple[str, int | str | None, int | str | None, None]:
-        kind, first, second = list(self._state.used)[track]
-        kind_of_row = "stream" if group in STREAM_GROUPS else "thread"
-        if kind == "stage":
-            queue = _STREAM.match(self._state.queues.get((first, second), ""))
-            lane = int(queue[1]) if queue is not None else second
-            if queue is not None:
-                self._builder.labels[str(first), str(lane)] = queue[2]
-            return kind_of_row, first, lane if stream < 0 else stream, None
-        pid, tid = self._thread_of(first)
+        kind = "stream" if group in STREAM_GROUPS else "thread"
+        labels, used = self._builder.labels, self._state.used[track]
+        if isinstance(used, Queue):
+            named = _STREAM.match(used.name)
+            lane = used.number if named is None else int(named[1])
+            if named is not None:
+                labels[str(used.device), str(lane)] = named[2]
+            return kind, used.device, lane if stream < 0 else stream, None
+        if used.name:
+            labels[str(used.pid), str(used.tid)] = used.name
+        if used.process:
+            labels[str(used.pid), ""] = used.process
         if group in STREAM_GROUPS and device >= 0:
-            return kind_of_row, device, stream, None
-        return kind_of_row, pid, stream if stream >= 0 and group in STREAM_GROUPS else tid, None
-
-    def _thread_of(self, key: int) -> tuple[int | None, int]:
-        """Return pid and tid of a track that is described, and label them."""
-        found = self._state.tracks.get(key)
-        if found is None:
-            return None, key
-        pid, tid = found.pid, key if found.tid is None else found.tid
-        if pid is None:
-            above = self._state.tracks.get(found.parent)
-            pid = None if above is None else above.pid
-        if found.name and not found.is_process:
-            self._builder.labels[str(pid), str(tid)] = found.name
-        if pid in self._state.processes:
-            self._builder.labels[str(pid), ""] = self._state.processes[pid]
-        return pid, tid
+            return kind, device, stream, None
+        return kind, used.pid, stream if stream >= 0 and group in STREAM_GROUPS else used.tid, None
 
     def _from_details(self, group: Group, rows: Table) -> Table:
         """Return the columns that come from arguments which events share."""

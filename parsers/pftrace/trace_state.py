@@ -73,6 +73,23 @@ class TrackDescriptor(Struct):
     is_process: bool = False
 
 
+class Thread(Struct, frozen=True):
+    """Track of slices; ``process`` is the name of its process."""
+
+    pid: int | None
+    tid: int
+    name: str = ""
+    process: str = ""
+
+
+class Queue(Struct, frozen=True):
+    """Track of the events of a device: a queue of it, "[07] stream 7" where it has a name."""
+
+    device: int
+    number: int
+    name: str
+
+
 class Sequence(Struct):
     """Tables of one sequence of packets, by interned id.
 
@@ -101,7 +118,7 @@ class TraceState:
 
     Attributes:
         tracks: Descriptor of each track that is known, by id.
-        used: Place of each track that events name: ("slice", id, 0) or ("stage", device, queue).
+        used: Tracks that events name, as they were described when the first event did.
         details: Arguments of events, by the number that their rows have.
         samples: Time, device, name and value of the readings of counters.
         is_export: Whether `ccltui export` wrote the file.
@@ -111,8 +128,8 @@ class TraceState:
         self.pool = pool
         self.note_log = note_log
         self.tracks: dict[int, TrackDescriptor] = {}
-        self.used: dict[tuple[str, int, int], int] = {}
-        self.queues: dict[tuple[int, int], str] = {}
+        self.used: list[Thread | Queue] = []
+        self._places: dict[tuple[str, int, int], int] = {}
         self.details: list[Detail] = []
         self.samples: list[tuple[int, int, int, float]] = []
         self.processes: dict[int, str] = {}
@@ -128,14 +145,33 @@ class TraceState:
             found = self._sequences[number] = Sequence(self._generations)
         return found
 
-    def track_of(self, kind: str, first: int, second: int = 0) -> int:
-        """Return the place of a track that an event names."""
-        return self.used.setdefault((kind, first, second), len(self.used))
+    def track_of(self, key: int) -> int:
+        """Return the place in ``used`` of a track that an event names."""
+        found = self._places.get(("slice", key, 0))
+        return self._use(("slice", key, 0), self._thread_of(key)) if found is None else found
 
     def queue_of(self, sequence: Sequence, device: int, queue: int) -> int:
-        """Return the place of the track of a queue of a device; interned queues have a name."""
-        self.queues.setdefault((device, queue), sequence.specifications.get(queue, ""))
-        return self.track_of("stage", device, queue)
+        """Return the place in ``used`` of the track of a queue of a device."""
+        key = ("stage", device, queue)
+        found = self._places.get(key)
+        if found is not None:
+            return found
+        return self._use(key, Queue(device, queue, sequence.specifications.get(queue, "")))
+
+    def _use(self, key: tuple[str, int, int], track: Thread | Queue) -> int:
+        self._places[key] = len(self.used)
+        self.used.append(track)
+        return self._places[key]
+
+    def _thread_of(self, key: int) -> Thread:
+        found = self.tracks.get(key)
+        if found is None:
+            return Thread(None, key)
+        above = self.tracks.get(found.parent)
+        pid = found.pid if found.pid is not None or above is None else above.pid
+        name = "" if found.is_process else found.name
+        process = "" if pid is None else self.processes.get(pid, "")
+        return Thread(pid, key if found.tid is None else found.tid, name, process)
 
     def id_of(self, data: bytes) -> int:
         """Return the id of a text."""

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import zstandard
 
+from ccltui.parsers.pftrace.wire import LENGTH, WireError, fields
+
 Mutator = Callable[[random.Random, bytes], bytes]
 
 MOST_BYTES: Final = 1 << 16
@@ -307,6 +309,48 @@ def pages(dice: random.Random, data: bytes) -> bytes:
         if place < len(changed):
             changed[place] = dice.choice((dice.randrange(256), 0, 0xFF, 0x80, 2, 5, 10, 13))
     return bytes(changed[: 4 * MOST_BYTES])
+
+
+def packets(dice: random.Random, data: bytes) -> bytes:
+    """Damage a message of protocol buffers at the tags, numbers and lengths of its fields.
+
+    Lengths of what encloses a change are not mended: one half of the changes keeps the size.
+    """
+    places = _places(data, 0, len(data), 6)
+    changed = bytearray(data)
+    for _ in range(dice.choice((1, 1, 2, 4))):
+        if not places:
+            return any_bytes(dice, data)
+        place = min(dice.choice(places), len(changed) - 1)
+        kind = dice.randrange(6)
+        if kind == 0:
+            changed[place] = changed[place] & 0xF8 | dice.randrange(8)  # another wire type
+        elif kind == 1:
+            changed[place] = dice.randrange(256)
+        elif kind == 2:
+            changed[place + 1 : place + 2] = bytes([dice.choice((0, 1, 0x7F, 0x80, 0xFF))])
+        elif kind == 3:
+            changed[place:place] = b"\xff" * dice.choice((1, 9, 10, 11))
+        elif kind == 4:
+            other = dice.choice(places)
+            end = min(other + dice.randrange(80), len(changed))
+            changed[place:place] = changed[other:end]
+        elif dice.random() < 0.3:
+            del changed[place:]
+            break
+    return bytes(changed[:MOST_BYTES])
+
+
+def _places(data: bytes, begin: int, end: int, levels: int) -> list[int]:
+    """Return where the fields of a message begin, and those of messages inside it."""
+    found: list[int] = []
+    try:
+        for _, kind, _, span in fields(data, begin, end):
+            if kind == LENGTH and span[1] > span[0]:
+                found += [span[0], *(_places(data, *span, levels - 1) if levels else ())]
+    except WireError:
+        return found
+    return found
 
 
 def packed(inner: Mutator) -> Mutator:

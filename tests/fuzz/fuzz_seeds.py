@@ -17,7 +17,13 @@ import zstandard
 from executions import chakra, document, event, flat, functional, listed_groups
 from kineto_fuzz import DOCUMENT, EVENTS
 from nsys_exports import Export
+from perfetto_files import PytorchFile
 from xla_traces import complete, device, label
+
+from ccltui.export.perfetto_packets import columns_piece, export_mark
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.pftrace.pftrace_reader import read_pftrace
+from ccltui.parsers.pftrace.rank_columns import packed_rank
 
 
 def compressed(texts: list[bytes]) -> list[bytes]:
@@ -31,6 +37,44 @@ def kineto() -> list[bytes]:
     texts.append(json.dumps(DOCUMENT, indent=2).encode())
     texts.append(json.dumps(EVENTS[:4], separators=(",", ":")).encode())
     return compressed(texts)
+
+
+def perfetto() -> list[bytes]:
+    """Both layouts of PyTorch, with counters; the second also compressed; and an export."""
+    lean = {"baseTimeNanoseconds": 10**18}
+    readings = [(10**18 + 5, "Power (W)", 300.0), (10**18 + 7, "SM Clock (MHz)", 1980.0)]
+    known = {"process_name", "thread_name"}
+    events = [
+        one
+        for one in EVENTS
+        if (one.get("cat") in PytorchFile.categories() and {"ts", "dur", "pid", "tid"} <= set(one))
+        or (one.get("ph") == "M" and one.get("name") in known)
+    ]
+    own = [
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel", "pid": 0, "tid": 7, "ts": 1.5,
+         "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 5, "grid": [4, 1, 1],
+         "Collective name": "allreduce", "In msg nelems": 8, "Group size": 2, "dtype": "Float",
+         "Process Group Ranks": "[0, 1]", "Process Group Name": "0"}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1,
+         "dur": 0.5, "args": {"correlation": 5, "cbid": 211}},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 0.5, "dur": 2,
+         "args": {"External id": 3, "Input Dims": [[2, 3], [3, 4]], "Input type": ["float"]}},
+    ]  # fmt: skip
+    found = []
+    for layout, some in (("slices", own), ("stages", own), ("stages", [*events, *own])):
+        whole = [one for one in some if isinstance(one.get("pid"), int)]
+        document = lean | {"traceEvents": [o for o in whole if isinstance(o.get("tid"), int)]}
+        found.append(PytorchFile(document, layout, readings).encoded())  # type: ignore[arg-type]
+    line, columns = packed_rank(_small_rank(found[0]))
+    pieces = [export_mark(), columns_piece(0, line), *(columns_piece(0, one) for one in columns)]
+    return [found[2], *compressed(found[:2]), b"".join(pieces)]
+
+
+def _small_rank(data: bytes) -> RankTrace:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.pftrace"
+        path.write_bytes(data)
+        return read_pftrace(path)[0]
 
 
 def execution() -> list[bytes]:

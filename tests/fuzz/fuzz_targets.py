@@ -21,7 +21,7 @@ import kineto_fuzz
 import msgspec
 import numpy as np
 from fuzz_guard import Target
-from fuzz_mutators import any_bytes, database, json_tree, lines, mixed, packed, pages
+from fuzz_mutators import any_bytes, database, json_tree, lines, mixed, packed, packets, pages
 from kineto_fuzz import SIZES, contents, difference
 from msgspec import structs
 
@@ -61,6 +61,7 @@ from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.table_scans import new_texts
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_trace import trace_rows
+from ccltui.parsers.pftrace.pftrace_reader import read_pftrace
 from ccltui.parsers.rocpd.rocpd_reader import read_rocpd
 from ccltui.parsers.runs.run_records import (
     ConfigError,
@@ -215,6 +216,25 @@ def xla(data: bytes, path: Path) -> None:
     require_same(general, compiled, "compiled")
 
 
+def pftrace(data: bytes, path: Path) -> None:
+    """All ranks by both scanners, whole and in pieces; raw against gzip."""
+
+    def read(one: Path, chunk_bytes: int = 1 << 20) -> object:
+        return [
+            (contents(trace), trace.samples.value.tolist(), trace.samples.name.tolist())
+            for trace in read_pftrace(one, shown=SHOWN, chunk_bytes=chunk_bytes)
+        ]
+
+    with decoder(compiled=False):
+        general = result(lambda: read(path))
+    with decoder(compiled=True):
+        if one_of(data, 4) and data.startswith(b"\n"):  # not compressed
+            small = result(lambda: read(path, chunk_bytes=61))
+            require_same(general, small, "in pieces")
+        compiled = same_packed(data, path, read)
+    require_same(general, compiled, "compiled")
+
+
 def nsys_text(data: bytes, path: Path) -> None:
     """All sections, and the rows of a printed trace; raw against gzip."""
 
@@ -364,7 +384,14 @@ def store_files(data: bytes, _path: Path) -> None:
 NAMES: Final = (
     *("rank0.json", "a.json.gz", "workload_card.yaml", "a.txt", "a.sqlite", "a.nsys-rep", "a.pt"),
     *("x", "slurm-1.out", "train_config.toml", "nccl_topo.xml", "a_cuda_gpu_kern_sum.csv"),
-    *("launcher_metadata.json", "training_metrics.json", "RUN_COMPLETE.txt", "a.tar", "a.arrows"),
+    *(
+        "launcher_metadata.json",
+        "training_metrics.json",
+        "RUN_COMPLETE.txt",
+        "a.tar",
+        "a.arrows",
+        "a.pftrace",
+    ),
 )
 
 
@@ -436,6 +463,8 @@ TARGETS: Final = {
                mixed(packed(mixed(_JSON, _kineto_mutator)), _JSON, _kineto_mutator), kineto),
         Target("execution", "PyTorch execution traces", seeds.execution, _PACKED_JSON, execution),
         Target("xla", "XLA profiles, both decoders", seeds.xla, _PACKED_JSON, xla),
+        Target("pftrace", "Perfetto traces, both scanners", seeds.perfetto,
+               mixed(packets, packets, packed(packets), any_bytes), pftrace),
         Target("nsys_text", "text of nsys stats", seeds.nsys_text,
                mixed(_TEXT, _TEXT, packed(_TEXT)), nsys_text),
         Target("nsys_sqlite", "nsys exports: pages, schemas", seeds.exports, database, nsys_sqlite),
@@ -497,7 +526,7 @@ TARGETS: Final = {
 }  # fmt: skip
 _EVERY: Final[tuple[Callable[[], list[bytes]], ...]] = (
     *(seeds.kineto, seeds.execution, seeds.xla, seeds.nsys_text, seeds.tables, seeds.cards),
-    *(seeds.serving, seeds.expert_loads, seeds.arrow, _compressed_tree),
+    *(seeds.serving, seeds.perfetto, seeds.expert_loads, seeds.arrow, _compressed_tree),
     lambda: [seeds.BENCHMARK, seeds.NCCL_LOG],
     *(lambda one=one: [one] for one in (seeds.XML, seeds.NCCL_LOG, seeds.NCCL_TESTS)),
     *(lambda one=one: [one] for one in (seeds.TITAN, seeds.STEPS, seeds.METRICS)),

@@ -94,8 +94,8 @@ def written() -> bytes:
         reading = packet(time).gpu_counter_event
         reading.counter_descriptor_iid = 1
         reading.counters.add(counter_id=counter, double_value=reading_value)
-    data: bytes = trace.SerializeToString()
-    return data
+    encoded: bytes = trace.SerializeToString()
+    return encoded
 
 
 if __name__ == "__main__":
