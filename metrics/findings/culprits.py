@@ -171,7 +171,9 @@ class Culprits:
                 before is None or row["caused_wait_ms"] > before["caused_wait_ms"]
             ):
                 largest[row["rank"]] = row
-        return {label: str(row["cause"]) for label, row in largest.items()}
+        causes = {label: str(row["cause"]) for label, row in largest.items()}
+        unread = {str(file.rank) for file in self._view.job.capture.files} - self._recorded
+        return causes | dict.fromkeys(unread & causes.keys(), "not_read")
 
     def sure_of(self, label: str) -> Level:
         """Return how sure it is that a rank is the one that the others wait for."""
@@ -249,8 +251,8 @@ class Culprits:
         if one.share <= share or percent(share) == percent(one.share):
             return one
         told = (
-            f"Of this, {percent(share)} of the time is counted as waiting at matched collectives, "
-            "the rest as other kinds of time."
+            f"{percent(share)} of the time is counted as waiting at matched collectives, the rest "
+            f"of the {percent(one.share)} as other kinds of time."
             if waited
             else "No matched collective shows the waiting: it is counted as other kinds of time."
         )

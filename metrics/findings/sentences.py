@@ -189,6 +189,10 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
         "it was already late at an earlier collective, where the others did not wait for it",
         "",
     ),
+    "not_read": (
+        "its file is here, but is not read yet or cannot be read",
+        "Wait until all files are read; ccltui doctor lists those that cannot be.",
+    ),
     "not_recorded": (
         "its file is missing",
         "Find its trace, or record it: only that trace shows why it is late.",

@@ -25,7 +25,8 @@ async def test_ranks_quote_the_finding_before_who_comes_last(start: Start, settl
         assert lines[1].startswith(" Last to arrive: ")
         row = PANE.rows(app.scene)[0]
         assert row.number == 1
-        assert label in [one.rank.label for one in row.ranks if one.rank is not None]
+        assert row.rank is not None
+        assert row.rank.label == label
         assert any(line.startswith("▶") and "◀ 1" in line for line in lines)
 
 

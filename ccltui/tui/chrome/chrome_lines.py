@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -206,8 +207,8 @@ def _window_text(chosen: ViewOptions) -> str:
 def tabs(scene: Scene, width: int) -> Line:
     """Return the tabs and the legend of the pane in view, shortened where space is short.
 
-    Tabs shrink to their keys from the right until all fit. Where even that is too long, and the
-    tab in view would be cut off, all others are keys alone.
+    Tabs shrink to their keys from the right until all fit. Where even that is too long, those that
+    do not fit are left out; the tab in view is always there.
     """
     shown, panes = pane_in_view(scene), panes_with_tabs(scene)
     full, narrow = (shown.legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
@@ -229,10 +230,22 @@ def tabs(scene: Scene, width: int) -> Line:
         if _size(line) + _size(narrow) <= width:
             return spread(line, narrow, width, Ink.TAB)
     line = _tabs(scene, panes, short)
-    if _size(line[: here + 2]) + _size(narrow) >= width:
+    if _size(line[: here + 2]) + _size(narrow) > width:
         digits = [title if at == here else "" for at, title in enumerate(short)]
         line = _tabs(scene, panes, digits)
-    return spread(line, narrow, width, Ink.TAB)
+    if _size(line[: here + 2]) + _size(narrow) > width:
+        line = [line[0], line[here + 1]]
+    return spread(_whole(line, width - _size(narrow)), narrow, width, Ink.TAB)
+
+
+def _whole(line: Line, width: int) -> Line:
+    """Return the tabs that fit; none is cut within its title."""
+    ends = accumulate(len(clean(text)) for text, _ in line)
+    return [
+        piece
+        for piece, end in zip(line, ends, strict=True)
+        if end - len(piece[0]) + len(piece[0].rstrip()) <= width
+    ]
 
 
 def _size(line: Sequence[Piece]) -> int:

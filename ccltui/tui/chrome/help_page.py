@@ -10,7 +10,8 @@ from ccltui.tui.chrome.chrome_lines import cut
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.styled_text import Line
 
-_ABOUT_LINES = 8
+_MOST_LINES = 99
+"""No explanation is cut: the page scrolls."""
 _COLUMN = 40
 _KEYS_WIDTH = 9
 
@@ -19,7 +20,7 @@ def help_lines(pane: str, width: int, bindings: Bindings) -> list[Line]:
     """Return all actions of a pane by group, in as many columns as fit."""
     shown = pane_named(pane)
     lines = [cut([(f" Help: {shown.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
-    about = wrap(shown.about, width - 2, most=_ABOUT_LINES)
+    about = wrap(shown.about, width - 2, most=_MOST_LINES)
     lines += [cut([(f" {text}", Ink.TEXT)], width, Ink.TEXT) for text in about]
     columns = max(width // _COLUMN, 1)
     entries = _entries(pane, bindings)

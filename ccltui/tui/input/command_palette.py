@@ -25,6 +25,8 @@ from ccltui.tui.styled_text import Line
 TITLE: Final = "Commands"
 _COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")
 _ID, _KEYS, _HELP = 28, 14, 36
+_REASONS_FROM = _ID + _KEYS + _HELP + 20
+"""Width from which there is room for the reasons why actions cannot be done now."""
 _SCATTERED: Final = 10
 """Added where only help, id and group together have all words."""
 
@@ -139,7 +141,7 @@ def _line(entry: Entry, width: int, *, on: bool) -> Line:
         (_column(entry.help, _HELP), name_ink),
         (_column(entry.keys, _KEYS), ink if on else Ink.KEY),
         (_column(entry.name, _ID), dim),
-        (entry.why_not, dim),
+        (entry.why_not if width >= _REASONS_FROM else "", dim),
     )
     return cut(pieces, width, ink)
 

@@ -98,7 +98,7 @@ class Place(Struct, frozen=True):
 TITLES: Final[Mapping[Picked, tuple[str, ...]]] = {
     Picked.COMMUNICATORS: ("communicator", "ranks", "calls", "bytes", "waited", "worst rank"),
     Picked.RANKS: ("rank", "waits caused", "waits suffered", "compute, copies"),
-    Picked.STEPS: ("step", "on device", "kept by"),
+    Picked.STEPS: ("step", "on device", "waited for"),
     Picked.KERNELS: ("kernel", "total", "share", "calls"),
 }
 """Titles of the name and of the figures of each kind."""

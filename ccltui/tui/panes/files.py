@@ -148,7 +148,7 @@ def _state(
         return f"x {found.problem}", Ink.ERROR
     if _is_of_other(found, job):
         return f"in capture {found.capture}: enter opens it", Ink.DIM
-    return "read beside the traces", Ink.DIM
+    return "read beside traces", Ink.DIM
 
 
 def _loading_state(state: FileState, notes: list[str]) -> tuple[str, Ink]:

@@ -257,7 +257,7 @@ def _headline(scene: Scene, width: int, most: _Lines) -> Region:
     if not rows:
         return _without_answer(scene, width)
     first = rows[0]
-    region = Region("Diagnosis", f"confidence: {sure_text(first['sure'], ' · ')}")
+    region = Region("Diagnosis", _so_far(scene) or f"confidence: {sure_text(first['sure'], ' · ')}")
     text = wrap(str(first["text"]), width - 3, most=most.text)
     for at, line in enumerate(text):
         region.add(_line(("● " if not at else "  ") + line, Ink.STRONG))
@@ -267,6 +267,15 @@ def _headline(scene: Scene, width: int, most: _Lines) -> Region:
     for at, line in enumerate(wrap(str(first["do"]), width - 9, most=most.advice)):
         region.add(_line(("  Next: " if not at else "        ") + line, Ink.LABEL))
     return region
+
+
+def _so_far(scene: Scene) -> str:
+    """Return of how many ranks the answer is while others are being read, "" of all."""
+    known, session = len(answer(scene).get("per_rank") or ()), scene.session
+    is_current = scene.findings.complete and scene.findings.generation == session.generation
+    if is_current or not 0 < known < session.ranks_expected:
+        return ""
+    return f"so far, from {known} of {counted(session.ranks_expected, 'rank')}"
 
 
 def _without_answer(scene: Scene, width: int) -> Region:
@@ -405,7 +414,9 @@ def _cost(
             at += _BAR + 1
             at = planes.put(y, at, f"{percent(share):>6} ", ink)
             at = planes.put(y, at, f"{'' if cost is None else time_text(cost):>8}  {more}", ink)
-        name = row["label"] if share is not None else str(row["text"])
+        name = str(row["text"])
+        if share is not None or len(name) > x + width - at:
+            name = row["label"]
         planes.put(y, at, fit(name, x + width - at).rstrip(), ink)
 
     return draw

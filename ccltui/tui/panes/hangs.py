@@ -195,10 +195,15 @@ class HangsPane(FilePane[Row]):
         place = f" in {clean(hang.where)}" if hang.where else ""
         files = numbers.counted(len(hang.files), "file")
         told = " and ".join(_RECORDS.get(one, one) for one in hang.record.split(", "))
-        lines.append((f"confidence: {hang.sure}   {told}, {files}{place}", Ink.DIM))
+        source = f"confidence: {hang.sure}   {told}, {files}{place}"
+        lines += [(line, Ink.DIM) for line in wrap(source, width, most=2)]
         for text in hang.more:
             lines += [(line, Ink.TEXT) for line in wrap(clean(text), width, most=4, indent="  ")]
         return lines
+
+    def details_from(self, rows_end: int, lowest: int) -> int:
+        """Return the line below the rows: ranks in one call are one row, so that they are few."""
+        return min(rows_end + 2, lowest)
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield what each row says."""

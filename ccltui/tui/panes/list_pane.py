@@ -201,6 +201,11 @@ class ListPane(Pane, Generic[R]):
         """Return lines about the selected row, which are below the list."""
         return ()
 
+    def details_from(self, rows_end: int, lowest: int) -> int:
+        """Return the line that the details begin at: the lowest, where rows may take the others."""
+        del rows_end
+        return lowest
+
     def draw_beside(self, planes: Planes, scene: Scene, page: Page[R]) -> None:
         """Draw what is beside and below the rows of a page."""
 
@@ -457,7 +462,8 @@ class ListPane(Pane, Generic[R]):
             planes.put(y, 0, text, Ink.LABEL_ON if on else self.ink(row))
             planes.listed[y] = first + index
         details = self.details_of(rows[at], width - 2)[:below]
-        for y, (text, ink) in enumerate(details, height - below):
+        at_line = self.details_from(top + len(shown), height - below)
+        for y, (text, ink) in enumerate(details, at_line):
             planes.put(y, 1, text, ink)
         self.draw_beside(planes, scene, Page(shown, first, top + 1, used + _GAP + 1))
         return planes

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit_middle
+from ccltui.metrics.view.words import sentence
 from ccltui.parsers import numbers
 from ccltui.tui.panes.cursor_text import as_many
 from ccltui.tui.panes.list_pane import UNKNOWN, Column, ListPane, Page
@@ -35,6 +36,8 @@ SINGLE: Final = "rank"
 """Kind of rows that are single ranks."""
 _BOARD_FROM: Final = 16
 """Rows of the pane from which the board is above the list."""
+_FEW: Final = 8
+"""Ranks that are listed one by one at first, without a board: they have room at every size."""
 _LEAST_BAR, _WIDEST_BAR = 5, 40
 
 
@@ -168,6 +171,14 @@ class RanksPane(ListPane[Row]):
         found = self.table(scene)
         return (SINGLE,) if found is None else self.made_from("kinds", _kinds, found)
 
+    def kind(self, scene: Scene) -> str:
+        """Return what ranks are folded by: at first by node, group or share where they are many."""
+        kinds, found = self.kinds(scene), self.table(scene)
+        wanted = self.own.of(scene.state).kind
+        if wanted not in kinds and found is not None and len(found.ranks) <= _FEW:
+            return SINGLE
+        return super().kind(scene)
+
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
         """Return the rows of the kind in view: those that findings name, then by caused wait."""
         found, kind = self.table(scene), self.kind(scene)
@@ -215,12 +226,12 @@ class RanksPane(ListPane[Row]):
         found, top = naming(scene), 1
         planes.put_fitted(0, 1, _answer(table, kind), Ink.STRONG if found is None else Ink.TEXT)
         if found is not None:  # who comes last may have waited for others before
-            text = naming_text(scene, found)
-            planes.put_fitted(0, 1, f"{text[0].upper()}{text[1:]}.".ljust(planes.width), Ink.STRONG)
+            text = sentence(naming_text(scene, found))
+            planes.put_fitted(0, 1, text.ljust(planes.width - 1), Ink.STRONG)
             planes.put_fitted(1, 1, _answer(table, kind), Ink.TEXT)
             top = 2
         height, width = planes.height, planes.width
-        if height < _BOARD_FROM or len(table.ranks) < 2:
+        if height < _BOARD_FROM or len(table.ranks) <= _FEW:
             return top
         across = kind if any(table.members.get(kind, {}).values()) else "node"
         name = None if row is None or row.fold is None else row.fold.name

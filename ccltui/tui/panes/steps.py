@@ -86,7 +86,7 @@ def _over(row: Step, _: int) -> str:
     return numbers.signed_duration(row.length_ns - row.parts.median_ns)
 
 
-def _kept_by(row: Step, _: int) -> str:
+def _waited_for(row: Step, _: int) -> str:
     name = "…" if row.culprits is None else row.culprit or UNKNOWN
     return f"{name[:5]:<5}{'•' if row.is_inside else ' '}"
 
@@ -115,7 +115,10 @@ class StepsPane(ListPane[Step]):
     noun = "step"
     has_bars = True
     waiting = "still dividing the steps"
-    nothing = "no step has device work: record the devices as well (ProfilerActivity.CUDA, or nsys)"
+    nothing = (
+        "no step has device work, which this pane divides: record the devices as well "
+        "(ProfilerActivity.CUDA, or nsys); Overview has the times of the steps"
+    )
     metric_name = "temporal_breakdown"
     columns = (
         # Numbers of steps are names: in order of time.
@@ -128,7 +131,7 @@ class StepsPane(ListPane[Step]):
         ),
         Column(_LENGTH, lambda row: row.length_ns, numbers.duration, width=10),
         Column("vs median", text=_over, width=9),
-        Column("kept by", lambda row: row.culprit, text=_kept_by, align="left", width=8),
+        Column("waited for", lambda row: row.culprit, text=_waited_for, align="left", width=10),
         *(
             Column(name, _part(place), numbers.duration, from_width=_NEVER)
             for place, name in enumerate(PARTS)

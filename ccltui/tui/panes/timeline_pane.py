@@ -121,8 +121,11 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
     """Return the legend of a lane; two rows per rank without colour do not mark exposed parts."""
     if not scene.colour and not TIMELINE_STATE.of(scene.state).merged:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
+    from ccltui.tui.panes.timeline_picture import is_network_alone
+
+    first = 2 if is_network_alone(scene) else 0
     looks = [
-        *zip(_CLASSES, _CLASS_NAMES[narrow], strict=True),
+        *list(zip(_CLASSES, _CLASS_NAMES[narrow], strict=True))[first:],
         *((ink, names[narrow]) for track, ink, names in _PARTS if _has(scene, track)),
     ]
     causes = scene.colour and _unfolds(scene)

@@ -86,7 +86,16 @@ def around(scene: Scene, labels: Sequence[str], span: Span, height: int, width: 
     lanes, left = scene.findings.lanes, gutter(scene)
     cell_ns = max(-(-(span.end_ns - span.start_ns) // max(width - left, 1)), 1)
     steps = _even(_steps_in(scene, span), max(width - left, 1))
-    rows = [RankRow(scene.row_name(label), (lanes[label],)) for label in labels]
+    alone = is_network_alone(scene)
+    rows = [
+        RankRow(
+            scene.row_name(label),
+            (lanes[label],),
+            only=(lanes[label].network,) if alone else None,
+            ink=Ink.TRANSFER,
+        )
+        for label in labels
+    ]
     merged = 2 * len(rows) + 1 + bool(steps) > height
     rows = grown(rows, height, merged=merged, steps=bool(steps))
     rank = scene.state.selection.rank
@@ -187,7 +196,10 @@ def rank_rows(scene: Scene) -> list[RankRow]:
     hosts: Mapping[str, HostLanes] = {} if asked is None or asked.answer is None else asked.answer
     limited = scene.answers.to(kernel_query(scene))
     only: Mapping[str, Track] | None = None if limited is None else limited.answer
-    lanes = scene.findings.lanes
+    lanes, alone = scene.findings.lanes, limited is None and is_network_alone(scene)
+    ink = _INKS.get(TIMELINE_STATE.of(scene.state).kernels, Ink.COMPUTE)
+    if alone:
+        only, ink = {label: lane.network for label, lane in lanes.items()}, Ink.TRANSFER
     return [
         RankRow(
             label=_label(scene, group),
@@ -198,11 +210,20 @@ def rank_rows(scene: Scene) -> list[RankRow]:
             ),
             note=hosts[group[0]].note if group[0] in hosts else "",
             only=_tracks(group, only),
-            ink=_INKS.get(TIMELINE_STATE.of(scene.state).kernels, Ink.COMPUTE),
+            ink=ink,
             pinned=group[0] in scene.state.pins,
         )
         for group in _groups(scene)
     ]
+
+
+def is_network_alone(scene: Scene) -> bool:
+    """Return whether no rank has device work: hosts alone are recorded, and their collectives.
+
+    Ranks then have rows of network alone, so that none is empty.
+    """
+    lanes = scene.findings.lanes.values()
+    return not any(len(track.start_ns) for one in lanes for track in (one.compute, one.copies))
 
 
 def _label(scene: Scene, group: Sequence[str]) -> str:

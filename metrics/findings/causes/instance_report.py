@@ -479,7 +479,7 @@ class _Walk:
             yield self._event("operator", kernel, 0)
         yield from self._reason(since, kernel.start_ns, after)
         if met is not None:
-            yield self._at("since", "last waited with its peers", met, met)
+            yield self._at("since", "last common wait", met, met)
 
     def _launched(self, row: int, kernel: HostEvent) -> Iterator[ChainEvent]:
         """Yield the kernel, where it was launched, and the device work before it."""

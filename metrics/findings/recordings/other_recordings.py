@@ -82,8 +82,8 @@ def _spreads(ranks: list[RankView]) -> Iterator[Finding]:
         slowest = max(medians, key=lambda label: (medians[label], label))
         fastest = min(medians, key=lambda label: (medians[label], label))
         by_device = (
-            f"; the median is {time_text(milliseconds(medians[fastest]))} on device {fastest} and "
-            f"{time_text(milliseconds(medians[slowest]))} on device {slowest}, the least and most"
+            f"; the median is between {time_text(milliseconds(medians[fastest]))} (device "
+            f"{fastest}) and {time_text(milliseconds(medians[slowest]))} (device {slowest})"
             if len(medians) > 1
             else ""
         )

@@ -93,7 +93,7 @@ def test_files_say_why_they_are_not_read() -> None:
     assert rows["old.tgz"].cells[4] == "x unpack it first"
     assert rows["old.tgz"].ink is Ink.ERROR
     assert rows["copy.json"].cells[4] == "repeats iteration_6/rank0.json"
-    assert rows["card.yaml"].cells[4] == "read beside the traces"
+    assert rows["card.yaml"].cells[4] == "read beside traces"
     assert rows["iteration_5/rank0.json"].cells[4] == "in capture iteration_5: enter opens it"
     assert rows["iteration_5/rank0.json"].capture == "iteration_5"
 

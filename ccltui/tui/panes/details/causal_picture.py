@@ -34,7 +34,7 @@ _NAMES: Final[dict[Role, str]] = {
     "host": "host",
     "work": "costs more",
     "wait": "waited in",
-    "since": "met peers",
+    "since": "together",
 }
 _GAPS: Final[dict[Role, str]] = {
     "arrival": "{} after the first",
@@ -85,12 +85,11 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         return planes
     name, axis = _widths(width)
     rows = list(_rows(chain, name, width))
-    planes.put(1, 0, _cells(("", "time", "took", "", "gap"), name), Ink.DIM)
     at = next((y for y, row in enumerate(rows) if row.index == drawer.row(scene)), 0)
-    room = max(height - 2, 1)
+    room = max(height - 1, 1)
     room -= len(rows) > room
     first = at // max(room, 1) * room
-    for y, row in enumerate(rows[first : first + room], 2):
+    for y, row in enumerate(rows[first : first + room], 1):
         on = row.index == drawer.row(scene)
         text = ("▶" if on else " ") + row.text
         planes.put_fitted(y, 0, text.ljust(width - axis), Ink.LABEL_ON if on else row.ink)
@@ -143,11 +142,14 @@ def _widths(width: int) -> tuple[int, int]:
 
 def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
     origin, index = _origin(chain), 0
+    heads = _Row(_cells(("", "time", "took", "", "gap"), name)[1:], Ink.DIM)
     for place, rank in enumerate(chain.ranks):
         for line in wrap(_heading(rank, place), width - 2, most=_HEADING_LINES, indent="  "):
             yield _Row(line, Ink.STRONG)
         if not rank.is_recorded:
             yield _Row("  its file is not in the directory: what it did is unknown", Ink.DIM)
+        if rank.events and not place:
+            yield heads
         for event in rank.events:
             yield _Row(_event_text(event, origin, name, place), Ink.TEXT, index, event)
             index += 1

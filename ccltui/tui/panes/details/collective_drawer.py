@@ -8,7 +8,7 @@ Draw the repeating block of a kernel: its positions over all repetitions and ran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.draw.bars import spark
@@ -288,6 +288,14 @@ def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]],
         planes.put(2 + room, 1, text, Ink.DIM)
 
 
+_LEAST_GBPS: Final = 0.001
+"""Bandwidth below which calls carry next to nothing: one of 4 bytes has 1e-6 GB/s."""
+
+
+def _bandwidth(gbps: float) -> str:
+    return numbers.quantity(gbps) if gbps >= _LEAST_GBPS else f"< {_LEAST_GBPS}"
+
+
 def _rank(
     communicator: Communicator,
     k: int,
@@ -311,7 +319,7 @@ def _rank(
         "--" if late == ABSENT else numbers.signed_duration(late),
         "--" if wait == ABSENT else numbers.duration(wait),
         numbers.duration(int(communicator.dur_ns[k, member])),
-        numbers.quantity(busbw) if last and busbw is not None else "--",
+        _bandwidth(busbw) if last and busbw is not None else "--",
         "◀ last" if last else "",
         doing,
         "" if more is None else more.host,
