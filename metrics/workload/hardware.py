@@ -14,6 +14,7 @@ from msgspec import Struct
 from ccltui.metrics.model.peaks import DevicePeak, find_device, precision_of
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.overrides import positive_number
+from ccltui.metrics.workload.nvlink_domains import crosses_domains
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -102,8 +103,8 @@ def host_of(view: View, rank: int) -> str | None:
 def link_peak(view: View, group: int) -> LinkPeak | None:
     """Return the peak rate of the links of a group, None where it is unknown.
 
-    The override of the user applies first; inside a host the links of the device; between hosts the
-    scale-out bandwidth of the card, the first of two numbers in Gbit/s.
+    The override of the user applies first; inside a host or an NVLink domain the links of the
+    device; between hosts the scale-out bandwidth of the card, the first of two numbers in Gbit/s.
     """
     given = positive_number(view, LINK_OVERRIDE)
     if given is not None:
@@ -111,7 +112,7 @@ def link_peak(view: View, group: int) -> LinkPeak | None:
     crossing = group_crosses_hosts(view, group)
     if crossing is None:
         return None
-    if crossing:
+    if crossing and crosses_domains(view, view.group(group).ranks) is not False:
         return _scale_out(view)
     device = device_of(view)
     if device is None or device.link_gbps is None:

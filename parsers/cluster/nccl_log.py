@@ -36,6 +36,12 @@ _INIT: Final = re.compile(
 _INIT_OLD: Final = re.compile(
     r"comm (?P<comm>0x[0-9a-fA-F]+) rank (?P<rank>\d+) n[Rr]anks (?P<ranks>\d+) cudaDev"
 )
+_BUS: Final = re.compile(r"\bbusId (?:0x)?([0-9a-fA-F]{1,16})\b")
+_FABRIC: Final = re.compile(
+    r"MNNVL busId (?:0x)?(?P<bus>[0-9a-fA-F]{1,16}) fabric UUID (?P<high>[0-9a-fA-F]{1,16})\."
+    r"(?P<low>[0-9a-fA-F]{1,16}) cliqueId (?:0x)?(?P<clique>[0-9a-fA-F]{1,8})\b"
+)
+"""A device outside of an NVLink domain of several hosts has the UUID 0.0."""
 _NETWORK: Final = re.compile(r"Using (?:network|non-device net plugin version)\s+(?P<name>\S.*)")
 _CARDS: Final = re.compile(r"NET/(?P<kind>IB|Socket|OFI|UCX|\w+)\s*:\s*Using (?P<rest>.*)")
 _CARD: Final = re.compile(r"\[(\d+)\]\s*([\w.\-]+)(?::(\d+))?(?:/(\w+))?")
@@ -49,6 +55,7 @@ _LINK: Final = re.compile(
 )
 _ENV: Final = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>\S.*)")
 _DISTINCT: Final = 1000
+_MOST_DEVICES: Final = 1 << 17
 _END_BYTES: Final = 8_000_000  # of the beginning, where all is set up, and of the end
 
 
@@ -61,8 +68,20 @@ class Warn(Struct, frozen=True):
     host: str = ""
 
 
+class FabricPlace(Struct, frozen=True):
+    """NVLink domain of a device: ``rank`` in the largest communicator, None where not stated."""
+
+    host: str
+    bus: str
+    rank: int | None
+    domain: str
+
+
 class NcclLog(Struct, frozen=True):
-    """One file. ``transports`` counts links between ranks by family (P2P, SHM, NET/IB, …)."""
+    """One file. ``transports`` counts links between ranks by family (P2P, SHM, NET/IB, …).
+
+    ``fabric`` are the devices that state an NVLink domain (fabric UUID and clique).
+    """
 
     lines: int  # of NCCL
     version: str = ""
@@ -82,6 +101,7 @@ class NcclLog(Struct, frozen=True):
     gpu_direct: bool | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Warn, ...] = ()
+    fabric: tuple[FabricPlace, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -112,6 +132,8 @@ class _Reading:
         self.links: dict[tuple[str, str, str], None] = {}
         self.environment: dict[str, str] = {}
         self.warned: dict[str, Warn] = {}
+        self.fabric: dict[tuple[str, str], str] = {}  # domain by host and bus
+        self.places: dict[tuple[str, str], tuple[int, int]] = {}  # size and rank likewise
 
     def take(self, text: str, first_line: int) -> int:
         """Read a part whose first line has that number; the number of the line after it."""
@@ -125,7 +147,7 @@ class _Reading:
                 at = match.start()
                 self._warn(match["text"], number, match["host"] or "")
             else:
-                self._take_line(match["text"])
+                self._take_line(match["text"], match["host"] or "")
         return number + text.count("\n", at)
 
     def _warn(self, text: str, line: int, host: str) -> None:
@@ -136,14 +158,16 @@ class _Reading:
         elif len(self.warned) < _DISTINCT:
             self.warned[words] = Warn(printable(text.strip()[:300]), 1, line, host)
 
-    def _take_line(self, text: str) -> None:
+    def _take_line(self, text: str, host: str) -> None:
         if " via " in text:
             link = _LINK.search(text)
             if link:
                 self.links[link["src"], link["dst"], _family(link["via"])] = None
             return
         if "Init " in text or "cudaDev" in text:
-            self._take_init(text)
+            self._take_init(text, host)
+        elif text.startswith("MNNVL busId"):
+            self._take_fabric(text, host)
         if "ersion" in text:
             version = _VERSION.search(text)
             if version and not self.version:
@@ -159,12 +183,24 @@ class _Reading:
             if env and len(self.environment) < _DISTINCT:
                 self.environment[env["name"]] = env["value"].strip()[:200]
 
-    def _take_init(self, text: str) -> None:
+    def _take_fabric(self, text: str, host: str) -> None:
+        found = _FABRIC.search(text)
+        if found is None or len(self.fabric) >= _MOST_DEVICES:
+            return
+        if int(found["high"], 16) or int(found["low"], 16):
+            domain = f"{found['high'].lower()}.{found['low'].lower()}/{found['clique'].lower()}"
+            self.fabric[host, found["bus"].lower()] = domain
+
+    def _take_init(self, text: str, host: str) -> None:
         init = _INIT.search(text) or _INIT_OLD.search(text)
         if init is None:
             return
         self.ranks.add(int(init["rank"]))
         self.world = max(self.world or 0, int(init["ranks"]))
+        bus = _BUS.search(text)
+        if bus is not None and len(self.places) < _MOST_DEVICES:
+            device, place = (host, bus[1].lower()), (int(init["ranks"]), int(init["rank"]))
+            self.places[device] = max(self.places.get(device, place), place)
         groups = init.groupdict()
         self.comms.add(groups.get("id") or f"of {init['ranks']}")
         if groups.get("what") == "COMPLETE":
@@ -210,8 +246,15 @@ class _Reading:
             gpu_direct=all(direct) if direct else None,
             environment=self.environment,
             warnings=tuple(self.warned.values()),
+            fabric=tuple(self._fabric()),
             notes=notes,
         )
+
+    def _fabric(self) -> Iterator[FabricPlace]:
+        for device, domain in self.fabric.items():
+            size, rank = self.places.get(device, (0, -1))
+            is_known = size > 0 and size == self.world
+            yield FabricPlace(*device, rank if is_known else None, domain)
 
 
 def _family(via: str) -> str:

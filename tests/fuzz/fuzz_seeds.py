@@ -413,6 +413,8 @@ n1:147:147 [0] NCCL INFO NCCL version 2.26.2+cuda12.8
 n1:147:211 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.1.9<0>
 n1:147:211 [0] NCCL INFO Using network IB
 n1:147:205 [0] NCCL INFO ncclCommInitRank comm 0x55f0 rank 0 nranks 16 cudaDev 0 busId 2d000 commId 0xc51 - Init START
+n1:147:205 [0] NCCL INFO MNNVL busId 0x2d000 fabric UUID 7a4af5e106e46349.c4fe63d71b7d9aa1 cliqueId 0x7ffe state 3 healthMask 0x0
+n1:147:205 [0] NCCL INFO MNNVL 1 cliqueId 7ffe cliqueSize 8 cliqueRank 5 nvlDomainSize 8
 n1:147:205 [0] NCCL INFO Channel 00/02 :    0   1   2   3
 n1:147:205 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] -1/-1/-1->0->1
 n1:147:205 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer/read

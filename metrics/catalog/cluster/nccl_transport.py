@@ -11,6 +11,7 @@ from ccltui.metrics.metric import metric
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.cluster.nccl_log import NcclLog
 
 
 @metric(
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         "transports",
         "hosts",
         "channels",
+        "nvlink_domains",
         "warnings_by_text",
     ),
     headline="num_warnings",
@@ -52,6 +54,7 @@ def nccl_transport(view: View) -> Result:
         "transports": dict(links.most_common()),
         "hosts": _distinct([host for log in logs for host in log.hosts]),
         "channels": max((log.coll_channels or log.rings for log in logs), default=None),
+        "nvlink_domains": _domains(logs),
         "warnings_by_text": [
             {"text": w.text, "count": w.count, "file": path, "line": w.line, "host": w.host}
             for path, w in warned
@@ -73,6 +76,18 @@ def nccl_transport(view: View) -> Result:
         basis={"links": "between two ranks, by transport, each log's own"},
         warnings=warnings,
     )
+
+
+def _domains(logs: list[NcclLog]) -> list[dict[str, Any]]:
+    """Hosts and number of devices of each NVLink domain, in order of appearance."""
+    found: dict[str, list[str]] = {}
+    devices = {(one.host, one.bus): one for log in logs for one in log.fabric}
+    for one in devices.values():
+        found.setdefault(one.domain, []).append(one.host)
+    return [
+        {"domain": name, "hosts": _distinct(hosts), "num_devices": len(hosts)}
+        for name, hosts in found.items()
+    ]
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.instances import Instances, instances_of, require_sized_calls
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import crosses_hosts, host_of
+from ccltui.metrics.workload.nvlink_domains import crosses_domains, nvlink_domains
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class _Places(Struct, frozen=True):
     unit="ratio",
     definition=(
         "Share of the bytes on the wire, out of those whose hosts are known, in groups with "
-        "ranks on several hosts or in transfers between two hosts."
+        "ranks on several hosts or in transfers between two hosts. by_nvlink_domain has bytes and "
+        "bandwidth inside and between the NVLink domains that logs of NCCL state."
     ),
     needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
     keys=(
@@ -76,6 +78,7 @@ class _Places(Struct, frozen=True):
         *(f"{name}_ms" for name in PLACES),
         *(f"{name}_busbw_GBps" for name in PLACES[:UNKNOWN]),
         "num_hosts",
+        "by_nvlink_domain",
         "by_dim",
         "by_type",
         "by_group",
@@ -113,6 +116,7 @@ def node_locality(view: View) -> Result:
             for place, name in enumerate(PLACES[:UNKNOWN])
         },
         "num_hosts": len(set(hosts.values())),
+        "by_nvlink_domain": _by_domain(view, moving, sized),
         "by_dim": _by(moving, sized, where, moving.dim, DIMS),
         "by_type": _by(moving, sized, where, moving.kind, TYPES),
         "by_group": _by_group(view, moving, sized, where),
@@ -186,6 +190,30 @@ def _bytes(moving: Instances, rows: Bool, where: I64) -> dict[str, int]:
         for place, name in enumerate(PLACES)
         if (rows & (where == place)).any()
     }
+
+
+def _by_domain(view: View, moving: Instances, sized: Bool) -> list[dict[str, Any]]:
+    """Bytes and bandwidth inside NVLink domains and between them, [] where none is stated."""
+    domains = nvlink_domains(view)
+    if not domains:
+        return []
+    names = {True: INTER, False: INTRA, None: UNKNOWN}
+    groups = [
+        names[crosses_domains(view, group.ranks) if len(group.ranks) > 1 else None]
+        for group in view.groups
+    ]
+    where = _Places.on(np.array(groups, np.int64), domains).of(
+        moving.kind.astype(np.int64), moving.group.astype(np.int64), moving.source, moving.target
+    )
+    return [
+        {
+            "place": name,
+            "wire_bytes": int(moving.wire_bytes[sized & (where == place)].sum()),
+            "busbw_GBps": _busbw(moving, sized & (where == place)),
+        }
+        for place, name in enumerate(("inside", "between", "unknown"))
+        if (sized & (where == place)).any()
+    ]
 
 
 def _by_group(view: View, moving: Instances, sized: Bool, where: I64) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.lag_tables import distribution
 from ccltui.metrics.view.collective_selection import chosen_of
+from ccltui.metrics.workload.nvlink_domains import nvlink_domains
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -154,6 +155,7 @@ def _steps(view: View) -> tuple[tuple[int, int], ...]:
 
 
 NODE: Final = "node"
+DOMAIN: Final = "domain"
 SHARE: Final = "share"
 _SHARES: Final = (1, 5, 10, 25, 50, 100)
 """Ends of the parts of the ranks, in percent of them, those that cause most wait first."""
@@ -179,7 +181,7 @@ class Fold(Struct, frozen=True):
     """Ranks that are one row.
 
     Attributes:
-        name: node, group or share.
+        name: node, NVLink domain, group or share.
         ranks: those that cause most wait first.
         caused_us: wait of others that is due to them, sum; None where it is known of none.
         suffered_us: their own wait, mean.
@@ -248,7 +250,7 @@ def fold_of(name: str, ranks: Iterable[RankWaits], whole: int = -1) -> Fold:
 
 
 def rank_table(view: View, lag: Result | None) -> RankTable:
-    """Return the waits of all ranks, with nodes and process groups.
+    """Return the waits of all ranks, with nodes, NVLink domains and process groups.
 
     Args:
         view: The job.
@@ -270,6 +272,7 @@ def rank_table(view: View, lag: Result | None) -> RankTable:
     for one in ranks.values():
         nodes.setdefault(one.host or "unknown node", []).append(one.label)
     members = {NODE: {name: tuple(found) for name, found in nodes.items()}}
+    members |= _domain_members(view)
     members |= _group_members(view)
     if len(ranks) > 1:
         members[SHARE] = {f"{end} %": () for end in _SHARES}
@@ -282,6 +285,16 @@ def _why(lag: Result | None) -> str:
     if lag.status == "unavailable":
         return lag.reasons[0].message if lag.reasons else "no waiting was measured"
     return ""
+
+
+def _domain_members(view: View) -> dict[str, dict[str, tuple[str | None, ...]]]:
+    """Members of the NVLink domains that logs of NCCL state, {} where they state none."""
+    domains = nvlink_domains(view)
+    found: dict[str, list[str | None]] = {}
+    for rank in view.ranks:
+        known = None if rank.rank is None else domains.get(rank.rank)
+        found.setdefault(known or "unknown domain", []).append(rank.label)
+    return {DOMAIN: {name: tuple(labels) for name, labels in found.items()}} if domains else {}
 
 
 def _group_members(view: View) -> dict[str, dict[str, tuple[str | None, ...]]]:
