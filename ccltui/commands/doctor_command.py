@@ -20,6 +20,7 @@ from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.doctor.trace_checks import Finding
+    from ccltui.metrics.view.viewer_losses import ViewerLoss
     from ccltui.parsers.columns import Note
     from ccltui.parsers.discovery.discover import FoundFile
     from ccltui.parsers.job import Job
@@ -35,6 +36,8 @@ CHECK_HEADER = ("check", "state", "finding")
 _PATHS_LISTED = 3
 FIX_HEADER = ("check", "what to do")
 CHECK_NAMES = ("check", "state", "message", "fix")
+VIEWER_HEADER = ("your viewer", "hides", "here", "reported in")
+VIEWER_NAMES = ("viewer", "hides", "count", "total", "unit", "source")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
 _FORMATS = ("table", "json")
 
@@ -97,8 +100,9 @@ def run(arguments: Sequence[str]) -> int:
     nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
     beside = () if options.files_only else _side_findings(loaded.job)
     findings = (*(() if nothing_yet else _findings(loaded.job)), *beside)
+    losses = () if options.files_only else _viewer_losses(loaded.job)
     write = _json if options.format == "json" else _table
-    write_report(write(loaded, findings), options.output)
+    write_report(write(loaded, findings, losses), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
     if not (loaded.job.discovery.captures or beside or _answers(loaded.job)):
@@ -172,6 +176,16 @@ def _findings(job: Job) -> tuple[Finding, ...]:
     return checks.check(job)
 
 
+def _viewer_losses(job: Job) -> Sequence[ViewerLoss]:
+    """Return what other viewers leave out of the traces of a job."""
+    if not job.ranks:
+        return ()
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
+    from ccltui.metrics.view.viewer_losses import viewer_losses  # noqa: PLC0415  (numpy)
+
+    return viewer_losses(View(job))
+
+
 def _answers(job: Job) -> bool:
     """Return whether a file of the directory gives metrics without any trace."""
     from ccltui.doctor.side_checks import answering  # noqa: PLC0415  (numpy)
@@ -185,7 +199,7 @@ def _side_findings(job: Job) -> tuple[Finding, ...]:
     return side_checks.side_findings(job)
 
 
-def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[ViewerLoss]) -> bytes:
     files = [_file_cells(found, loaded.job) for found in loaded.job.discovery.files]
     align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
     blocks = [table(FILE_HEADER, files, align=align)]
@@ -197,6 +211,9 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
     if fixes:
         blocks.append(table(FIX_HEADER, fixes))
+    if losses:
+        rows_of = [(one.viewer, one.hides, one.here, one.source) for one in losses]
+        blocks.append(table(VIEWER_HEADER, rows_of))
     rows = _note_rows(loaded)
     if rows:
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
@@ -284,7 +301,7 @@ def _note_cells(path: str, note: Note) -> tuple[str, ...]:
     return (note.code, path, f"{note.count:,}", place, note.message)
 
 
-def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+def _json(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[ViewerLoss]) -> bytes:
     from ccltui.report.json_document import SCHEMA_VERSION  # noqa: PLC0415  (msgspec)
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
@@ -320,6 +337,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         "captures": [capture.name for capture in job.discovery.captures],
         "files": files,
         "checks": checks,
+        "viewers": [{name: getattr(one, name) for name in VIEWER_NAMES} for one in losses],
         "notes": notes,
     }
     return json_bytes(document, indent=True)

@@ -377,6 +377,10 @@ def _trust(trace: TraceSummary, results: Results) -> list[Claim]:
     if text := overview_text.clocks(results):
         bar = details_of(results, "clock_offsets")["residual_p95_us"]
         claims.append(Claim("trust", text, "clock_offsets", "residual_p95_us", bar, "us"))
+    hidden = details_of(results, "findings").get("overlapping_events")
+    if hidden:
+        text = overview_text.hidden_elsewhere(hidden)
+        claims.append(Claim("trust", text, "findings", "overlapping_events", hidden))
     return claims
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ccltui.metrics.catalog.time.iter_time import LOOP
 from ccltui.metrics.result import Result
-from ccltui.parsers.numbers import time_text
+from ccltui.parsers.numbers import counted, time_text
 
 Results = Mapping[str, Result]
 
@@ -69,6 +69,14 @@ def step_time(results: Results) -> str:
         mean_over = ", mean over ranks" if has_devices else ""
         parts.append(f"{of} a step takes {time_text(period)}{mean_over}")
     return f"{'. '.join(parts)}."
+
+
+def hidden_elsewhere(count: int) -> str:
+    """Return that device events which overlap on a stream count here, and not everywhere."""
+    one = count == 1
+    overlap = "overlaps another of its stream" if one else "overlap another of their stream"
+    kept = "it counts here, Perfetto hides it" if one else "they count here, Perfetto hides them"
+    return f"{counted(count, 'device event')} {overlap}: {kept}."
 
 
 def part_name(part: Mapping[str, Any]) -> str:

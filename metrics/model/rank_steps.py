@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import first_rows
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.metrics.model.decode_loop import passes_of, steps_among
+from ccltui.metrics.model.decode_loop import is_server, passes_of, steps_among
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 from ccltui.parsers.formats import format_of_trace
@@ -197,6 +197,8 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
             steps = _marked(trace, events, names[group], marker)
             if steps:
                 return steps, marker.name
+    if not is_server(trace):
+        return (), None
     passes = steps_among(passes_of(trace, launch_times(trace, launch_rows(trace))))
     if passes:
         return tuple(Step(one.id, one.start_ns, one.end_ns) for one in passes), DECODE_LOOP

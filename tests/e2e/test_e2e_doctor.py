@@ -17,7 +17,7 @@ def test_a_table_of_files_checks_and_notes(job: Path) -> None:
     done = run(CCLTUI, "doctor", job)
 
     assert (done.returncode, done.stderr) == (0, "")
-    files, checks = done.stdout.split("\n\n")
+    files, checks, viewers = done.stdout.split("\n\n")
     header, *lines = files.splitlines()
     assert header.split() == [
         *("path", "kind", "rank", "rank", "source", "capture", "size", "problem")
@@ -26,6 +26,7 @@ def test_a_table_of_files_checks_and_notes(job: Path) -> None:
     assert lines[4].split()[:2] == ["workload_card.yaml", "workload_card"]
     assert checks.splitlines()[0].split() == ["check", "state", "finding"]
     assert "ranks                ok     all 4 ranks" in checks
+    assert viewers.splitlines()[0].split("  ")[0] == "your viewer"
 
 
 def test_what_to_do_stands_below_the_checks(one_rank: Path) -> None:

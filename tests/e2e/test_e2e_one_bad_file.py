@@ -101,7 +101,7 @@ before = builder.Builder.finish
 
 def finish(self, *arguments):
     if self._counts.get(("X", "break me")) or any(
-        text == "break me" for text in self._rows.strings._texts
+        text == "break me" for text in self.rows.strings._texts
     ):
         raise {error}
     return before(self, *arguments)

@@ -133,6 +133,7 @@ def trust(scene: Scene) -> NoteRow:
     texts = (
         recorded if ranks else "",
         *_match_and_clocks(scene),
+        _hidden_elsewhere(scene),
         *damage,
     )
     text = " · ".join(text for text in texts if text)
@@ -153,6 +154,16 @@ def _match_and_clocks(scene: Scene) -> Iterator[str]:
     sizes = scene.findings.results.get("collective_volume")
     if sizes is not None and sizes.status == "unavailable" and sure:
         yield "no message sizes"
+
+
+def _hidden_elsewhere(scene: Scene) -> str:
+    """Return how many device events are counted here that other viewers do not draw."""
+    count = details(scene, "findings").get("overlapping_events") or 0
+    verb = "overlaps" if count == 1 else "overlap"
+    what = numbers.counted(count, "device event")
+    return f"{what} {verb} on a stream: Perfetto hides {'it' if count == 1 else 'them'}" * (
+        count > 0
+    )
 
 
 def _damage(job: Job) -> list[str]:

@@ -9,6 +9,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.exposed_waits import MATERIALITY, MATERIALITY_TEXT
 from ccltui.metrics.view.provenance import answer, require_traces
+from ccltui.metrics.view.viewer_losses import overlapping
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         "period_ms",
         "shares",
         "per_rank",
+        "overlapping_events",
     ),
     headline="top_share",
     label="first finding",
@@ -56,6 +58,8 @@ def findings(view: View) -> Result:
         "shares": {} if portions is None else dict(portions.shares),
         "per_rank": {} if portions is None else {r.rank: r.to_dict() for r in portions.ranks},
     }
+    if portions is not None:
+        details["overlapping_events"] = sum(overlapping(rank.trace) for rank in view.ranks)
     without_times = "; ".join(found.unknown) or "nothing here has a time"
     return answer(
         findings,
@@ -67,6 +71,8 @@ def findings(view: View) -> Result:
             "shares": "of rank time by kind, first that applies: compute, waiting for a rank, "
             "transfers (of a pipeline: bubble), copies, idle; by rank with waited_for, the share "
             "of all rank time that waits for that rank",
+            "overlapping_events": "device events that overlap another of their stream without "
+            "lying inside it: they count here, and viewers of nested slices leave them out",
             "order": "by share; a cause that a replay proves comes before costs that every step "
             "of such a program has, up to four times its share",
         },

@@ -209,6 +209,25 @@ def test_the_line_of_trust_counts_what_is_missing() -> None:
     assert any("4 of 1024 ranks" in line for line in lines(overview_picture.paint(found, 19, 80)))
 
 
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (12, "12 device events overlap on a stream: Perfetto hides them"),
+        (1, "1 device event overlaps on a stream: Perfetto hides it"),
+        (0, ""),
+    ],
+)
+def test_the_line_of_trust_names_events_that_other_viewers_hide(count: int, text: str) -> None:
+    found = scene(PLAN, pane=OVERVIEW)
+    result = found.findings.results["findings"]
+    counted = replace(result, details={**result.details, "overlapping_events": count})
+    results = {**found.findings.results, "findings": counted}
+    found = replace(found, findings=replace(found.findings, results=results))
+
+    assert text in trust(found).text
+    assert ("Perfetto" in trust(found).text) == bool(text)
+
+
 def test_a_page_that_goes_on_names_the_lines_below_and_cuts_no_text() -> None:
     page = Page(20)
     page.text("first", Ink.TEXT)
