@@ -127,7 +127,7 @@ def _reports(files: Sequence[FoundFile]) -> Finding:
         except TraceError as error:
             unread.append(str(error))
             continue
-        reports.update({section.report for section in stats.tables})
+        reports.update(list(dict.fromkeys(section.report for section in stats.tables)))
         if not stats.tables:
             unread.append(f"{file.path}: no table")
     tables = listed([f"{name} ({count})" for name, count in reports.most_common()], _REPORTS_LISTED)

@@ -10,6 +10,7 @@ from nsys_exports import Export
 
 from ccltui.demo import Cut, Spec, write_job
 from ccltui.doctor import trace_checks
+from ccltui.doctor.side_checks import without_traces
 from ccltui.doctor.trace_checks import check
 from ccltui.parsers.job import Job, open_job
 from ccltui.parsers.kineto.scanner import typed_event
@@ -310,3 +311,18 @@ def test_nsys_beside_a_trace_of_the_host_alone_is_used(tmp_path: Path) -> None:
 
     assert found["GPU events"][0] == "ok"
     assert found["profilers"] == ("ok", "Kineto beside nsys_sqlite; nsys is used")
+
+
+def test_reports_are_listed_in_the_order_of_the_text(tmp_path: Path) -> None:
+    """They were in the order of a set, another one in each process."""
+    header = "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n100.0,1000,1,1000.0,x\n\n"
+    names = ("osrt_sum", "cuda_api_sum", "nvtx_sum", "openmp_sum", "syscall_sum")
+    banner = "Processing [x.sqlite] with [/opt/nsight-systems-2023.2.3/reports/{}.py]... \n"
+    text = "".join(banner.format(name) + header for name in names)
+    (tmp_path / "stats.txt").write_text(text)
+
+    found = {one.check: one.message for one in without_traces(open_job(tmp_path, cache_dir=None))}
+
+    assert found["reports"] == (
+        "tables: osrt_sum (1), cuda_api_sum (1), nvtx_sum (1), openmp_sum (1) and syscall_sum (1)"
+    )

@@ -56,6 +56,22 @@ def test_both_tables_by_their_headers(tmp_path: Path, prefix: str, logger: str) 
     assert [file.kind for file in discover(tmp_path).files] == ["training_log"]
 
 
+@pytest.mark.parametrize("prefix", ["{0}: ", "[1,{0}]<stdout>:", "[rank{0}]: ", "job/{0} "])
+def test_tables_of_two_ranks_line_by_line(tmp_path: Path, prefix: str) -> None:
+    """Each rank printed its own: those of the first are its rows, whatever the other prints."""
+    other = PLAIN.replace("640.20", "999.99")
+    pairs = zip(PLAIN.splitlines(), other.splitlines(), strict=True)
+    text = "".join(
+        f"{prefix.format(rank)}{line}\n"
+        for pair in pairs
+        for rank, line in zip((3, 5), pair, strict=True)
+    )
+
+    rows = read(tmp_path, text)
+
+    assert [row.total_ms for row in rows.values()] == [640.2, 0.9, 411.02]
+
+
 def test_without_the_effect_of_stragglers(tmp_path: Path) -> None:
     assert math.isnan(read(tmp_path, LOGGER + PLAIN)["all_reduce", "64.0 MB"].waited_ms)
 
