@@ -1,7 +1,4 @@
-"""The type of a metric, and the decorator that defines one.
-
-Mark results that cover fewer ranks than the view as partial.
-"""
+"""The type of a metric, the decorator that defines one, and when its results are partial."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The result of a metric: its value with unit and details, or the reasons why there is none.
 
-Units by the names of keys: ``wait_us`` is in microseconds.
-
-The attributes of a metric that its result repeats, for type checks below `metrics.metric`.
+Units follow from the names of keys: ``wait_us`` is in microseconds.
 """
 
 from __future__ import annotations

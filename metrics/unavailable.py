@@ -1,7 +1,4 @@
-"""Exception raised when a metric is unavailable.
-
-Reasons as sentences: those that differ only in their rank become one.
-"""
+"""Why a metric is unavailable: its exception, and reasons merged to sentences."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``ccltui card``: write a draft of a workload card, and check one.
 
-Check a workload card by itself, against the traces and against the configuration.
+A card is checked by itself, against the traces, and against the configuration of the job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""``ccltui diff A B``: check whether two sides are comparable, and compare them.
-
-Load the traces of both sides of ``ccltui diff`` and compare them.
-"""
+"""``ccltui diff A B``: load two sides, check whether they are comparable, and compare them."""
 
 from __future__ import annotations
 

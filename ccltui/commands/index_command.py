@@ -1,6 +1,6 @@
-"""``ccltui index DIR``: read the ranks of a job into a store, here or on a cluster.
+"""``ccltui index DIR``: read the ranks of a job into a store with one of the engines.
 
-The engines by name, and the one that reads files in processes of this machine.
+The engine that reads in processes of this machine is here; those of clusters are in `ccltui.index`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""``ccltui inspect DIR``: print all that is recorded of one event, and the events related to it.
-
-Write the report of one event as text or JSON.
-"""
+"""``ccltui inspect DIR``: print one event with all that is recorded of it, as text or JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Build a job in memory, or write it to a directory.
-
-Write a workload card that agrees with the traces of the job.
-"""
+"""Synthetic jobs: built in memory, or written to a directory with a card that agrees with them."""
 
 from __future__ import annotations
 

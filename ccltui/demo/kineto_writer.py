@@ -1,7 +1,4 @@
-"""Write events and header as the text of a trace file, in each of the layouts.
-
-Top-level keys of a trace file beside the events.
-"""
+"""Write events as the text of a trace file, in each layout, with the keys beside the events."""
 
 from __future__ import annotations
 

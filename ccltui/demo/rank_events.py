@@ -1,8 +1,6 @@
-"""Profiler events of one rank, in the form of 2025 and later.
+"""Profiler events of one rank, with metadata events, in the form of 2025 and later.
 
 ``legacy_layout`` converts them to older layouts.
-
-Metadata events of the synthetic trace: row names, device steps, Python frames, the window.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Each rank has a host that launches without waiting, a main stream that runs in order, and one
 stream per communicator (four for p2p: to and from either neighbour). A call starts on a member
 when the member's main stream has reached it and its own stream is free, and it ends on all
-members at the latest of these starts plus the transfer.
-
-Data model of a simulated job: device activities, host ranges and calls.
+members at the latest of these starts plus the transfer. The result is device activities, host
+ranges and calls.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Known values of a job, in nanoseconds and bytes.
+"""Known values of a job, in nanoseconds and bytes, and its faults in sentences.
 
-They are computed from the simulated schedule by brute force, independently of the code that
+The values are computed from the simulated schedule by brute force, independently of the code that
 measures traces, so that tests compare two implementations.
-
-Compute the known values of a job from its schedule, with sums and sweeps.
-
-Describe the injected faults of a job in sentences.
 """
 
 from __future__ import annotations

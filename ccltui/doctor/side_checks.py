@@ -1,6 +1,6 @@
-"""Checks of ``doctor`` on hangs, runs and machines: what stands, and counts of rows of panes.
+"""Checks of ``doctor`` on files beside the traces, or without any: what they answer, and where.
 
-Checks of ``doctor`` on a directory without traces: what its files answer, and where.
+Hangs, runs and machines are checked; the counts are those of the panes that show them.
 """
 
 from __future__ import annotations

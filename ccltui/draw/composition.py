@@ -1,7 +1,4 @@
-"""Draw the parts of a whole as one stacked bar with a legend.
-
-Draw stacked bars of time: the parts of a step.
-"""
+"""Draw the parts of a whole as stacked bars on one scale, with a legend."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Picture of cells with one character and one style id each, and differences of pictures.
-
-Find rows of a picture that are horizontally shifted copies of earlier rows.
-"""
+"""Picture of cells with one character and one style id each; differences and shifts of pictures."""
 
 from __future__ import annotations
 

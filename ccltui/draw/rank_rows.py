@@ -1,8 +1,6 @@
-"""Draw ranks against time: rows of one rank or the mean of several, and unfolded lanes.
+"""Draw ranks against time: a row or two for each, and below it the unfolded lanes of its threads.
 
-Draw the way from the launch of device work to its start, over the lanes of one rank.
-
-Draw streams and host threads of one rank against time, with the names that fit.
+Lanes have the names that fit, and an arrow leads from the launch of device work to its start.
 """
 
 from __future__ import annotations

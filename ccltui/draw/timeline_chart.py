@@ -1,10 +1,8 @@
-"""Draw compute and network of the ranks against time.
+"""Draw compute and network of the ranks against time, and the whole window in one row.
 
 Cell rules: without transition, solid; with one transition, an edge at its place; with more, a
 height that is rounded up, so that any activity is visible. A network cell has the colour of the
 largest of its classes: transfer, overlapped by computing, waiting or bubble.
-
-Draw the whole window in one row: busy share of networks or devices, and the visible part.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Write the ranks of a view as one Perfetto trace on the corrected clock.
+"""Write the ranks of a view for Perfetto: as one trace on the corrected clock, or as a manifest.
 
-Every rank is a process with a track for each stream and thread. Beside them the collectives of the
-rank are slices with lag, wait and latest rank, joined by flows to the same collective on other
-ranks; delays that a rank caused are instants. Lags are counters of each communicator.
-
-The columns of each rank, as they were recorded, are beside its slices: `ccltui` reads an export
-again with the same numbers.
-
-Write the manifest with which Perfetto opens the original files of all ranks on one clock.
+In the trace every rank is a process with a track for each stream and thread. Beside them the
+collectives of the rank are slices with lag, wait and latest rank, joined by flows to the same
+collective on other ranks; delays that a rank caused are instants. Lags are counters of each
+communicator. With the manifest Perfetto opens the original files on one clock.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """State of an index run, as files in the store: plan, a record for each file read, and the job's.
 
 Every file is written under another name and renamed, so that engines, tasks and a later command on
-any node see whole ones without locks; one whose checksum does not match is as one that is not
-there. Whoever starts ``ccltui index`` again continues from here.
-
-The plan of an index run: files of a job, the entry of each, and lists of them for tasks.
-
-Each task of an array imports this, so it imports neither discovery nor metrics.
+any node see whole ones without locks; one whose checksum does not match counts as absent. Whoever
+starts ``ccltui index`` again continues from here. Each task of an array imports this module, so it
+imports neither discovery nor metrics.
 """
 
 from __future__ import annotations

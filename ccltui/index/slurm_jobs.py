@@ -1,7 +1,4 @@
-"""Submit, list and cancel the Slurm jobs of an index run.
-
-Options of sbatch from a site profile of the collection scripts (`sbatch/sites`).
-"""
+"""Submit, list and cancel the Slurm jobs of an index run, with options from a site profile."""
 
 from __future__ import annotations
 

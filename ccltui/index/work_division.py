@@ -1,6 +1,6 @@
-"""Which files of a job are read, and how they form tasks.
+"""Which files of a job are read, how they form tasks, and whether a cluster should read them.
 
-When to read a job on a cluster instead of here: by its size, and by what this machine allows.
+The size of the job and what this machine allows decide.
 """
 
 from __future__ import annotations

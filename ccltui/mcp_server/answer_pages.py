@@ -1,6 +1,7 @@
 """Bounded answers: rows up to a number of bytes, and the place at which to continue.
 
-Lists of a comparison that a client may ask for: read by the server and the answering process.
+The lists of a comparison that a client may ask for are named here, for the server and the
+answering process.
 """
 
 from __future__ import annotations

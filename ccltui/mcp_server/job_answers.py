@@ -1,6 +1,6 @@
 """Answers about a job as a whole: what was opened, the explanation, and metrics.
 
-Jobs that the server has opened, the most recent ones kept.
+The jobs that were opened last stay open.
 """
 
 from __future__ import annotations

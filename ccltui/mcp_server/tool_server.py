@@ -1,10 +1,7 @@
 """The server, on the official Python SDK: each declared tool asks the answering process.
 
-Tools of the server: parameters and descriptions, as a client receives them.
-
-The official Python SDK derives the schema of a tool from a signature, and its description from a
-docstring. A tool is added by a function here, its name in ``TOOLS``, and its answer in
-``answer_worker``.
+The SDK derives the schema of a tool from a signature, and its description from a docstring. A tool
+is added by a function here, its name in ``TOOLS``, and its answer in ``answer_worker``.
 """
 
 from __future__ import annotations

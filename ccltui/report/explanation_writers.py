@@ -1,7 +1,4 @@
-"""Write an explanation as Markdown, or as a JSON document within a budget.
-
-The command-line options that select a part of a job.
-"""
+"""Write an explanation as Markdown, or as JSON within a budget, with the options it is of."""
 
 from __future__ import annotations
 

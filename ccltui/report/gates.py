@@ -1,8 +1,7 @@
-"""Parse and evaluate conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, no eval.
+"""Conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, parsed, evaluated and reported.
 
 A name in a key that holds spaces or comparison signs is quoted: ``kernels."void f<int>".delta_ms``.
-
-Write the outcome of gates as JUnit XML and as annotations of GitHub Actions.
+Outcomes are written as JUnit XML and as annotations of GitHub Actions; nothing runs as code.
 """
 
 from __future__ import annotations

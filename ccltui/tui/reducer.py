@@ -1,6 +1,6 @@
 """Compute the scene that follows from a fact: opened job, loaded rank, findings, answer.
 
-Adopt new findings; the cursor stays in place as far as that place still exists.
+The cursor stays in place as far as that place still exists.
 """
 
 from __future__ import annotations

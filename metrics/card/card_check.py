@@ -1,12 +1,8 @@
-"""Find contradictions between the workload card and the traces, and inside the card.
+"""Find contradictions of the workload card: in itself, with the traces, and with the configuration.
 
-Each is one sentence with both values; metrics use the value of the trace. A value that the card or
-the trace does not state contradicts nothing.
-
-Find contradictions between the workload card and the configuration of the job.
-
-Neither has precedence: one of the two describes another job. A key that the configuration does not
-state contradicts nothing, except parallel degrees: a program without a stated degree uses 1.
+Each is one sentence with both values. Metrics use the value of the trace; of card and configuration
+neither has precedence, because one of the two describes another job. A value that one of them does
+not state contradicts nothing, except parallel degrees: a program without a stated degree uses 1.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Merge the sources on the configuration of a run, by field of the card, and find conflicts.
+"""The configuration of a run, by field of the card: its sources merged, and their conflicts.
 
 Groups in the traces have precedence, then the output of the program, its arguments, its
-configuration file, the card.
-An argument that replaces a value of the configuration file is no conflict, because that is the
-purpose of arguments. A card with another value than that of the run is one.
-
-Fields of the workload card, replaced by those of the run and of the user, with their origin.
+configuration file, the card; values of the user replace them. An argument that replaces a value of
+the configuration file is no conflict, because that is the purpose of arguments. A card with another
+value than that of the run is one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Build the JSON tables of `straggler_lag` from the selected instances.
-
-Sum lag, wait and blame over selected instances and ranks.
-"""
+"""Sums of lag, wait and blame over selected instances, and the tables of `straggler_lag`."""
 
 from __future__ import annotations
 

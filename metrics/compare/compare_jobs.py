@@ -1,6 +1,7 @@
 """Compare two sides of traces: step time, its parts, work, collectives and stragglers.
 
-Several runs of one command as one side of a comparison: their steps pooled, the runs kept.
+A side may be several runs of one command: their steps are pooled, and the runs stay apart for the
+spread between them.
 """
 
 from __future__ import annotations

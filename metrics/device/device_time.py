@@ -1,6 +1,6 @@
 """Divide the measured time of devices into computation, communication, copies and idle time.
 
-Sum the kernel time of communication by library, and list work that may be communication.
+Communication is also summed by library, and work that may be communication is listed.
 """
 
 from __future__ import annotations

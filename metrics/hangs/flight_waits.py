@@ -1,13 +1,9 @@
 """Who waits for whom, from flight recorder dumps: edges between ranks, and where they end.
 
-A rank that stands in a collective waits for the members that have not entered it. A rank that
-others wait for and that waits for nobody is the root; a ring of ranks that wait for one another has
-none.
-
-Ranks that wait for one another: who entered its groups in another order than the others.
-
-In such a ring edges alone blame everybody. What tells is how far each rank was in its other groups
-when it entered a call: the ranks that are right agree, with one another or with themselves before.
+A rank in a collective waits for the members that have not entered it. A rank that others wait for
+and that waits for nobody is the root. In a ring of ranks edges alone blame everybody: what tells is
+how far each rank was in its other groups when it entered a call. The ranks that are right agree,
+with one another or with themselves before; the others entered their groups in another order.
 """
 
 from __future__ import annotations

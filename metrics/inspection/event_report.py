@@ -1,11 +1,9 @@
-"""Describe one event: times, launch, operator, ranges, stack, collective, and related events.
+"""Find one event and describe it: times, launch, operator, ranges, stack, collective, relatives.
 
     queue delay = start of the device work - end of the call that launched it
 
 Both are read from one clock, that of the rank. A negative delay means that the work began before
 the call returned.
-
-Find the event that a name, a place in time or a row stands for.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Choose the one family of events that represents the collectives of a rank.
+"""Choose the one family of events that represents the collectives of a rank, and join its parts.
 
 These are the kernels where the device was recorded, else the recorded parameters, else the
 operators (with the times of gloo's annotations, because gloo's threads do the work), else the
-annotations. Two families are never combined: they record the same calls.
-
-Join device work that together executes one collective of one rank.
-
-A copy engine executes a collective as several copies between devices. DeepEP exchanges the sizes
-of a dispatch in a kernel of its own before the dispatch.
-
-Type and size of recorded calls, from their metadata and from the events in or around them.
+annotations. Two families are never combined: they record the same calls. A copy engine executes a
+collective as several copies, and DeepEP exchanges the sizes of a dispatch in a kernel before it:
+such work is one call. Type and size come from its metadata and from the events around it.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 A step is a marker on the CPU. Device work belongs to the step that launched it, and may run after
 the marker has ended. The copy of a marker on the device has another length and is never a step.
-
-Find where device work without a launch record was launched, from the launched work around it.
-
-A profiler lacks the launch of some work: Triton kernels that `cuLaunchKernel` starts, copies of
-ROCm, work queued before the recording began.
+Work without a launch record (Triton kernels that `cuLaunchKernel` starts, copies of ROCm, work
+queued before the recording began) is placed by the launched work around it.
 """
 
 from __future__ import annotations

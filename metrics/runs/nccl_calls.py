@@ -1,12 +1,8 @@
 """Count NCCL calls per backward pass, from the ranges listed by `nsys stats`.
 
-Counts of two captures differ with their length; divided by the backward passes of the same
-capture they are comparable.
-
-Tables of ``nsys stats`` in several texts, each recording counted once.
-
-A text may be a copy of another, the same report in another format or unit, or hold the reports of
-several recordings. Counts of one recording that is printed twice must not be summed.
+Counts of two captures differ with their length; divided by the backward passes of the same capture
+they are comparable. A text may be a copy of another, the same report in another format or unit, or
+hold the reports of several recordings: each recording is counted once.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Everything is computed at first use and cached. Results that depend on the traces alone are in
 `JobFacts`, which the views of one job share, so that a new window recomputes only what depends
 on it.
-
-Results that depend on the traces of a job alone, shared by all views of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Divide the collective kernels of a rank by type, group or dimension.
+"""Divide the collective kernels of a rank by type, group or dimension, and sum each part.
 
-Sum the calls, bytes and time of communication of a part of a job.
+Sums are calls, bytes and time.
 """
 
 from __future__ import annotations

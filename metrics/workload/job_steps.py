@@ -1,6 +1,4 @@
-"""Step times of the job from the step markers of its ranks.
-
-Find the iterations of an inference server in the ranges that vLLM and SGLang mark.
+"""Step times of the job, from step markers or from the iterations of an inference server.
 
 vLLM names the numbers of requests and tokens in prefill (context) and in decode (generation):
 ``execute_context_1(888)_generation_0(0)``, with the sum of squared lengths after an underscore,

@@ -1,8 +1,6 @@
-"""Bandwidth of the selected collectives whose size is known, group by group.
+"""Bandwidth of the selected collectives whose size and duration are known, group by group.
 
 The time of a collective is the shortest duration over its ranks: the last to arrive does not wait.
-
-Collectives of known size and duration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Read a dump of the flight recorder, of any version, from a pickle or from JSON.
+"""Read a dump of the flight recorder, of any version, from a pickle or from JSON, into columns.
 
-Values of entries as columns hold them: numbers within int64, sizes, types and stacks as ids.
-
-A hostile dump may share one long list among many entries. Everything that is made of a list is made
-once for the list, and the text that is made is bounded.
+Columns hold numbers within int64, sizes, and types and stacks as ids. A hostile dump may share one
+long list among many entries: what is made of a list is made once for it, and its text is bounded.
 """
 
 from __future__ import annotations

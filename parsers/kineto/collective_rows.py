@@ -3,9 +3,7 @@
 Of the recorded inputs of operators only those are kept that metrics need: FLOPs and bytes are
 computed from those of matrix products, attention and convolutions, the tokens of a step from the
 shapes of look-ups of embeddings; sizes, peers and splits of a collective from those of its
-operator.
-
-Copy collective arguments from calls to the communication kernels that they launched.
+operator. Arguments of a call are copied to the communication kernels that it launched.
 """
 
 from __future__ import annotations

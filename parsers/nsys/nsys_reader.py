@@ -1,10 +1,9 @@
 """Read one nsys export into columns: one :class:`RankTrace` per process and device.
 
-Divide the tables of a file into ranks, with final ids of names and tracks, and call args.
-
-GPU metrics that nsys sampled at a fixed rate go with them: active SMs, memory and link traffic. A
-capture has about sixty counters per device at ten thousand samples per second; only those that
-match a pattern are read, under the names that the chip gives them.
+Tables are divided into ranks, with final ids of names and tracks. GPU metrics that nsys sampled at
+a fixed rate go with them: active SMs, memory and link traffic. A capture has about sixty counters
+per device at ten thousand samples per second; only those that match a pattern are read, under the
+names that the chip gives them.
 """
 
 from __future__ import annotations

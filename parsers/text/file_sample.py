@@ -1,8 +1,6 @@
 """The beginning of a file in the forms that rules of formats look at, each made once.
 
-Look into an SQLite file: names of its tables, and single values.
-
-Imported only where a file begins as a database does: few directories hold one.
+Of an SQLite file these are the names of its tables, and single values.
 """
 
 from __future__ import annotations

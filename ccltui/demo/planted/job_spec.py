@@ -1,7 +1,4 @@
-"""Parameters of a job with planted faults.
-
-Sizes of the work of a job: weights of stages, workers, micro-batches and experts.
-"""
+"""Parameters of a planted job: its faults, and the sizes of its stages, batches and experts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Forward and backward pass of a model chunk: kernels, tensor-parallel and expert collectives.
-
-Pauses of the host: data, garbage collection, checkpoints, allocation, synchronisation.
-"""
+"""Work of one pass through a model chunk: kernels, collectives, and the pauses of the host."""
 
 from __future__ import annotations
 

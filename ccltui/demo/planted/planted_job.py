@@ -1,8 +1,6 @@
-"""Build a planted job in memory, or write it with its known answer beside it.
+"""Planted jobs: built in memory, or written as traces with the known answer beside them.
 
-What a damaged recording keeps: windows that begin late or end early, dropped records.
-
-Write the rows of a rank as a Kineto trace.
+A damaged recording lacks what late windows, early ends and dropped records lose.
 """
 
 from __future__ import annotations

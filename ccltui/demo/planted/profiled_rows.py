@@ -1,7 +1,4 @@
-"""Rows of one rank's file: what the profiler would record of its tape.
-
-Names of kernels, operators and annotations of planted jobs.
-"""
+"""Rows of one rank's file, with the names that a profiler would record of its tape."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Training step with replicated or tensor-parallel parameters, with or without a pipeline.
+"""Training steps of each kind of parallelism, as programs of all ranks with computed times.
 
-Order of the passes of a pipeline stage: 1F1B, GPipe, and 1F1B over several model chunks.
-
-Training step of fully sharded data parallelism with prefetched all-gathers.
-
-Record the programs of all ranks and compute all times.
+Data, tensor and fully sharded parallelism, and the orders of pipeline passes: 1F1B, GPipe, and 1F1B
+over several model chunks.
 """
 
 from __future__ import annotations

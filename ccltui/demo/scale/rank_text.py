@@ -1,10 +1,7 @@
-"""Text of the file of one rank, from the log of its lane.
+"""Text of the file of one rank of a large job: a step as a template, filled for each step.
 
-Text of one step of a lane with gaps, filled with the numbers of each rank and step.
-
-The text is written by the event writer of small jobs, from a step in which each time is a mark: its
-place among the times of the step. Ids, group names and members are replaced in the events before
-they are written.
+The event writer of small jobs writes a step in which each time is a mark: its place among the times
+of the step. Ids, group names and members are replaced before it is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Write a job of many ranks with worker processes; only whole files get their names.
+"""Write a job of many ranks with worker processes, and its known answer beside it.
 
-Known answer of a job of many ranks: what is injected, who it is, and what it costs.
+Only whole files get their names.
 """
 
 from __future__ import annotations

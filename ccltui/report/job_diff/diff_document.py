@@ -1,7 +1,4 @@
-"""The JSON form of a comparison of traces, and the values that its gates test.
-
-Write a comparison of traces as table, markdown, csv and json.
-"""
+"""Write a comparison of traces as table, markdown, csv and JSON, whose values gates test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Measure all-to-all delays per node from texts of ``nsys stats`` or exports in a folder.
+"""Measure all-to-all delays per node from texts or exports of nsys, and write them.
 
-Write all-to-all studies as text, csv, json and svg.
+Formats: text, csv, json and svg.
 """
 
 from __future__ import annotations

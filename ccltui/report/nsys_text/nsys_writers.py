@@ -1,8 +1,6 @@
-"""Write reports in the formats of ``nsys stats``, with equal cells.
+"""Write reports in the formats of ``nsys stats`` with their arguments, with equal cells.
 
-Parse formats of ``nsys stats`` with their arguments: ``csv:time=us:nohdr``.
-
-Format cells of a report as nsys does: units in the header, digits by unit.
+``csv:time=us:nohdr`` is csv in us without a header. Cells have nsys's digits by unit.
 """
 
 from __future__ import annotations

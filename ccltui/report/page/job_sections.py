@@ -1,7 +1,4 @@
-"""Sections about the whole job: the verdict and the parts of a step.
-
-Sections about the work: parallel dimensions, kernels, and distributions of times.
-"""
+"""Sections about the whole job: verdict, parts of a step, dimensions, kernels, distributions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Write a page as one HTML file without scripts, fonts or links to other files.
-
-Write a page as Markdown: the same text and tables, without pictures.
-"""
+"""Write a page as one HTML file without scripts, fonts or links, or as Markdown."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""SVG elements with a title and a description; names are escaped when an element is written.
+"""Pictures of the page, as SVG elements with a title and a description.
 
-Picture of cumulative distributions of times.
-
-Picture of lateness by rank and time.
-
-Picture of what the ranks do around a late arrival.
-
-Pictures of shares that sum to one: the step, and the time of one rank.
+Distributions of times, lateness by rank and time, what ranks do around a late arrival, and shares
+of a step or a rank. Names are escaped when an element is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Sections about ranks: the board, and lateness by rank and time.
-
-Section about the worst moments: the late arrivals that cost most waiting.
-"""
+"""Sections about ranks: the board, lateness by rank and time, and the worst late arrivals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Define actions, and format their keys.
-
-Actions that work without a trace; the key line shows them until a trace is open.
-"""
+"""An action with its keys as text, and the actions that work without a trace."""
 
 from __future__ import annotations
 

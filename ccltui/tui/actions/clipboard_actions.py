@@ -1,6 +1,6 @@
-"""Clipboard and screenshot actions: each performs its effect and returns a scene with a message.
+"""Clipboard and screenshot actions, and the command line that prints the numbers of the view.
 
-Build the command line that prints the numbers of the view without the explorer.
+Each performs its effect and returns a scene with a message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Widget that paints cells and refreshes only the spans that changed.
-
-Widget of styled lines: header, tabs, status and keys.
-"""
+"""Widgets that paint cells and styled lines, and refresh only the spans that changed."""
 
 from __future__ import annotations
 

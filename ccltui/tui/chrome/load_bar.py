@@ -1,7 +1,4 @@
-"""Widget that shows the loading progress, in total and by file.
-
-Lines that show the loading progress, in total and by file.
-"""
+"""Widget that shows the loading progress, in total and by file."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""Compute what the panes show of a job, in stages: lanes, communicators, metric results.
+"""Findings of a job in stages, and answers to the queries of panes, for the explorer.
 
-Runs in a thread or in the server process. All numbers come from the metrics' view of the job.
-
-Answer the queries of panes from the view behind the findings; runs in a thread.
-
-Compute what the panes draw of a view: lanes, steps, time span, communicators and hosts.
-
-All numbers come from the metrics' view of the job; here they only change their shape.
+Lanes, steps and communicators come first, then one metric after another. All numbers come from the
+metrics' view of the job; here they only change their shape. Runs in a thread or in the server
+process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Send objects with large arrays to another process, which maps the arrays from a file.
+"""Send messages between two processes; large arrays go in a file that the other one maps.
 
 The file has no name, so nothing is left behind however a process ends. Mapped pages count as
 memory of each process that has read them, until :func:`release_pages` returns them to the kernel.
-
-Send whole messages, with an open file where one is needed, between two processes.
-
 ``multiprocessing.connection`` frames the bytes. Its ``send_handle`` duplicates the socket for each
 descriptor; one duplicate for the life of the channel is enough, and can be shut down from another
 thread.

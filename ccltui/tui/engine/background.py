@@ -1,10 +1,8 @@
 """Threads beside the screen: one that loads, one that computes, one for each kind of query.
 
-When the next analysis begins while ranks are still loading.
-
-Every analysis takes time in proportion to the ranks that are there. Where each begins only after
-these have grown by a share, all of them together cost a fixed multiple of the last one, however
-many ranks arrive and however fast.
+While ranks are loading, an analysis begins only after these have grown by a share: each takes time
+in proportion to the ranks that are there, so that all of them together cost a fixed multiple of the
+last one, however many ranks arrive and however fast.
 """
 
 from __future__ import annotations

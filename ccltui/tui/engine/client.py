@@ -1,7 +1,4 @@
-"""Findings and answers computed in a server process, so that computing delays no key.
-
-The explorer's side of the server process: send requests, sort replies.
-"""
+"""The explorer's side of the server process: send requests, sort findings and answers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Look up actions by key, also keys of two strokes; check and apply the user's keys.
-
-Counts typed before a key: how often its action is repeated.
+"""Key presses to actions: keys of one or two strokes, counts before them, and the user's own keys.
 
 Digits open panes, so a count begins with alt and a digit, as in the shell: ``alt+5 ]`` goes to the
 fifth worst collective from the cursor. In the command palette a count is typed as it is: ``:5]``.
-
-Table of the explorer's actions with the user's keys.
 """
 
 from __future__ import annotations

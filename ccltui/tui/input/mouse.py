@@ -1,6 +1,4 @@
-"""Mouse events: find the pane under the pointer, and click, drag or scroll in it.
-
-Mouse actions: functions of a scene, a picture and a place in the picture.
+"""Mouse events: find the pane under the pointer, and click, drag or scroll in its picture.
 
 The picture defines where its rows are: charts have rank names at their left, lists record the row
 of each line. A click therefore selects what is drawn under the pointer, in every pane.

@@ -1,10 +1,6 @@
-"""Choose a communicator, a rank, a step or a kernel from a list with figures.
-
-Places of each kind with the figures to choose one by, the worst first.
+"""Choose a communicator, a rank, a step or a kernel from a list with figures, the worst first.
 
 The figures are those of the metrics and panes that they are named after.
-
-Board of ranks: how busy each is, how long it makes others wait, and waits itself.
 """
 
 from __future__ import annotations

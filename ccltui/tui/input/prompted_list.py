@@ -1,6 +1,6 @@
 """Base of lists that a typed text limits: press keys, choose a row, or close it.
 
-How well typed words fit a text: at the beginning of words, within them, or abbreviated.
+Words fit a text at the beginning of its words, within them, or abbreviated.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The questions of all prompts: titles, initial texts, options, and what an answer leads to.
 
-Parse the text of the window prompt into a filter, and format a filter as such a text.
-
-Parse the text of the goto prompt: a collective, a rank, an iteration or a time.
-
-A question while it is being answered: keys change the text, and the view if it is previewed.
+Answers name a window, or a place: a collective, a rank, an iteration or a time. While a question is
+being answered, keys change the text, and the view if it is previewed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Move the cursor of all panes to a collective, a time or a communicator.
-
-Reasons why there are no collectives or times to move to; None where there are.
-"""
+"""Move the cursor of all panes to a collective, a time or a communicator, or state why not."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """The first screen: the largest finding, the step, what costs time, and the ranks, in frames.
 
 Everything is read from results: the first finding is the headline, and the bars are the kinds of
-time that the metric `findings` states.
-
-Framed regions on one grid: one above the other, some of them beside each other.
+time that the metric `findings` states. Frames are one above the other, some beside each other.
 """
 
 from __future__ import annotations

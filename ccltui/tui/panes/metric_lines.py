@@ -1,9 +1,4 @@
-"""Lines of the metrics in Overview: headings of categories, and a row for each metric.
-
-Draw one metric in full: definition, basis, its values by rank and the tables behind it.
-
-Tables behind the value of a metric: every part of its details that has rows.
-"""
+"""Lines of the metrics in Overview: a row for each, or one in full with its tables."""
 
 from __future__ import annotations
 

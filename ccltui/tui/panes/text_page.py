@@ -1,7 +1,4 @@
-"""Base class of panes that are pages of text: filtered by line, their tables sorted by column.
-
-Find the tables in a page of text, to sort and filter their rows.
-"""
+"""Base class of panes that are pages of text: filtered by line, their tables sorted by column."""
 
 from __future__ import annotations
 

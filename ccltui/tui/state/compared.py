@@ -1,9 +1,7 @@
 """Numbers of both jobs of ``ccltui A B``, as ``ccltui diff --metrics`` computes them.
 
-Run ``ccltui diff`` in a process of its own.
-
-The command loads the other job, which needs worker processes, and ends when its answer is no longer
-wanted.
+The command runs in a process of its own, because it loads the other job with worker processes; it
+ends when its answer is no longer wanted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Rows of the list of metrics: a heading for each category, its metrics, and what is left out.
-
-Columns of the list of metrics: which there are, which are hidden, and orders by them.
-
-Tables of metric results: values of the headline and by rank.
-"""
+"""The list of metrics: headings of categories, rows of values, columns and orders."""
 
 from __future__ import annotations
 

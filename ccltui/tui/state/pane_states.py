@@ -1,11 +1,4 @@
-"""Typed access to the part of a view that belongs to one pane.
-
-States of the two charts, Alignment and Timeline, apart from the viewports.
-
-Listing of the events of a rank: kind of rows, order, and filter by name.
-
-State of Overview: the part with the cursor, the selected row of each part, folded groups.
-"""
+"""Typed access to the part of a view that belongs to one pane: charts, Events and Overview."""
 
 from __future__ import annotations
 

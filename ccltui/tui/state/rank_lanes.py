@@ -1,7 +1,4 @@
-"""Lanes of a rank that explain its device work: idle time by cause, and threads of the host.
-
-Device work of a rank by stream, and of one category of kernels, for the timeline.
-"""
+"""Lanes of a rank below its row: streams, idle time by cause, and threads of the host."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tables of files beside the traces: reading and export of their rows.
-
-Run work that would delay the keys in a process of its own, which cancelling ends.
+"""Tables of files beside the traces, read in a process of its own that cancelling ends.
 
 A ``ProcessPoolExecutor`` cannot end work that has begun, and ``multiprocessing.Pool`` does not
 notice that a worker has died: a process and a pipe do both.

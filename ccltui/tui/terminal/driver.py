@@ -5,13 +5,10 @@ frame. This driver writes only the cells that differ, and moves cells where a ch
 Measured with 64 ranks at 120×40, bytes of a key against Textual's driver: 8 to 9 times fewer for a
 pan of the timeline (1.6 to 1.9 instead of 15 KB), 5 for a zoom of the alignment, 1.3 to 4.6 for
 other keys; 2.3 for 14 kinds of keys together (54 instead of 124 KB). ``--driver plain`` selects
-Textual's driver.
-
-Read keys and mouse events from a terminal, whatever bytes arrive.
-
-Instead of Textual's own loop, which decodes strictly and whose parser takes any number for a
-character: a byte that is not UTF-8 (a paste in Latin-1, a mouse in the oldest encoding) or a key
-code above Unicode ends its thread, and with it the application, with a traceback and status 0.
+Textual's driver. Keys are read here too: Textual's own loop decodes strictly, and its parser takes
+any number for a character, so that a byte that is not UTF-8 (a paste in Latin-1, a mouse in the
+oldest encoding) or a key code above Unicode ends its thread, and with it the application, with a
+traceback and status 0.
 """
 
 from __future__ import annotations

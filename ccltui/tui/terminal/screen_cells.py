@@ -1,7 +1,4 @@
-"""Rows of terminal cells, and movements within them.
-
-Looks of cells and the escape sequences that set them (SGR).
-"""
+"""Rows of terminal cells with their looks, and the escape sequences that move and set them."""
 
 from __future__ import annotations
 

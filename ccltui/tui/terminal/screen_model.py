@@ -1,9 +1,8 @@
-"""A model of the terminal's screen that reduces output to the differences.
+"""A model of the terminal's screen that reduces output to the differences, in few bytes.
 
 It understands colours, absolute moves, line feeds and text of width one. Any other sequence is
-sent unchanged, and every cell is unknown after it.
-
-Write changed cells with few bytes: choose cursor moves, looks and the order of the runs.
+sent unchanged, and every cell is unknown after it. Cursor moves, looks and the order of the runs
+are chosen by their bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Latency and bandwidth of each operation and group: T = alpha + beta * S (Hockney 1994).
 
-Fit latency and inverse bandwidth to sizes and times of calls, robustly (Theil-Sen).
+The fit to sizes and times of calls is robust (Theil-Sen).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Communication by parallel dimension: traffic, bandwidth, what is hidden, and who is waited for.
+"""Communication by parallel dimension and group: traffic, bandwidth, what is hidden, who is late.
 
-Every column has the definition of the metric that has it for the whole job.
-
-Sum communication by parallel dimension and, within each, by group.
-
-The keys of all sums are a dimension and the index of a group; for a whole dimension the index is
-`WHOLE`. The group -1 are calls that name none.
+Every column has the definition of the metric that has it for the whole job. The keys of all sums
+are a dimension and the index of a group; for a whole dimension the index is `WHOLE`. The group -1
+are calls that name none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Collectives that are missing, extra or different on some ranks.
-
-Find collectives that differ between ranks, with rank and index.
+"""Collectives that are missing, extra or different on some ranks, with rank and index.
 
 Before the first and after the last collective that all members have, some ranks lack calls because
 their windows open late or close early; that is no fault. In between, a collective that at least

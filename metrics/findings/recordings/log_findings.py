@@ -1,7 +1,4 @@
-"""Findings in logs and tables: a job that hangs, steps and throughput of runs, benchmarks.
-
-Findings in records of NCCL Inspector: who arrives late and since when, and slow groups.
-"""
+"""Findings in logs and tables: hangs, runs, benchmarks, and records of NCCL Inspector."""
 
 from __future__ import annotations
 

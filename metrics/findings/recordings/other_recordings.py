@@ -1,8 +1,7 @@
 """Findings on recordings that are no timeline of a job.
 
-These are files filtered to some kernels, execution traces alone, and recordings without work.
-
-The answer on events of NCCL's profiler plug-ins: what they count.
+These are files filtered to some kernels, execution traces alone, events of NCCL's profiler
+plug-ins, and recordings without work.
 """
 
 from __future__ import annotations

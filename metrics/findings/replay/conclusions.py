@@ -1,9 +1,8 @@
 """Class and culprit within one kind of difference, and what mending it saves.
 
-Signatures of work that differs from one micro-batch to the next.
-
-Long sequences make the forward and the backward pass of a micro-batch longer, on all stages that it
-goes through; a slow device does not.
+Work that differs from one micro-batch to the next is recognised by its signature: long sequences
+make the forward and the backward pass of a micro-batch longer, on all stages that it goes through;
+a slow device does not.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""How long the hosts of a job need at least to launch the work of each step.
+"""Time that hosts cost a step: what launching needs at least, and the idle time beyond the typical.
 
-A device cannot take less: however fast it becomes, its kernels wait for their launches then.
-
-Idle time of devices for their hosts, as recorded and as it is typical.
-
-Every device idles a little between kernels, and some steps hold all ranks up, as a checkpoint does.
-That costs time and makes nobody a straggler: only what is beyond the typical tells one rank from
-another.
+A device cannot take less than its host needs to launch: however fast it becomes, its kernels wait
+for their launches then. Every device idles a little between kernels, and some steps hold all ranks
+up, as a checkpoint does. That costs time and makes nobody a straggler: only what is beyond the
+typical tells one rank from another.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Draw the drawer: every rank at the selected collective, and the cause of the lag.
+"""Draw the drawer: ranks at the selected collective, the cause of the lag, a kernel's block.
 
-Text of the evidence for a cause: the late rank compared with its peers, and usual lags.
-
-Draw the repeating block of a kernel: its positions over all repetitions and ranks.
+The evidence for a cause compares the late rank with its peers. The block is the one that the kernel
+under the cursor repeats in, over all repetitions and ranks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Draw the comparison of two ranks or steps: kernels of only one side, changed durations.
-
-Draw the difference in time of two ranks or steps as parts that add up to it.
-"""
+"""Draw the comparison of two ranks or steps: parts that add up to the difference, and kernels."""
 
 from __future__ import annotations
 
