@@ -247,7 +247,13 @@ def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
     ]
     # rings of all ranks send equally often on all stages
     staged = [one for one in sent if len(one) < len(exposed) or not _in_rings(one)]
-    likely = [one for one in found if one is not None and _may_be_group(one.ranks, staged)]
+    # The ranks of one of two stages, which send equally often, differ from the rest in their work.
+    half = len(exposed) // 2 if sent else 0
+    likely = [
+        one
+        for one in found
+        if one is not None and len(one.ranks) != half and _may_be_group(one.ranks, staged)
+    ]
     return _slow_ends(view, sent, exposed) or max(likely, key=lambda one: one.share, default=None)
 
 
