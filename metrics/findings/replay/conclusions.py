@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
-from ccltui.metrics.findings.causes.activity import HOST_WORDS
+from ccltui.metrics.findings.causes.activity import HOST_WORDS, HOST_WORK
 from ccltui.metrics.findings.replay.gains import Gains, Suspect
 from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
 from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
@@ -492,7 +492,8 @@ class Namer:
         if not targets.has_stages:
             return found
         alone = int((targets.place == targets.place[rank]).sum()) == 1
-        if not alone or found.hosts_cause is not None or not idle.is_steady(rank):
+        common = found.hosts_cause in (None, HOST_WORK)  # what every host does
+        if not alone or not common or not idle.is_steady(rank):
             return found
         why = (
             f"{found.why}; it is the only rank of its stage, and devices of other stages wait "
