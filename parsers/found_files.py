@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -56,7 +57,7 @@ class FoundFile(msgspec.Struct, frozen=True):
         return format_of(self.kind)
 
 
-class Capture(msgspec.Struct, frozen=True):
+class Capture(msgspec.Struct, frozen=True, dict=True):
     """Traces that were recorded together: one timeline, one file a rank.
 
     ``files`` are traces of one source, sorted by rank, then path, without repetitions; files that
@@ -73,6 +74,11 @@ class Capture(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     source: Source = "torch"
     is_unrelated: bool = False  # one of several recordings that only share a folder
+
+    @cached_property
+    def file_at(self) -> Mapping[str, FoundFile]:
+        """The files by path: each rank that is read looks up its own."""
+        return {found.path: found for found in self.files}
 
 
 class Discovery(msgspec.Struct, frozen=True):

@@ -76,14 +76,14 @@ def identified(trace: RankTrace, capture: Capture) -> RankTrace:
     """
     if trace.source.parts > 1 or trace.replica:
         return trace
-    for found in capture.files:
-        if found.path == trace.source.path and found.rank is not None:
-            named = trace
-            if trace.rank is None:
-                own = found.rank - found.first_rank
-                named = structs.replace(trace, rank=own, rank_source=found.rank_source)
-            return _in_replica(named, found) if found.replica else named
-    return trace
+    found = capture.file_at.get(trace.source.path)
+    if found is None or found.rank is None:
+        return trace
+    named = trace
+    if trace.rank is None:
+        own = found.rank - found.first_rank
+        named = structs.replace(trace, rank=own, rank_source=found.rank_source)
+    return _in_replica(named, found) if found.replica else named
 
 
 def _in_replica(trace: RankTrace, found: FoundFile) -> RankTrace:
