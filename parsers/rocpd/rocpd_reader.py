@@ -28,7 +28,7 @@ from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.report_export import read_made_export
 from ccltui.parsers.nsys.sqlite import export_schema
-from ccltui.parsers.nsys.sqlite.database import unfinished
+from ccltui.parsers.nsys.sqlite.database import damage_of, unfinished
 from ccltui.parsers.nsys.sqlite.table_scans import decoded, quoted
 from ccltui.parsers.rocpd import TABLE
 
@@ -98,6 +98,7 @@ def _as_rocprof(rank: RankTrace, found: _Conversion) -> RankTrace:
         rank,
         source=source,
         notes=(*kept, *found.notes()),
+        truncated=rank.truncated or found.damage is not None,
         host=hosts.pop() if len(hosts) == 1 else rank.host,
     )
 
@@ -136,6 +137,7 @@ class _Conversion:
         self._environment: list[Mapping[str, int]] = []
         self.hosts: list[str] = []
         self.dropped = 0
+        self.damage: str | None = None
 
     def notes(self) -> list[Note]:
         """Return what the traces do not hold."""
@@ -144,6 +146,9 @@ class _Conversion:
             "clock of the host"
         )
         notes = [Note("rocprof_trace", message)]
+        if self.damage is not None:
+            text = f"pages of the database are damaged, rows may be missing or wrong: {self.damage}"
+            notes.append(Note("damaged_database", text))
         if self.dropped:
             text = "rows without a device, or an end after a start, are left out"
             notes.append(Note("rocprof_rows_dropped", text, count=self.dropped))
@@ -168,6 +173,7 @@ class _Conversion:
                 self._convert(recording)
             self._write_environment()
             connection.commit()
+        self.damage = damage_of(self._path, self._cancelled)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

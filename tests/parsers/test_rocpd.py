@@ -248,23 +248,27 @@ def test_a_hostile_database_is_read_without_what_is_hostile(
     assert sum(len(rank.group("gpu")) for rank in ranks) == 17
 
 
-def test_a_damaged_database_is_refused_in_one_line(tmp_path: Path) -> None:
-    """Bytes at random; what is not refused is read."""
+def test_a_damaged_database_is_refused_in_one_line_or_read_with_a_note(tmp_path: Path) -> None:
+    """Bytes at random; SQLite reads some of the files and finds the damage only when it checks."""
     data = bytearray(write(tmp_path / "whole.db", whole()).read_bytes())
     dice = random.Random(5)
     path = tmp_path / "1_results.db"
     refused: list[str] = []
+    noted = 0
     for _ in range(60):
         damaged = bytearray(data)
         for _ in range(dice.randrange(1, 40)):
             damaged[dice.randrange(100, len(data))] = dice.randrange(256)
         path.write_bytes(damaged[: dice.choice((len(data), len(data) // 2))])
         try:
-            read(path)
+            ranks = read(path)
+            noted += any(note.code == "damaged_database" for note in ranks[0].notes)
+            assert ranks[0].truncated == any(n.code == "damaged_database" for n in ranks[0].notes)
         except TraceError as error:
             refused.append(str(error))
 
     assert refused
+    assert noted
     assert not any("\n" in one for one in refused)
 
 
