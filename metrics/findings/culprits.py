@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ccltui.metrics.confidence import LEVELS, Level, Sure, highest, level_of_saving, lowest
-from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where
+from ccltui.metrics.device.device_counters import clock_gap_of
+from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
 from ccltui.metrics.findings.rank_time.partition import COMPUTE, OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
 from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, details_of_link, slow_link
@@ -374,7 +375,7 @@ class Culprits:
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=_why_not_exact(saves, bounds),
+            saves_why=why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
             ),
@@ -599,6 +600,7 @@ class Culprits:
         saves = _exact(saves, bounds)
         at_most = saves is None and bounds is not None and cost > waited
         text = named_text(str(kind), culprit, cost / period_ms, at_most=at_most)
+        clocks = clock_gap_of(details_of(self._view, "sm"), where.ranks) if kind in SLOW else None
         if confidence == "low":
             text = f"probably {text}"
         if kind == "slow_link" and verdict is not self.verdict:
@@ -606,11 +608,12 @@ class Culprits:
         return replace(
             bare,
             text=sentence(text),
+            more="" if clocks is None else sentence(clocks.text),
             share=cost / period_ms,
             cost_ms=cost,
             saves_ms=saves,
             saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
-            saves_why=_why_not_exact(saves, bounds),
+            saves_why=why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence,
                 who=confidence if where.ranks else "unknown",
@@ -620,6 +623,7 @@ class Culprits:
                 *(self._replayed() if saves is not None else ()),
                 *(() if verdict is self.verdict else self._own_evidence(where.ranks)),
                 *(item for one in waits for item in one.evidence[:1]),
+                *(() if clocks is None else (Evidence("sm", *clocks.reading),)),
             ),
             place=next((one.place for one in waits if one.place), None)
             or ({"rank": where.ranks[0], "step": None} if where.ranks else None),
@@ -654,10 +658,8 @@ class Culprits:
 
     def _own_evidence(self, labels: Sequence[str]) -> Iterator[Evidence]:
         """Yield the share of computing of the first rank that its own times name."""
-        if not labels:
-            return
         rows = details_of(self._view, "step_composition").get("per_rank") or {}
-        row = rows.get(labels[0]) or {}
+        row = (rows.get(labels[0]) if labels else None) or {}
         if row.get(COMPUTE) is not None:
             key = f"per_rank.{labels[0]}.{COMPUTE}"
             yield Evidence("step_composition", key, row[COMPUTE], "ratio")
@@ -678,15 +680,6 @@ def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float |
     Hosts that launch hardly faster than devices work may keep the step as long as it is.
     """
     return None if bounds_ms and not bounds_ms[0] else saves_ms
-
-
-def _why_not_exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> str:
-    """Return why no single saving is stated, "" where one is."""
-    if saves_ms is not None:
-        return ""
-    if bounds_ms is None:
-        return "no replay shows how much shorter a step would be"
-    return "the replay gives only a lower and an upper bound"
 
 
 def _most_saved(verdict: Mapping[str, Any]) -> float:

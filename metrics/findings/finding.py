@@ -219,3 +219,12 @@ def choice_of(rows: Sequence[Recording], opened: str) -> Finding:
         do="Open another recording with --capture NAME; compare two with ccltui diff.",
         recordings=tuple(rows),
     )
+
+
+def why_not_exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> str:
+    """Return why no single saving is stated, "" where one is."""
+    if saves_ms is not None:
+        return ""
+    if bounds_ms is None:
+        return "no replay shows how much shorter a step would be"
+    return "the replay gives only a lower and an upper bound"

@@ -19,7 +19,7 @@ from ccltui.parsers.errors import TraceError
 from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.job import Job, open_job
 
-LATE = Straggler(rank=1, cause="compute", extra_ns=3_000_000, steps=(11,))
+LATE = Straggler(rank=1, cause="compute", extra_ns=3_000_000, steps=(1,))
 SMALL: dict[str, Any] = {"steps": 3, "layers": 2, "stragglers": (LATE,), "gpus_per_node": 2}
 JOBS = {
     "drifting clocks": Spec(**SMALL, clock_drifts_ppb=(0, 900)),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import mean, ratio
+from ccltui.metrics.device.device_counters import COUNTERS, typical_reading
 from ccltui.metrics.device.device_time import device_ranks, device_reasons
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
@@ -52,7 +54,7 @@ class Weighted(Struct, frozen=True):
     definition=(
         "Share of the measured time in which the device runs anything; the details list three "
         "other quantities of SM use by their own names: launch coverage, occupancy and active "
-        "SMs."
+        "SMs. Where they were sampled, also clocks, power and temperature: medians."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -63,6 +65,7 @@ class Weighted(Struct, frozen=True):
         "coverage_known_ratio",
         "occupancy_known_ratio",
         "sm_active_pct",
+        *COUNTERS,
         "per_rank",
     ),
     headline="gpu_busy_ratio",
@@ -85,6 +88,7 @@ def sm(view: View) -> Result:
             "sm_coverage": reach.mean,
             "achieved_occupancy_pct": resident.mean,
             "sm_active_pct": sm_active_pct(rank),
+            **_counters(rank),
         }
     active = [row["sm_active_pct"] for row in per_rank.values()]
     window = sum(rank.window_ns for rank in ranks)
@@ -96,6 +100,7 @@ def sm(view: View) -> Result:
         "coverage_known_ratio": ratio(coverage.weight, kernel_time),
         "occupancy_known_ratio": ratio(occupancy.weight, kernel_time),
         "sm_active_pct": mean([value for value in active if value is not None]),
+        **{key: _middle([row[key] for row in per_rank.values()]) for key in COUNTERS},
         "per_rank": per_rank,
     }
     return answer(
@@ -113,6 +118,17 @@ def sm(view: View) -> Result:
         },
         reasons=[*_missing(details), *device_reasons(view)],
     )
+
+
+def _counters(rank: RankView) -> dict[str, float | None]:
+    """Median readings of the counters of the rank's device in its windows."""
+    inside = rank.windows.contains(rank.trace.samples.time_ns)
+    return {key: typical_reading(rank.trace, key, inside) for key in COUNTERS}
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) if known else None
 
 
 def sm_active_pct(rank: RankView) -> float | None:

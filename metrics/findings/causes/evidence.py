@@ -11,6 +11,12 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import median_along, unique_inverse
+from ccltui.metrics.device.device_counters import (
+    SM_CLOCK,
+    ClockGap,
+    clock_gap,
+    typical_reading,
+)
 from ccltui.metrics.findings.causes.activity import HOST_STALL, HOST_WORDS, Activity
 from ccltui.metrics.findings.causes.cause_search import (
     EARLIER_LAG,
@@ -62,7 +68,8 @@ class Evidence(Struct, frozen=True):
     ``since`` is that sync point (matched group, instance): (-1, -1) for a time that is common by
     clock offsets only, None where there is none. ``parts_ns`` is the excess time of each part,
     largest first, negative where the late rank spent less. ``elements_ratio`` is the number of
-    elements of its all-to-alls over that of the peers.
+    elements of its all-to-alls over that of the peers. ``clock`` are the SM clocks where that of
+    its device is clearly lower.
     """
 
     since: tuple[int, int] | None
@@ -73,6 +80,7 @@ class Evidence(Struct, frozen=True):
     kernels: tuple[KernelDelta, ...] = ()
     host: tuple[HostRange, ...] = ()
     elements_ratio: float | None = None
+    clock: ClockGap | None = None
 
 
 def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evidence:
@@ -100,6 +108,10 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
         kernels=_kernels(causes.names.texts, activities, begin, end, [late, *peers]),
         host=_host(activities[late], parts, begin[:, late], end[:, late]),
         elements_ratio=None if np.isnan(ratio) else ratio,
+        clock=clock_gap(
+            [typical_reading(activities[late].trace, SM_CLOCK)],
+            [typical_reading(activities[peer].trace, SM_CLOCK) for peer in peers],
+        ),
     )
 
 
@@ -246,8 +258,9 @@ def shortened(name: str) -> str:
 
 def _more_computation(cause: str, evidence: Evidence) -> str:
     total = duration(evidence.parts_ns.get(COMPUTE, 0.0))
+    clock = "" if evidence.clock is None else f"; {evidence.clock.text}"
     if not evidence.kernels:
-        return f"{total} more computation"
+        return f"{total} more computation{clock}"
     worst = evidence.kernels[0]
     name = short_name(worst.name)
     if cause == MORE_KERNELS:
@@ -258,7 +271,7 @@ def _more_computation(cause: str, evidence: Evidence) -> str:
     if cause == UNEQUAL_WORK:
         ratio = evidence.elements_ratio or 1.0
         return f"{ratio:.3g} times the elements of its peers, {total} more computation in {name}"
-    return f"{total} more computation, {duration(worst.more_ns)} of it in {name}"
+    return f"{total} more computation, {duration(worst.more_ns)} of it in {name}{clock}"
 
 
 def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
