@@ -23,7 +23,8 @@ _SERVER: Final = re.compile(
     re.IGNORECASE,
 )
 """Kernels of servers; training runs none of them."""
-_TO_HOST: Final = re.compile(r"Memcpy DtoH\b.*|CopyDeviceToHost\b.*", re.IGNORECASE)
+_TO_HOST: Final = re.compile(r"co?py.*(?:DtoH|Device-?to-?Host|Device -> Host)", re.IGNORECASE)
+"""Names of PyTorch, of ROCm and of nsys."""
 _REPLAY: Final = re.compile(r"(?:cu|cuda|hip)GraphLaunch\b.*")
 LEAST_PASSES: Final = 3
 """Fewer show no period."""
@@ -84,7 +85,7 @@ def passes_of(trace: RankTrace, launched_ns: I64) -> tuple[Pass, ...]:
     if not len(gpu) or not is_server(trace):
         return ()
     known = launched_ns > np.iinfo(np.int64).min
-    names = [i for i in distinct(gpu.name) if _TO_HOST.fullmatch(trace.text(i))]
+    names = [i for i in distinct(gpu.name) if _TO_HOST.search(trace.text(i))]
     copies = any_name(trace.strings, gpu.name, names) & known
     launches = np.sort(launched_ns[known & ~copies])
     bounds = _between(np.sort(launched_ns[copies]), launches) or _replayed(trace, launches)

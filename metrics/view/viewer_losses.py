@@ -122,6 +122,7 @@ def _of_perfetto(ranks: list[RankFacts]) -> list[ViewerLoss]:
 
 def _of_hta(ranks: list[RankFacts]) -> list[ViewerLoss]:
     traces = [one.trace for one in ranks]
+    alone = [trace for trace in traces if trace.source.parts == 1]
     events = sum(len(trace.group("gpu")) for trace in traces)
     collectives = sum(int((one.classes == COMM).sum()) for one in ranks)
     before = sum(
@@ -165,8 +166,8 @@ def _of_hta(ranks: list[RankFacts]) -> list[ViewerLoss]:
         ViewerLoss(
             HTA,
             "files that state no rank: it does not open them",
-            sum(trace.rank_source != "distributedInfo" for trace in traces),
-            len(traces),
+            sum(trace.rank_source != "distributedInfo" for trace in alone),
+            len(alone),
             "file",
             "HTA #104 #107 #17 #16 #233",
         ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -41,6 +42,8 @@ class Placement(Struct, frozen=True):
     stage: str = ""
 
 
+# The names of one directory are asked for several times, by every rule that separates captures.
+@lru_cache(maxsize=16_384)
 def placement_in(path: str) -> Placement | None:
     """Return the place that the name of a file states, None where it states none."""
     name = path.rpartition("/")[2]

@@ -9,10 +9,15 @@ import pytest
 from found_files import EVENT, by_path, codes, put, trace_text
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.discovery.placed_names import Placement, placement_in
+from ccltui.parsers.ingest.rank_transfer import attach_columns, detach_columns
 from ccltui.parsers.job import open_job
+from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.store.column_store import Store
+from ccltui.parsers.store.stored_columns import map_columns
 
 SECOND_US = 1_000_000
 EPOCH_US = 1_764_000_000 * SECOND_US
@@ -161,6 +166,17 @@ def test_groups_and_peers_of_a_replica_have_the_ranks_of_the_job(tmp_path: Path)
     peers = [(trace.collective_args.src.tolist(), trace.collective_args.dst.tolist())
              for trace in job.ranks]  # fmt: skip
     assert peers == [([0], [1]), ([1], [0]), ([2], [3]), ([3], [2])]
+    store, path = Store(tmp_path / "store"), Path(job.ranks[2].source.real_path)
+    assert store.save(store.key(path, 1), read_kineto(path))
+    stored = store.load(store.key(path, 1))
+    assert stored is not None
+    # Sent to the process that computes for the explorer, which maps the columns of the file.
+    sent = detach_columns(structs.replace(job.ranks[2], place=stored.place))
+    assert sent is not None
+    taken = attach_columns(sent, map_columns(sent.place))
+    assert (taken.rank, taken.replica) == (2, "dp1")
+    assert taken.process_groups[0].ranks == (2, 3)
+    assert (taken.collective_args.src.tolist(), taken.collective_args.dst.tolist()) == ([2], [3])
 
 
 def test_a_world_over_all_replicas_is_taken_as_the_files_state_it(tmp_path: Path) -> None:
