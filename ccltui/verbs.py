@@ -50,7 +50,10 @@ _WITHOUT_VERB: Final = (
     ("DIR [options]", "explore the traces"),
     ("A B [options]", "explore A, and compare B with it"),
     ("DIR --metric NAME [options]", "print metrics"),
-    ("DIR --follow [options]", "follow a job while it runs: the explorer, or a line a change"),
+    (
+        "DIR --follow [options]",
+        "follow a job while it runs: the explorer, or a line for each change",
+    ),
     ("--list-metrics", "list the metrics"),
     ("--keys", "list the keys of the explorer"),
 )

@@ -452,7 +452,7 @@ class _Judge:
             else f"{who} printed nothing about it"
         )
         why = (
-            "its process lives, and waits in no other collective"
+            "its process is alive, and waits in no other collective"
             if lives == list(silent)
             else "it died, is blocked outside of NCCL, or its log is not here"
         )

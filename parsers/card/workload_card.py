@@ -89,7 +89,9 @@ class _Reading:
             line = self.places[name][1]
             self._fail(f"{printable(name)} contradicts the value in line {line}", pair)
         if name in self.values:
-            self.notes.append(Note("card_repeated", f"{printable(name)} is given twice, equally"))
+            self.notes.append(
+                Note("card_repeated", f"{printable(name)} is given twice, with the same value")
+            )
             return
         text = pair.node.text if isinstance(pair.node, yaml_tree.Scalar) else ""
         self.values[name] = value

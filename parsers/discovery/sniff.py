@@ -224,7 +224,7 @@ def unknown_problem(sample: FileSample) -> str:
     if useless is not None:
         return useless
     if sample.is_named_yaml:
-        return "YAML, but no workload card: neither `workload:` nor `metric_source:`"
+        return "YAML, but not a workload card: neither `workload:` nor `metric_source:`"
     return "text in no format known here"
 
 

@@ -259,7 +259,7 @@ class EventList:
 
     def _resynchronise(self, damage: int) -> None:
         """Drop text, at least up to ``damage``, up to the next possible start of an event."""
-        message = "text that is no valid event was skipped"
+        message = "text that is not a valid event was skipped"
         self._note_log.add("malformed_event", message, self._buffer.offset + damage)
         self._buffer.drop(max(damage, 1))
         while True:
@@ -273,7 +273,7 @@ class EventList:
                 return
 
     def _skip_non_object(self) -> None:
-        message = "an element of the event list is no object"
+        message = "an element of the event list is not an object"
         self._note_log.add("not_an_event", message, self._buffer.offset)
         before = self._buffer.offset
         self._buffer.value(0)

@@ -485,7 +485,7 @@ def read_execution_trace(path: Path, *, shown: str) -> ExecutionTrace:
         message = f"execution trace of schema {parsed.schema or 'unknown'}: read by its form"
         notes.append(Note("unknown_schema", message))
     if parsed.unread:
-        notes.append(Note("malformed_node", "nodes without id or name", count=parsed.unread))
+        notes.append(Note("malformed_node", "nodes without an id or a name", count=parsed.unread))
     return ExecutionTrace(
         path=shown,
         schema=parsed.schema,

@@ -24,7 +24,9 @@ def _pickled(sample: FileSample) -> Match | None:
         read_plain_pickle(sample.data[:_SNIFFED], shown="")
     except TraceError as error:
         why = f"at byte {error.offset or 0:,}: {error.message}"
-        return Match(f"no memory snapshot of plain values ({why}): never loaded, it could run code")
+        return Match(
+            f"not a memory snapshot of plain values ({why}): never loaded, it could run code"
+        )
     return Match()
 
 

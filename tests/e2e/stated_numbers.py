@@ -275,6 +275,13 @@ def _explanation(one: Recording) -> None:
         one.says("explain", text, escaped(claim.text))
         if (claim.metric, claim.key) == ("step_composition", "parts"):
             one.says("the claim", claim.text, *_legend(one))
+        elif (claim.metric, claim.key) == ("step_composition", "per_rank"):
+            assert isinstance(claim.value, Mapping)
+            least, most = min(claim.value.values()), max(claim.value.values())
+            ends = (percent(share).removesuffix(" %") for share in (least, most))
+            one.says("the claim on ranks", claim.text, *ends)
+            mean = one.answer["shares"].get("compute", 0.0)
+            one.within("computing of the job, beyond the least", mean - least, most - least)
         elif claim.metric == "iter_time":
             one.says("the claim", claim.text, time_text(one.answer["period_ms"]))
     verdict = one.details("verdict")

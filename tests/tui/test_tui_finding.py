@@ -14,7 +14,7 @@ async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: S
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "3", "n")
-        assert shows(app, "! nothing is searched for: / begins")
+        assert shows(app, "! no search yet: / begins one")
         await press(pilot, "/", *"nccl", "enter")
         while app.scene.answers.latest(HitQuery) is None:
             await pilot.pause(0.01)

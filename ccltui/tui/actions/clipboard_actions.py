@@ -122,7 +122,7 @@ def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
 
     text, count = tabular(scene)
     if not count:
-        return replace(scene, notice="nothing is in view that could be copied")
+        return replace(scene, notice="there is nothing in view to copy")
     put(text)
     return replace(scene, said=f"copied: {numbers.counted(count, 'row')}")
 

@@ -207,7 +207,7 @@ _TRIES: Final = 2
 ENDED: Final = "the computing process has ended (out of memory?)"
 AGAIN: Final = f"{ENDED}: it starts again"
 LATER: Final = f"{ENDED}: it restarts when needed"
-TWICE: Final = f"{ENDED}, twice: the numbers in view remain"
+TWICE: Final = f"{ENDED}, twice: the numbers shown stay"
 
 
 class RemoteAnalyst:

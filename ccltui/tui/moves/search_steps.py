@@ -49,13 +49,13 @@ def next_hit(step: int) -> Callable[[Scene], ViewState]:
 def why_not_next(scene: Scene) -> str | None:
     """Return the reason when :func:`next_hit` has no effect."""
     if not scene.state.search:
-        return "nothing is searched for: / begins"
+        return "no search yet: / begins one"
     found = _hits(scene)
     if found is None:
         return "still searching"
     if len(found.places):
         return None
-    seen = ", ".join(found.seen) or "no name at all"
+    seen = ", ".join(found.seen) or "there are no names here"
     return f"no name matches {scene.state.search!r}; seen: {seen}"
 
 

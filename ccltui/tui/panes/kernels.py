@@ -128,7 +128,7 @@ class KernelsPane(ListPane[Work]):
         "the noise of the steps; rows are aligned by name and class, or by operator and shapes."
     )
     first_order = Sorting("total")
-    waiting = "still summing the device work"
+    waiting = "device work is still being summed up"
     nothing = "no kernel was recorded in the window"
     columns = (
         name_column("name", lambda row: row.name, _shown, takes_rest=True, least=16),

@@ -107,7 +107,7 @@ def _put_note(planes: Planes, scene: Scene) -> None:
     for line in wrap(note.text, planes.width - 2, most=planes.height, indent="  "):
         planes.put(y, 1, line, note.ink)
         y += 1
-    advice = note.advice or "No remedy is known."
+    advice = note.advice or "No fix is known."
     for line in wrap(advice, planes.width - 2, most=planes.height):
         planes.put(y + 1, 1, line, Ink.TEXT)
         y += 1

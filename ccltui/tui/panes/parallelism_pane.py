@@ -162,7 +162,7 @@ class ParallelismPane(ListPane[Row]):
     names_communicator = False
 
     has_bars = True
-    waiting = "still summing the communication"
+    waiting = "communication is still being summed up"
     nothing = "no collective in the selection"
     metric_name = "parallelism"
     columns = (
@@ -335,7 +335,7 @@ def _answer(found: Mapping[str, Any], width: int) -> str:
     """Return how much of the communication of the job is hidden."""
     hidden = found["hidden_ratio"]
     if hidden is None:
-        return "Nothing tells how much communication is hidden: see the reasons below."
+        return "How much communication is hidden is not known: see the reasons below."
     parts = [
         f"{numbers.percent_cell(hidden)} of the time in collectives is hidden",
         f"exposed {_ms(found['exposed_ms'])} a rank",

@@ -114,7 +114,7 @@ class StepsPane(ListPane[Step]):
     first_order = Sorting(_LENGTH)
     noun = "step"
     has_bars = True
-    waiting = "still dividing the steps"
+    waiting = "the steps are still being divided into parts"
     nothing = (
         "no step has device work, which this pane divides: record the devices as well "
         "(ProfilerActivity.CUDA, or nsys); Overview has the times of the steps"

@@ -44,7 +44,7 @@ def run_diff(words: Sequence[str], cancelled: Callable[[], bool]) -> tuple[bytes
                     return None
 
 
-STILL: Final = "B is still being compared"
+STILL: Final = "the comparison with B is still running"
 _ONE_RUN: Final = "one run each, the spread between runs is unknown (--runs-vary)"
 _DOUBTS: Final = {"not comparable": "not comparable", "unknown": "comparability unknown"}
 
@@ -191,7 +191,7 @@ def parsed(printed: bytes, messages: bytes) -> Compared:
     try:
         return Compared(document=msgspec.json.decode(printed, type=_Document))
     except msgspec.DecodeError:
-        return Compared("these two are no traces: & compares them")
+        return Compared("these two are not traces: & compares them")
 
 
 def query_of(scene: Scene) -> ComparedQuery | None:

@@ -83,7 +83,7 @@ def test_nothing_found_names_what_was_seen() -> None:
 
 
 def test_before_and_while_searching_n_says_so() -> None:
-    assert search_steps.why_not_next(scene()) == "nothing is searched for: / begins"
+    assert search_steps.why_not_next(scene()) == "no search yet: / begins one"
     found = scene()
     found = found.with_state(replace(found.state, search="x"))
     assert search_steps.why_not_next(found) == "still searching"

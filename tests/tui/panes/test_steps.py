@@ -120,7 +120,7 @@ def test_without_matches_nobody_is_named_and_the_reason_stands_there() -> None:
 def test_what_is_missing_is_said() -> None:
     assert PANE.why_no_rows(Scene(Session("x"))) == "no rank is loaded yet"
     found = scene(pane=STEPS)
-    assert PANE.why_no_rows(found) == "still dividing the steps"
+    assert PANE.why_no_rows(found) == "the steps are still being divided into parts"
     unmarked = replace(found, findings=replace(found.findings, steps=()))
     assert PANE.why_no_rows(unmarked) == "the traces have no step markers"
     assert text(unmarked)[1] == " The traces have no step markers."

@@ -356,7 +356,7 @@ def _sure_text(scene: Scene, instance: Instance) -> str:
     found = shown_finding(scene)
     of_rank = None if found is None or instance.last is None else naming(scene, instance.last)
     if found is None or found is not of_rank:
-        return instance.sure.text
+        return f"{instance.sure.text} (of this collective)"
     return sure_text(found["sure"])
 
 
