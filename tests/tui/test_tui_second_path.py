@@ -129,4 +129,4 @@ def test_jobs_that_are_comparable_have_no_doubt() -> None:
 
 def test_what_is_no_comparison_of_traces_is_a_problem() -> None:
     assert parsed(b"", b"ccltui diff: b: no such file").problem == "ccltui diff: b: no such file"
-    assert "no traces" in parsed(b'{"kind": "runs"}', b"").problem
+    assert "not traces" in parsed(b'{"kind": "runs"}', b"").problem

@@ -147,7 +147,7 @@ def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: s
         ("a.json", "<!DOCTYPE html><html>404</html>", "unknown", "an HTML page"),
         ("a.json", "version https://git-lfs.github.com/spec/v1\n", "unknown", "git lfs pull"),
         ("readme.md", "# Hello\n", "unknown", "text in no format known here"),
-        ("x.yaml", "a: 1\n", "unknown", "no workload card"),
+        ("x.yaml", "a: 1\n", "unknown", "not a workload card"),
         ("a.bin", b"\x00\x01\x02\x00", "unknown", "binary data"),
         ("a.nsys-rep", b"\x00\x01\x02\x00", "nsys_report", "nsys export -t sqlite"),
         ("a.qdrep", b"\x00\x01\x02\x00", "nsys_report", "nsys export -t sqlite"),
