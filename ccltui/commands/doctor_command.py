@@ -282,7 +282,7 @@ def _note_rows(loaded: LoadedJob) -> list[tuple[str, ...]]:
 
     rows = [_note_cells("", note) for note in loaded.job.notes]
     for group in note_groups(loaded.job.ranks):
-        paths = [trace.source.path for trace in group.traces]
+        paths = list(dict.fromkeys(trace.source.path for trace in group.traces))
         note = structs.replace(group.note, count=group.count, message=group.message)
         rows.append(_note_cells(listed(paths, _PATHS_LISTED), note))
     return rows

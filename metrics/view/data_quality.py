@@ -266,9 +266,9 @@ def _reader_losses(ranks: Sequence[RankView], is_meant: Callable[[str], bool]) -
             if is_meant(note.code) and not repeated:
                 noted.append((path, note))
     return [
-        f"{some_of([path for path, _ in noted])}: {_shared_message(notes)} ({_occurrences(notes)})"
+        f"{some_of(list(paths))}: {_shared_message(notes)} ({_occurrences(notes)})"
         for noted in found.values()
-        if (notes := [note for _, note in noted])
+        if (notes := [note for _, note in noted]) and (paths := dict.fromkeys(p for p, _ in noted))
     ]
 
 
