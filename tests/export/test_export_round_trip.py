@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 import ccltui
-from ccltui.demo import Cut, Spec, Straggler, write_job
+from ccltui.demo import Spec, Straggler, write_job
 from ccltui.export.perfetto_trace import DEVICE_GROUPS, perfetto_trace
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.view_options import ViewOptions
-from ccltui.parsers.columns import GROUPS, UNTIMED
+from ccltui.parsers.columns import GROUPS, UNTIMED, Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.job import Job, open_job
 
 LATE = Straggler(rank=1, cause="compute", extra_ns=3_000_000, steps=(1,))
-CUTS = (Cut(rank=1, fraction=0.9), Cut(rank=2, fraction=0.9))
 SMALL: dict[str, Any] = {"steps": 3, "layers": 2, "stragglers": (LATE,), "gpus_per_node": 2}
 JOBS = {
     "drifting clocks": Spec(**SMALL, clock_drifts_ppb=(0, 900)),
@@ -131,11 +130,12 @@ def test_damaged_columns_are_one_clear_line(job: Path, tmp_path: Path) -> None:
     assert "the columns of a rank in it are damaged: it is left out" in messages
 
 
-def test_a_note_on_several_ranks_names_their_file_once(tmp_path: Path) -> None:
-    directory = tmp_path / "job"
-    write_job(directory, Spec(**SMALL, pp=1, cuts=CUTS))
-    path = exported(open_job(directory), tmp_path / "a.pftrace")
-    result = ccltui.open(path).metric("coll_call_num")
-    messages = [*result.warnings, *(reason.message for reason in result.reasons)]
-    assert [one for one in messages if "the file ends in the middle" in one]
-    assert all(one.count("a.pftrace") <= 1 for one in messages)
+def test_a_note_on_several_ranks_names_their_file_once(job: Path, tmp_path: Path) -> None:
+    whole = open_job(job)
+    noted = [
+        structs.replace(trace, notes=(Note("assumed", f"{number} sizes were assumed"),))
+        for number, trace in enumerate(whole.ranks, 1)
+    ]
+    path = exported(structs.replace(whole, ranks=tuple(noted)), tmp_path / "a.pftrace")
+    warnings = ccltui.open(path).metric("coll_call_num").warnings
+    assert [one.count("a.pftrace") for one in warnings if "sizes were assumed" in one] == [1]
