@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 
 from ccltui.parsers.pftrace import packet_scan, trace_state
 
-VERSION = 1  # as in packet_scan.py; raised with whatever the two sides exchange
+VERSION = 2  # as in packet_scan.py; raised with whatever the two sides exchange
 
 cdef enum:
     COLUMNS = 15

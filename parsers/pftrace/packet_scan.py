@@ -114,7 +114,7 @@ def compiled() -> bool:
     return _module() is not None
 
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 """That of ``_packet_scanner.pyx``."""
 
 
