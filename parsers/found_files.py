@@ -50,6 +50,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     digest: str = ""  # of a file that is read into columns: see `RawEnds.digest`
     replica: str = ""  # "dp1": of a server whose replicas all number their ranks from 0
     first_rank: int = 0  # of the replica: added to the ranks that its files state
+    changed_ns: int = 0  # when it was written last: what is kept of a file is of this content
 
     @property
     def format(self) -> Format:

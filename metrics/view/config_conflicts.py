@@ -89,7 +89,7 @@ def _factor(one: float, other: float) -> float:
 
 def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]]:
     """Tokens/s of the job in a log: shown path, rate, and how it was found."""
-    log = _log(path, real_path)
+    log = _log(path, real_path, _changed_ns(real_path))
     if log is None:
         return []
     rates, unit = _of_job(log, view.world_size)
@@ -114,8 +114,15 @@ def _of_job(log: TrainingLog, world_size: int | None) -> tuple[F64, str]:
     return log.tokens_per_s_per_device * world_size, f"a device's times {world_size}, "
 
 
+def _changed_ns(real_path: str) -> int:
+    try:
+        return Path(real_path).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 @lru_cache(maxsize=8)
-def _log(path: str, real_path: str) -> TrainingLog | None:
+def _log(path: str, real_path: str, _changed_ns: int) -> TrainingLog | None:
     from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415 - few have any
 
     try:

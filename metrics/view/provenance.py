@@ -47,11 +47,11 @@ def lacking_of_texts(discovery: Discovery) -> str | None:
         return None
     first = texts[0]
     more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
-    return f"{first.path}{more}: {_lacking(first.real_path, first.size_bytes)}"
+    return f"{first.path}{more}: {_lacking(first.real_path, first.changed_ns)}"
 
 
 @lru_cache(maxsize=16)
-def _lacking(path: str, _size_bytes: int) -> str:
+def _lacking(path: str, _changed_ns: int) -> str:
     """Return what one text lacks; it is read once for all metrics that refuse."""
     from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
     from ccltui.parsers.nsys.text_trace import lacks_trace  # noqa: PLC0415  (numpy, sqlite)

@@ -58,7 +58,7 @@ from ccltui.parsers.system.slow_calls import each
 from ccltui.parsers.text.compression import content_digest
 
 FOLDER: Final = "directories"
-RULES_VERSION: Final = 9
+RULES_VERSION: Final = 10
 """Raised whenever a rule that recognises files, or what is taken from their ends, changes."""
 LEAST_FILES: Final = 32
 """Smaller directories are looked at anew: that takes less than a tenth of a second."""
@@ -473,6 +473,7 @@ def _found_files(
         start_ns=info.start_ns,
         end_ns=info.end_ns,
         digest=sniffed.digest,
+        changed_ns=entry.mtime_ns,
     )
     if sniffed.open_end and time.time_ns() - entry.mtime_ns < _JUST_WRITTEN_NS:
         notes.append(Note("growing_file", f"{main.path}: has no end yet, perhaps still written"))
@@ -494,6 +495,7 @@ def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
         world_size=main.world_size,
         start_ns=main.start_ns,
         end_ns=main.end_ns,
+        changed_ns=main.changed_ns,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs_by_hand import view_of
 
+from ccltui.metrics.cluster.cluster_files import read_cluster
 from ccltui.metrics.cluster.cluster_table import cluster_table
 from ccltui.metrics.cluster.plausibility import hosts_of, implausible, peers_of
 from ccltui.metrics.compare.sides import compare_benchmarks
@@ -359,3 +361,14 @@ def test_without_files_every_metric_is_unavailable(tmp_path: Path, name: str) ->
     result = measure(tmp_path, name)
 
     assert (result.status, result.reason, result.value) == ("unavailable", "no_side_file", None)
+
+
+def test_a_file_that_is_written_again_in_the_same_size_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_benchmark.yaml"
+    found = []
+    for second, host in enumerate(("worker-3", "worker-4")):
+        path.write_text((HEAD + TAIL).replace("worker-3", host))
+        os.utime(path, (second, second))
+        found += [one.hostname for one in read_cluster(discover(tmp_path)).benchmarks]
+
+    assert found == ["worker-3", "worker-4"]
