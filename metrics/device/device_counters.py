@@ -35,15 +35,20 @@ def typical_reading(trace: RankTrace, key: str, inside: Bool | None = None) -> f
         key: one of `COUNTERS`.
         inside: mask of the readings that count; None for all.
     """
+    if not len(trace.samples):
+        return None
+    rows = are_readings(trace, key)
+    values = trace.samples.value[rows if inside is None else rows & inside]
+    return float(median_along(values)) if len(values) else None
+
+
+def are_readings(trace: RankTrace, key: str) -> Bool:
+    """Return which samples of a rank are plausible readings of a counter."""
     pattern, least, most = COUNTERS[key]
     samples = trace.samples
-    if not len(samples):
-        return None
     named = [one for one in distinct(samples.name) if re.match(pattern, trace.text(one))]
     rows = any_name(trace.strings, samples.name, named)
-    rows &= (samples.value >= least) & (samples.value <= most)
-    values = samples.value[rows if inside is None else rows & inside]
-    return float(median_along(values)) if len(values) else None
+    return rows & (samples.value >= least) & (samples.value <= most)
 
 
 class ClockGap(Struct, frozen=True):

@@ -39,7 +39,8 @@ class TimelinePane(ChartPane):
         "cell has the colour of the largest part of its time: overlapped by compute, waiting for "
         "a late rank, a pipeline's bubble, or transfer. A height is the share of "
         "busy time, rounded up: any activity shows. Copies have a row where there is room, else "
-        "they show where nothing computes. u: streams, and idle time in the colour of its cause. "
+        "they show where nothing computes. u: streams, idle time in the colour of its "
+        "cause, counters of clock, power and temperature. "
         "U: ranges, operators and runtime calls of the host, and an arrow from the launch to the "
         "work at the cursor. Z: the chain of events behind a late collective. The last rows, where "
         "there is room, are the whole window: network and compute time of all ranks, and what of "
@@ -189,6 +190,7 @@ def _idle_text(scene: Scene) -> str:
     """Return that the rank is idle, and why where its idle time is shown by cause."""
     import numpy as np
 
+    from ccltui.tui.state.rank_lanes import IDLE_LANE
     from ccltui.tui.state.wanted_queries import stream_query
 
     found, selection = scene.answers.to(stream_query(scene)), scene.state.selection
@@ -200,7 +202,7 @@ def _idle_text(scene: Scene) -> str:
     now = int(lane.own(np.array(scene.findings.origin_ns + at, np.int64)))
     for stream in found.answer.get(rank, ()):
         row = int(stream.start_ns.searchsorted(now, side="right")) - 1
-        if stream.track is None and row >= 0 and stream.end_ns[row] > now:
+        if stream.label == IDLE_LANE and row >= 0 and stream.end_ns[row] > now:
             return f"idle: {stream.text(int(stream.name[row]))}"
     return "idle"
 

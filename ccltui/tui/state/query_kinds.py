@@ -127,7 +127,7 @@ class CulpritsQuery(ViewQuery["StepCulprits"], frozen=True):
 
 
 class StreamQuery(ViewQuery["Streams"], frozen=True):
-    """Query for the idle time of some ranks by cause, and their device work by stream."""
+    """Query for idle time of some ranks by cause, device work by stream, and device counters."""
 
     generation: int
     ranks: tuple[str, ...]
@@ -135,13 +135,19 @@ class StreamQuery(ViewQuery["Streams"], frozen=True):
     def answer(self, view: View, findings: Findings) -> Streams:
         """Return the streams of each rank."""
         from ccltui.tui.state.rank_lanes import (  # noqa: PLC0415
+            counter_lanes_of,
             idle_lane,
             streams_of,
         )
 
         idle = {rank.label: idle_lane(rank) for rank in view.ranks if rank.label in self.ranks}
+        counters = counter_lanes_of(view, self.ranks)
         return {
-            label: (*([lane] if (lane := idle.get(label)) is not None else []), *streams)
+            label: (
+                *([lane] if (lane := idle.get(label)) is not None else []),
+                *streams,
+                *counters[label],
+            )
             for label, streams in streams_of(view, self.ranks).items()
         }
 

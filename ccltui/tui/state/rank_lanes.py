@@ -1,4 +1,4 @@
-"""Lanes of a rank below its row: streams, idle time by cause, and threads of the host."""
+"""Lanes of a rank below its row: streams, idle time by cause, counters, threads of the host."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ccltui.draw.lanes import Track
 from ccltui.draw.palette import IDLE_INKS, Ink
 from ccltui.draw.rank_rows import Stream
 from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.device.device_counters import SLOW_CLOCK, are_readings, typical_reading
 from ccltui.metrics.device.host_threads import HostThread, HostThreads, Level, host_threads
 from ccltui.metrics.findings.causes.activity import host_cause
 from ccltui.metrics.findings.rank_time.idle_causes import CAUSES, all_idle_times
 from ccltui.metrics.model.classify import COMM, COMP, MEM, any_name, distinct
 from ccltui.metrics.model.kernel_names import bare_name, category_of
-from ccltui.parsers.array_types import Bool
+from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.columns import RankTrace
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _PARTS = (COMP, COMM, MEM)
 _PLACE = np.argsort(_PARTS).astype(np.uint8)
 """Place of each class in the parts of a stream."""
 
+IDLE_LANE: Final = "idle"
+"""Label of the lane of idle time by cause."""
 COMMUNICATION = "communication"
 COPIES = "copies"
 
@@ -104,6 +107,68 @@ def _is_of(facts: RankFacts, category: str) -> Bool:
     return np.asarray(any_name(trace.strings, gpu.name, named) & (facts.classes == COMP))
 
 
+_COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
+    "sm_clock_mhz": ("SM clk", "{:.0f} MHz"),
+    "memory_clock_mhz": ("mem clk", "{:.0f} MHz"),
+    "power_w": ("power", "{:.0f} W"),
+    "temperature_c": ("temp", "{:.0f} C"),
+}
+"""Label of the lane of each counter, and how its readings are written."""
+
+
+def counter_lanes_of(view: View, ranks: Sequence[str]) -> Streams:
+    """Return a lane of readings for each counter of some ranks; a reading holds until the next.
+
+    Clocks clearly below the typical one of all ranks have the colour of delays of the device.
+    """
+    slow_below = {key: _slow_below(view, key) for key in _COUNTERS}
+    traces = {label: view.facts.ranks[label].trace for label in ranks}
+    return {
+        label: tuple(
+            lane
+            for key, slow in slow_below.items()
+            if len(trace.samples) and (lane := _counter_lane(trace, key, slow)) is not None
+        )
+        for label, trace in traces.items()
+    }
+
+
+def _slow_below(view: View, key: str) -> float:
+    if not key.endswith("clock_mhz"):
+        return -np.inf
+    found = [typical_reading(rank.trace, key) for rank in view.ranks]
+    known = [one for one in found if one is not None]
+    return SLOW_CLOCK * float(np.median(known)) if known else -np.inf
+
+
+def _counter_lane(trace: RankTrace, key: str, slow_below: float) -> Stream | None:
+    """Return the readings of one counter, None where there are fewer than two."""
+    rows = are_readings(trace, key)
+    time, value = trace.samples.time_ns[rows], trace.samples.value[rows]
+    if len(time) < 2:
+        return None
+    changes = np.flatnonzero(np.diff(value, prepend=np.nan) != 0)  # the first differs from none
+    start, value = time[changes], value[changes]
+    end = np.append(start[1:], time[-1])
+    label, written = _COUNTERS[key]
+    kind = (value < slow_below).astype(np.uint8)
+    return Stream(
+        label=label,
+        work=_track(start, end),
+        parts=tuple(_track(start[kind == one], end[kind == one]) for one in (0, 1)),
+        start_ns=start,
+        end_ns=end,
+        kind=kind,
+        name=np.arange(len(value), dtype=np.int32),
+        text=partial(_reading, written, value),
+        inks=(Ink.COMPUTE, Ink.DELAY),
+    )
+
+
+def _reading(written: str, values: F64, number: int) -> str:
+    return written.format(float(values[number]))
+
+
 LABELS: Final[Mapping[Group, str]] = {"annotations": "range", "cpu_ops": "op", "runtime": "call"}
 _INKS: Final = (Ink.HOST, Ink.INPUT, Ink.BLOCKED)
 """Colours of events on the host: that of the cause of idle time which they stand for."""
@@ -130,7 +195,7 @@ def idle_lane(rank: RankView) -> Stream | None:
     kind = np.array([inks.index(IDLE_INKS[one]) for one in CAUSES], np.uint8)[cause]
     parts = tuple(_track(starts[kind == one], ends[kind == one]) for one in range(len(inks)))
     return Stream(
-        label="idle",
+        label=IDLE_LANE,
         work=_track(starts, ends),
         parts=parts,
         start_ns=starts,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from fakes import Plan, full_job, scene, trace
@@ -9,8 +11,14 @@ from msgspec.structs import replace
 
 from ccltui.draw.lanes import Track
 from ccltui.metrics.view.job_view import View
-from ccltui.parsers.columns import MISSING
-from ccltui.tui.state.rank_lanes import COMMUNICATION, COPIES, kernels_of, streams_of
+from ccltui.parsers.columns import MISSING, RankTrace, Samples
+from ccltui.tui.state.rank_lanes import (
+    COMMUNICATION,
+    COPIES,
+    counter_lanes_of,
+    kernels_of,
+    streams_of,
+)
 
 VIEW = View(full_job(Plan()))
 
@@ -65,3 +73,37 @@ def test_one_kind_of_kernels_on_every_rank(category: str, track: str | None) -> 
 def test_an_unknown_rank_is_an_error() -> None:
     with pytest.raises(KeyError):
         streams_of(VIEW, ("99",))
+
+
+def with_clock(number: int, *readings: float) -> RankTrace:
+    """A rank with readings of its clock, one each millisecond."""
+    one = trace(Plan(), number)
+    first = int(one.group("gpu").start_ns[0])
+    count = len(readings)
+    samples = Samples(
+        time_ns=first + 1_000_000 * np.arange(count),
+        name=np.full(count, len(one.strings), np.int32),
+        value=np.array(readings),
+    )
+    return replace(one, strings=(*one.strings, "SM Clock (MHz)"), samples=samples)
+
+
+def test_readings_of_a_clock_hold_until_the_next_and_low_ones_differ_in_colour() -> None:
+    high = (1980.0, 1980.0, 1980.0, 1980.0)
+    traces = (*(with_clock(rank, *high) for rank in range(3)), with_clock(3, 1980, 1980, 1200, 1))
+    view = View(replace(full_job(Plan(ranks=4)), ranks=traces))
+
+    lanes = counter_lanes_of(view, ("0", "3"))
+
+    ((usual,), (slow,)) = lanes["0"], lanes["3"]
+    assert [one.label for one in (usual, slow)] == ["SM clk", "SM clk"]
+    assert usual.kind.tolist() == [0]
+    assert slow.kind.tolist() == [0, 1]  # 1 MHz is no reading of a clock
+    assert [slow.text(one) for one in slow.name.tolist()] == ["1980 MHz", "1200 MHz"]
+    assert slow.start_ns.tolist() == [traces[3].samples.time_ns[at] for at in (0, 2)]
+    assert usual.end_ns.tolist() == [traces[0].samples.time_ns[3]]
+    assert pickle.loads(pickle.dumps(slow)).text(0) == "1980 MHz"  # another process draws it
+
+
+def test_a_rank_without_readings_has_no_such_lane() -> None:
+    assert counter_lanes_of(VIEW, ("3",)) == {"3": ()}
