@@ -7,6 +7,7 @@ last one, however many ranks arrive and however fast.
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import threading
 import time
@@ -148,13 +149,13 @@ class Background:
             self._settling = True
             loading = session().busy and self._analyst is not None
             delay = max(_SETTLE_S, _SETTLE_FACTOR * self._last_s) if loading else _AT_ONCE_S
-            self._app.set_timer(delay, lambda: self._start_analysis(session))
+            self._after(delay, lambda: self._start_analysis(session))
 
     def tidy(self, session: Callable[[], Session]) -> None:
         """Release memory that is not needed for the view, after a short delay."""
         if not self._tidying:
             self._tidying = True
-            self._app.set_timer(_TIDY_S, lambda: self._tidy(session()))
+            self._after(_TIDY_S, lambda: self._tidy(session()))
 
     def _tidy(self, session: Session) -> None:
         self._tidying = False
@@ -162,6 +163,20 @@ class Background:
             from ccltui.tui.engine import memory  # noqa: PLC0415  (imports numpy)
 
             memory.release_memory(session.job, heap=False)
+
+    def _after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Act once in the application's thread, unless the application ends before.
+
+        A timer of Textual skips what it could not send in time, and with that the only time of one:
+        where another thread runs between its start and its first look at the clock, for longer than
+        the delay, it never acts, and nothing would be computed any more.
+        """
+
+        def unless_ended() -> None:
+            if self._app.is_running:
+                act()
+
+        asyncio.get_running_loop().call_later(seconds, unless_ended)
 
     def ask(self, scene: Scene, query: Query[Any]) -> None:
         """Answer a query about a scene in a thread; a newer query of its kind replaces an older."""
@@ -224,7 +239,7 @@ class Background:
     def _start_analysis(self, session: Callable[[], Session]) -> None:
         now = session()
         if not is_due(now, self._analysed()):
-            self._app.set_timer(_SETTLE_S, lambda: self._start_analysis(session))
+            self._after(_SETTLE_S, lambda: self._start_analysis(session))
             return
         self._settling = False
         self._app.run_worker(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start
+from explorers import Settle, Start, press
 from fakes import Plan, full_job, literal_analyst, literal_metrics
 from msgspec.structs import replace
+from textual import _time
 
 from ccltui.commands import index_command
 from ccltui.demo import Spec, write_job
@@ -113,6 +115,22 @@ async def test_runs_that_begin_together_share_one_analyst(start: Start, settle: 
         await settle(pilot)
 
     assert len(made) == 1
+
+
+async def test_it_begins_where_other_threads_run_between_any_two_looks_at_the_clock(
+    start: Start, settle: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual's own timer skips what is late: one of a millisecond would never end then."""
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        looks = itertools.count()
+        with monkeypatch.context() as busy:
+            busy.setattr(_time, "get_time", lambda: time.monotonic() + next(looks) / 100)
+            await press(pilot, "r", *"2-3", "enter")
+            await settle(pilot)
+
+        assert app.scene.session.filter.ranks == frozenset({2, 3})
 
 
 def test_a_failed_stage_does_not_prevent_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
