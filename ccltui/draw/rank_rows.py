@@ -16,7 +16,7 @@ from ccltui.draw.alignment_chart import PIN
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import BOX, CLASSES, MERGED, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.text import clean, fit
+from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.draw.timeline_chart import (
     NETWORK_LABEL,
     Covered,
@@ -294,7 +294,7 @@ def put_rank(
 ) -> None:
     """The rows of one rank or of several."""
     sign = glyphs.POINTER if chosen else PIN if row.pinned else " "
-    text = fit(sign + row.label, gutter - 1)
+    text = fit(fit_middle(sign + row.label, gutter - 1), gutter - 1)
     planes.put(y, 0, text, Ink.LABEL_ON if chosen else Ink.LABEL)
     if y >= planes.height:
         return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gzip
 import os
 import pickle
 import re
+import shutil
 import sqlite3
 import tempfile
 import zlib
@@ -354,6 +356,7 @@ def replay(_data: bytes, path: Path) -> None:
 def _entry() -> tuple[Path, bytes, bytes]:
     """Return a folder of a store, and the manifest and columns of the entry in it."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-store-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     Store(folder, lasts=False).write("entry", _companion_trace())
     entry = folder / "entry"
     text = (entry / MANIFEST_NAME).read_bytes().rpartition(b"\n")[0]

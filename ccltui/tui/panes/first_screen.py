@@ -531,7 +531,10 @@ def _rank(row: RankBar, names: int, *, on: bool, colour: bool) -> Draw:
 
     def draw(planes: Planes, y: int, x: int, width: int) -> None:
         planes.put(
-            y, x - 1, (MARK if on else " ") + fit(fit(name, min(names, _LONGEST_NAME)), width), ink
+            y,
+            x - 1,
+            (MARK if on else " ") + fit(fit_middle(name, min(names, _LONGEST_NAME)), width),
+            ink,
         )
         left = min(names, _LONGEST_NAME) + 1
         length = max(width - left - 14, 4)
