@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 LEAST_FACTOR: Final = 2.0
 """A slow link takes this many times as long as those like it: paths of one host differ by less."""
+MOST_UNSIZED: Final = 30.0
+"""Collectives of unknown sizes that take longer by more than this move more data, or their ranks
+wait in them. Pairs of stages send each other equal amounts."""
 APART: Final = 0.3
 """Other links have at most this share of its excess."""
 EQUAL: Final = 0.1
@@ -162,6 +165,9 @@ def _slowest(
     others = np.delete(np.where(count >= FEWEST, ratio, 1.0), worst)
     least, other = min(usually, float(ratio[worst])), float(others.max(initial=1.0))
     if least < LEAST_FACTOR or other - 1 > APART * (ratio[worst] - 1):
+        return None
+    is_sized = links.is_pair[worst] or bool((job.table.bytes[mine] > 0).any())
+    if least > MOST_UNSIZED and not is_sized:
         return None
     labels = tuple(job.labels[rank] for rank in links.members[worst])
     waits = [exposed[label] for label in labels if label in exposed]
