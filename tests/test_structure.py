@@ -47,6 +47,20 @@ def test_only_installed_names_are_imported() -> None:
     assert [str(path) for path in files if generic.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_rows_of_the_guide_have_the_columns_of_their_table() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    wrong = [
+        row
+        for table in tables
+        for row in table.splitlines()
+        if len(re.findall(r"(?<!\\)\|", row)) != table.splitlines()[0].count("|")
+    ]
+
+    assert len(tables) > 2
+    assert wrong == []
+
+
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_paths_that_the_guides_name_exist(page: str) -> None:
     named = re.findall(

@@ -74,7 +74,7 @@ def _without_traces(view: View) -> Answer:
     from ccltui.metrics.findings.recordings.inspector_values import (  # noqa: PLC0415
         values_answer,
     )
-    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415  # noqa: PLC0415
+    from ccltui.metrics.findings.recordings.other_recordings import (  # noqa: PLC0415
         empty_answer,
         execution_answer,
         profiler_answer,
