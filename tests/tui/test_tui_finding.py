@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorers import Settle, Start, press, shows
+from explorers import Settle, Start, appears, press, shows
 
 from ccltui.tui.panes.files import FILES
 from ccltui.tui.state.query_kinds import HitQuery
@@ -14,7 +14,7 @@ async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: S
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "3", "n")
-        assert shows(app, "! no search yet: / begins one")
+        assert await appears(pilot, "! no search yet: / begins one")
         await press(pilot, "/", *"nccl", "enter")
         while app.scene.answers.latest(HitQuery) is None:
             await pilot.pause(0.01)
@@ -46,13 +46,13 @@ async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
         await press(pilot, "5", "G")
         assert FILES.row(app.scene) > 0
         await press(pilot, "g")
-        assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
+        assert await appears(pilot, "g works in 2 Alignment, 3 Timeline and 4 Events")
         await press(pilot, "g")
         assert FILES.row(app.scene) == 0
         assert not shows(app, "works in")
 
         await press(pilot, "g", "2")
-        assert shows(app, "[2 Align]")
+        assert await appears(pilot, "[2 Align]")
 
 
 async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
@@ -62,14 +62,14 @@ async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle
         await press(pilot, "r", *"2-4", "enter")
         await settle(pilot)
         assert tuple(app.scene.findings.lanes) == ("2", "3", "4")
-        assert shows(app, "ranks 2,3,4")
+        assert await appears(pilot, "ranks 2,3,4")
 
         await press(pilot, "3", "m", "a", "2", "'", "a")
-        assert shows(app, "[3 Time]")
+        assert await appears(pilot, "[3 Time]")
         await press(pilot, "backspace")
-        assert shows(app, "[2 Align]")
+        assert await appears(pilot, "[2 Align]")
         await press(pilot, "ctrl+r")
-        assert shows(app, "[3 Time]")
+        assert await appears(pilot, "[3 Time]")
 
 
 async def test_hits_and_rows_show_while_the_pattern_is_typed(start: Start, settle: Settle) -> None:
@@ -81,7 +81,7 @@ async def test_hits_and_rows_show_while_the_pattern_is_typed(start: Start, settl
             await pilot.pause(0.01)
         await pilot.pause()
         assert app.control.asking is not None
-        assert shows(app, "▴")
+        assert await appears(pilot, "▴")
         await press(pilot, "escape")
         assert app.scene.state.search == ""
 

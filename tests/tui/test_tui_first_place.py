@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from explorers import Settle, Start, pane_text, screen, shows, typed
+from explorers import Settle, Start, appears, pane_text, screen, shows, typed
 from fakes import scene
 from msgspec.structs import replace
 
@@ -26,7 +26,9 @@ async def test_alignment_timeline_and_steps_open_at_one_step(start: Start, settl
         assert step is not None
         assert time.left_ns <= step.start_ns < step.end_ns <= time.right_ns
         assert time.right_ns - time.left_ns < 2 * (step.end_ns - step.start_ns)
-        assert shows(app, f"Timeline of step {step.id}, where the first finding is largest")
+        assert await appears(
+            pilot, f"Timeline of step {step.id}, where the first finding is largest"
+        )
 
         await typed(pilot, "6")
         await settle(pilot)
@@ -61,8 +63,8 @@ async def test_disproved_matches_have_no_lags(start: Start, settle: Settle) -> N
         app.scene = replace(app.scene, findings=replace(found, results=results))
         await typed(pilot, "l")
 
-        assert shows(app, "lags not known")
-        assert shows(app, "not proven to be the same on all ranks")
+        assert await appears(pilot, "lags not known")
+        assert await appears(pilot, "not proven to be the same on all ranks")
         assert not shows(app, "◀ last")
         assert not shows(app, "lag 100us")
         rows = [line for line in pane_text(app).splitlines() if line.startswith((" r", "▶r"))]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start, listed, pane, pane_text, press, screen, shows
+from explorers import Settle, Start, appears, listed, pane, pane_text, press, screen
 from textual.pilot import Pilot
 
 from ccltui.demo.hung_job import write_hung
@@ -87,7 +87,9 @@ async def test_panes_of_traces_are_not_offered_without_traces(opened: Open, hung
         for key in "2346":
             await press(pilot, key)
             assert pane(app) == OVERVIEW
-            assert shows(app, "! no trace is here: record one with torch.profiler or nsys")
+            assert await appears(
+                pilot, "! no trace is here: record one with torch.profiler or nsys"
+            )
 
 
 async def test_the_pane_is_not_offered_beside_traces_alone(start: Start, settle: Settle) -> None:
@@ -96,4 +98,4 @@ async def test_the_pane_is_not_offered_beside_traces_alone(start: Start, settle:
         await settle(pilot)
         await press(pilot, "W")
         assert pane(app) == OVERVIEW
-        assert shows(app, "! no flight recorder dump here")
+        assert await appears(pilot, "! no flight recorder dump here")

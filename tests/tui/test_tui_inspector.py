@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from explorers import Settle, Start, pane, shows, typed
+from explorers import Settle, Start, appears, pane, shows, typed
 
 from ccltui.metrics.inspection.event_report import inspect_event
 from ccltui.metrics.view.job_view import View
@@ -37,8 +37,8 @@ async def test_every_pane_with_events_opens_the_one_under_its_cursor(
         assert found.is_complete
         assert job is not None
         assert found == inspect_event(View(job), found.event)
-        assert shows(app, f"── r{found.event.rank} ")
-        assert shows(app, "duration ")
+        assert await appears(pilot, f"── r{found.event.rank} ")
+        assert await appears(pilot, "duration ")
         rows = list(rows_of(app.scene))
         assert rows[0] == {"fact": "name", "value": found.name, "unit": None, "reason": None}
         await typed(pilot, "escape")
@@ -114,15 +114,15 @@ async def test_rows_below_the_links_scroll_the_facts(start: Start, settle: Settl
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await typed(pilot, "2", "]", "3", "E")
-        assert shows(app, "more lines")
-        assert shows(app, "kind kernel")
+        assert await appears(pilot, "more lines")
+        assert await appears(pilot, "kind kernel")
         await typed(pilot, "G")
         assert not shows(app, "kind kernel")
         assert not shows(app, "more lines")
         why = by_id("open.detail").why_not(app.scene)
         assert why == "k goes back to the links"
         await typed(pilot, "g", "g")
-        assert shows(app, "kind kernel")
+        assert await appears(pilot, "kind kernel")
 
 
 def test_the_action_says_why_there_is_no_event(start: Start) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, shows, typed
+from explorers import Settle, Start, appears, pane, pane_text, typed
 from factories import Event, job, kernel, rank_trace
 from fakes import scene
 
@@ -43,7 +43,7 @@ async def test_the_table_is_that_of_the_metric(start: Start, settle: Settle) -> 
         )
         assert [row["total_ms"] for row in table] == [ns / 1e6 for ns in found.total_ns.tolist()]
         assert table[0]["name"] in pane_text(app)
-        assert shows(app, "▼total")
+        assert await appears(pilot, "▼total")
 
 
 async def test_rows_are_sorted_reversed_and_filtered(start: Start, settle: Settle) -> None:
@@ -62,7 +62,7 @@ async def test_rows_are_sorted_reversed_and_filtered(start: Start, settle: Settl
         await typed(pilot, "O")
 
         assert [calls[name] for name in names(app)] == sorted(calls.values())
-        assert shows(app, "by calls, reversed")
+        assert await appears(pilot, "by calls, reversed")
 
         await typed(pilot, "h", "h")
 

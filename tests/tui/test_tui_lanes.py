@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from explorers import Start, pane, pane_text, screen, shows, typed
+from explorers import Start, appears, pane, pane_text, screen, shows, typed
 from textual.pilot import Pilot
 
 from ccltui.demo import Spec, write_job
@@ -66,7 +66,7 @@ async def test_streams_and_host_unfold_below_a_rank(
         assert unfolded[2:5] == ["range", "range 2", "op"] or "1 range" in unfolded
         assert unfolded.index("call") < unfolded.index("idle")
         assert "more ranks" in pane_text(app) or size == (200, 50)
-        assert shows(app, "host")
+        assert await appears(pilot, "host")
 
         await typed(pilot, "u", "U")
         assert "idle" not in pane_text(app)
@@ -127,8 +127,8 @@ async def test_the_chain_opens_from_a_finding_and_esc_closes_it(start: Start, tr
         assert pane(app) == OVERVIEW
         await typed(pilot, "Z")
         assert pane(app) == ALIGNMENT
-        assert shows(app, "── why late: ")
-        assert shows(app, "▶arrived")
+        assert await appears(pilot, "── why late: ")
+        assert await appears(pilot, "▶arrived")
 
         await typed(pilot, "escape")
         assert not shows(app, "── why late: ")
@@ -141,9 +141,9 @@ async def test_what_is_no_late_collective_says_so(start: Start, traces: Path) ->
     async with app.run_test(size=(100, 30)) as pilot:
         await matched(pilot, known=True)
         await typed(pilot, "G", "Z")
-        assert shows(app, "a chain belongs to a finding: select one")
+        assert await appears(pilot, "a chain belongs to a finding: select one")
         await typed(pilot, "5", "Z")
-        assert shows(app, "Z works in")
+        assert await appears(pilot, "Z works in")
 
 
 async def test_work_without_a_launch_says_so(start: Start) -> None:
@@ -152,5 +152,5 @@ async def test_work_without_a_launch_says_so(start: Start) -> None:
         await matched(pilot)
         await typed(pilot, "3", "U")
 
-        assert shows(app, "no launch recorded")
+        assert await appears(pilot, "no launch recorded")
         assert "range" in labels(app)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorers import Settle, Start, pane_text, screen, shows, typed
+from explorers import Settle, Start, appears, pane_text, screen, shows, typed
 
 from ccltui.metrics.confidence import sure_text
 from ccltui.tui.panes.ranks_pane import RANKS as PANE
@@ -41,7 +41,7 @@ async def test_steps_name_whom_the_finding_names(start: Start, settle: Settle) -
 
         assert not shows(app, "  nobody is named")
         keeps = f"r{label} keeps the others waiting" if shows(app, "keeps the others") else ""
-        assert shows(app, keeps or f"finding 1: {first['label']} (r{label}; confidence ")
+        assert await appears(pilot, keeps or f"finding 1: {first['label']} (r{label}; confidence ")
 
 
 async def test_the_drawer_is_as_sure_as_the_finding_it_shows(start: Start, settle: Settle) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, press, shows
+from explorers import Settle, Start, appears, pane, pane_text, press, shows
 from fakes import scene
 from msgspec.structs import replace
 
@@ -93,30 +93,30 @@ async def test_a_registered_pane_is_opened_painted_and_walked_through(
     async with app.run_test(size=(150, 40)) as pilot:
         await settle(pilot)
         assert shows(app, "9 Reports") is False  # nothing for it in this job
-        assert shows(app, " & Labels ")
+        assert await appears(pilot, " & Labels ")
 
         await press(pilot, "&")
         await settle(pilot)
 
         assert pane(app) == "labels"
-        assert shows(app, "[& Labels]")
-        assert shows(app, "8 labels")
+        assert await appears(pilot, "[& Labels]")
+        assert await appears(pilot, "8 labels")
         assert pane_text(app).splitlines()[0].rstrip() == "▶label 0"
 
         await press(pilot, "j", "j")
 
         assert pane_text(app).splitlines()[2].rstrip() == "▶label 2"
-        assert shows(app, " row 2 of the labels")
+        assert await appears(pilot, " row 2 of the labels")
 
         await press(pilot, "Y")
 
-        assert shows(app, "copied: 8 rows")
+        assert await appears(pilot, "copied: 8 rows")
 
         await press(pilot, "?")
 
-        assert shows(app, " Help: Labels")
-        assert shows(app, "The labels of the ranks that are loaded.")
-        assert shows(app, "&         Labels")
+        assert await appears(pilot, " Help: Labels")
+        assert await appears(pilot, "The labels of the ranks that are loaded.")
+        assert await appears(pilot, "&         Labels")
 
 
 def test_its_key_is_in_the_help_of_every_pane(labels_pane: LabelsPane) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, shows, typed
+from explorers import Settle, Start, appears, pane, pane_text, shows, typed
 from fakes import FakeLoad, Plan
 
 from ccltui.metrics.registry import find
@@ -75,7 +75,7 @@ async def test_rows_are_sorted_and_reversed(start: Start, settle: Settle) -> Non
         dims = [row for row in listed(app) if row["group"] is None]
 
         assert PANE.sorting(app.scene).column == "calls"
-        assert shows(app, "▼calls")
+        assert await appears(pilot, "▼calls")
         calls = [row["calls"] for row in dims]
         assert calls == sorted(calls, reverse=True)
 

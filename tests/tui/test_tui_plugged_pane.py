@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start, pane, pane_text, press, shows
+from explorers import Settle, Start, appears, pane, pane_text, press
 from plugged import EXAMPLE, distribution
 
 from ccltui.tui.plugged_panes import register_plugged_panes
@@ -86,15 +86,15 @@ async def test_the_pane_of_the_example_is_shown(
     app = start()
     async with app.run_test(size=(150, 40)) as pilot:
         await settle(pilot)
-        assert shows(app, " & Hosts ")
+        assert await appears(pilot, " & Hosts ")
         await press(pilot, "&")
         await settle(pilot)
 
         assert pane(app) == "hosts"
-        assert shows(app, "hosts: 1")
+        assert await appears(pilot, "hosts: 1")
         assert pane_text(app).splitlines()[0].strip() == "host 0: ranks 0, 1, 2, 3, 4, 5, 6, 7"
         await press(pilot, "?")
-        assert shows(app, "The ranks of each host, in the order of the hosts.")
+        assert await appears(pilot, "The ranks of each host, in the order of the hosts.")
     assert plugged_problems() == ()
 
 
