@@ -122,7 +122,9 @@ def implausible(
         if one.value is None:
             continue
         if one.value <= 0:
-            found.append(Implausible(one, "impossible", "not above zero", 0.0))
+            found.append(
+                Implausible(one, "impossible", f"{own_figure(one)} is not above zero", 0.0)
+            )
             continue
         found += _against_device(one, peak)
         found += _against_memory(one, benchmark, peak)
@@ -130,6 +132,26 @@ def implausible(
         found += _against_others(one, benchmark)
         found += _by_marks(one)
     return tuple(found)
+
+
+def own_figure(one: Measurement, compared_gbps: float | None = None) -> str:
+    """Return the value as in its file, and what it is compared as where that differs.
+
+    «309.57 GB/s (332 GB/s in 10^9 bytes)»: a reader finds the first number in the file.
+
+    Args:
+        one: A measurement with a value.
+        compared_gbps: The rate that is compared with a limit, 10^9 bytes a second: of another unit
+            where the file counts in GiB, and of one rank where its value is that of all ranks.
+    """
+    own = f"{one.value:.10g} {one.unit}"
+    decimal = one.decimal_gbps
+    if compared_gbps is None or decimal is None:
+        return own
+    share = " a rank" if compared_gbps != decimal else ""
+    if not share and one.unit_bytes == 1e9:
+        return own
+    return f"{own} ({compared_gbps:,.0f} GB/s{share} in 10^9 bytes)"
 
 
 def _by_marks(one: Measurement) -> Iterator[Implausible]:
@@ -148,14 +170,16 @@ def _against_device(one: Measurement, peak: DevicePeak | None) -> Iterator[Impla
     precision = _MATMUL.get(one.id)
     limit = None if precision is None else peak.tflops.get(precision)
     if limit is not None and one.value > SLACK * limit:
-        why = f"the {peak.name} makes at most {limit:g} TFLOPS in {precision}"
+        most = f"the {peak.name} makes at most {limit:g} TFLOPS in {precision}"
+        why = f"{own_figure(one)}, and {most}"
         if precision == "fp32" and one.value <= SLACK * peak.tflops.get("tf32", 0.0):
             why += "; TF32 may have been on"
         yield Implausible(one, "impossible", why, limit)
     if one.id == "gpu_memory_bandwidth" and peak.memory_gbps is not None:
         rate = one.decimal_gbps
         if rate is not None and rate > SLACK * peak.memory_gbps:
-            why = f"the memory of the {peak.name} moves at most {peak.memory_gbps:,.0f} GB/s"
+            most = f"the memory of the {peak.name} moves at most {peak.memory_gbps:,.0f} GB/s"
+            why = f"{own_figure(one, rate)}, and {most}"
             yield Implausible(one, "impossible", why, peak.memory_gbps)
 
 
@@ -176,8 +200,7 @@ def _against_memory(
         limit, whose = peak.memory_gbps, f"the memory bandwidth of the {peak.name}"
     each = rate / _summed_ranks(one, benchmark, of_host=False)
     if limit and each > limit:
-        share = " a rank" if each != rate else ""
-        why = f"{each:,.0f} GB/s (10^9){share} is above {whose}, {limit:,.0f} GB/s"
+        why = f"{own_figure(one, each)} is above {whose}, {limit:,.0f} GB/s"
         yield Implausible(one, "impossible", f"{why}: no device sends faster than it reads", limit)
 
 
@@ -185,7 +208,7 @@ def _against_network(
     one: Measurement, benchmark: ClusterBenchmark, card_gbps: float | None
 ) -> Iterator[Implausible]:
     if one.id == "network_latency" and one.value is not None and one.value < LEAST_LATENCY_MS:
-        why = "below 0.5 us, which no network reaches"
+        why = f"{own_figure(one)} is below 0.5 us, which no network reaches"
         yield Implausible(one, "impossible", why, LEAST_LATENCY_MS)
     rate = one.decimal_gbps
     if rate is None or one.id not in ("network_bandwidth", "network_alltoall"):
@@ -195,8 +218,7 @@ def _against_network(
     if each <= limit:
         return
     whose = "the cards of this host carry" if card_gbps else "the fastest network card carries"
-    shared = f"{each:,.0f} GB/s a rank" if each != rate else f"{each:,.0f} GB/s"
-    why = f"{shared}, and {whose} {limit / 2:,.1f} GB/s in each direction"
+    why = f"{own_figure(one, each)}, and {whose} {limit / 2:,.1f} GB/s in each direction"
     if one.id == "network_bandwidth":
         why += ": the two ranks may share a host"
     yield Implausible(one, "impossible", why, limit)
@@ -239,8 +261,8 @@ def _agreement(
         return
     verdict: Verdict = "suspect" if is_of_cpus(benchmark) else "impossible"
     why = (
-        f"{one.value / other.value:,.0f} times {other.category}, {other.test}: {other.value:g} "
-        f"{other.unit} a rank (the same pattern, synchronised)"
+        f"{own_figure(one)} is {one.value / other.value:,.0f} times {other.category}, "
+        f"{other.test}: {own_figure(other)} a rank (the same pattern, synchronised)"
     )
     yield Implausible(one, verdict, why, MOST_DISAGREEMENT * of_all)
 
@@ -266,7 +288,7 @@ def _against_single(
     limit = max(single) * hosts
     if one.value > MOST_DISAGREEMENT * limit:
         whose = "1 host reaches alone" if hosts == 1 else f"{hosts} hosts reach one by one"
-        why = f"{one.value / limit:.1f} times what {whose}"
+        why = f"{own_figure(one)} is {one.value / limit:.1f} times what {whose}"
         yield Implausible(one, "suspect", f"{why}: the page cache may have answered", limit)
 
 

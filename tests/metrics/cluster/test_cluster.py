@@ -129,9 +129,10 @@ def test_the_impossible_all_to_all(example: Path) -> None:
     assert (result.value, result.details["num_suspect"]) == (2, 2)
     assert result.details["device"] is None
     assert of_network == [
-        "297 GB/s a rank, and the fastest network card carries 100.0 GB/s in each direction",
-        "117 times Inter-GPU Communication, All-to-all (24 GPUs): 56.68 GB/s a rank (the same "
-        "pattern, synchronised)",
+        "6629.62 GB/s (297 GB/s a rank in 10^9 bytes), and the fastest network card carries "
+        "100.0 GB/s in each direction",
+        "6629.62 GB/s is 117 times Inter-GPU Communication, All-to-all (24 GPUs): 56.68 GB/s a "
+        "rank (the same pattern, synchronised)",
     ]
 
 
@@ -141,11 +142,13 @@ def test_pairs_of_one_host_and_reads_from_memory(example: Path) -> None:
     by_place = {row["where"]: row for row in findings}
     pair = by_place["Inter-Node Network, Bandwidth (ping-pong, 24 GPUs)"]
     assert pair["verdict"] == "impossible"
+    assert pair["message"].startswith("309.57 GB/s (332 GB/s in 10^9 bytes), and the fastest ")
     assert pair["message"].endswith("the two ranks may share a host")
     reads = by_place["Storage I/O (multi-node aggregate), Read bandwidth"]
     assert (reads["verdict"], reads["message"]) == (
         "suspect",
-        "6.8 times what 3 hosts reach one by one: the page cache may have answered",
+        "27009.35 MB/s is 6.8 times what 3 hosts reach one by one: the page cache may have "
+        "answered",
     )
 
 
@@ -241,8 +244,8 @@ def test_a_rank_that_sends_faster_than_it_reads() -> None:
     found = doubts(memory, rate("alltoall", 5000.0, 8))
 
     assert found == [
-        "5,000 GB/s (10^9) is above the memory bandwidth of the H200, 4,800 GB/s: no device "
-        "sends faster than it reads"
+        "5000 GB/s is above the memory bandwidth of the H200, 4,800 GB/s: no device sends faster "
+        "than it reads"
     ]
 
 
