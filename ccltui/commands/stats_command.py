@@ -183,8 +183,8 @@ def _print_studies(options: argparse.Namespace) -> int:
     from ccltui.report.nsys_text import alltoall_study as writers  # noqa: PLC0415
     from ccltui.report.nsys_text.alltoall_study import studies_of  # noqa: PLC0415  (numpy)
 
-    if options.report or options.filter_time or options.filter_nvtx:
-        raise GrammarError("--alltoall takes whole files: neither reports nor filters")
+    if options.report or options.filter_nvtx:
+        raise GrammarError("--alltoall takes neither reports nor --filter-nvtx")
     target = _only(options.output)
     single = argparse.Namespace(format=_only(options.format), output=target)
     args.settle_format(single, _STUDY_FORMATS, "column")
@@ -194,7 +194,7 @@ def _print_studies(options: argparse.Namespace) -> int:
     problem = check_target(target)
     if problem is not None:
         raise GrammarError(problem)
-    studies = studies_of(options.path)
+    studies = studies_of(options.path, window=options.filter_time)
     for sentence in studies.problems:
         print_message(sentence)
     if not studies.nodes:

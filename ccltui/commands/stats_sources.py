@@ -20,7 +20,7 @@ from ccltui.metrics.nsys_reports import (
     make_pooled_report,
     make_report,
 )
-from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.metrics.nsys_reports.from_text import filtered_report, report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
 from ccltui.metrics.nsys_reports.row_filter import (
     EVERYTHING,
@@ -44,6 +44,7 @@ from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import OLD_NAMES, report_name, report_title
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.text_reports.typed_table import Section
 from ccltui.parsers.system.scratch_folder import scratch_folder
 from ccltui.parsers.window import Window
 from ccltui.report.output import print_message
@@ -353,13 +354,13 @@ def _bounds(choice: Choice, tables: ReportTables) -> Filter | str:
 
 
 def _of_text(path: Path, choice: Choice) -> list[Report]:
-    if choice.window or choice.nvtx:
-        raise GrammarError("a text contains results only: filter the capture itself")
+    if choice.nvtx:
+        raise GrammarError("--filter-nvtx: a text has no ranges to filter by, but the capture has")
     stats = read_stats_text(path, shown=str(path), unit=choice.unit)
     for note in stats.notes:
         print_message(f"{path}: {note.message}")
     if not choice.reports:
-        return [report_of_section(section) for section in stats.sections]
+        return [_of_section(section, choice) for section in stats.sections]
     reports = []
     for wanted in choice.reports:
         section = stats.find(wanted.name)
@@ -367,5 +368,11 @@ def _of_text(path: Path, choice: Choice) -> list[Report]:
             title = report_title(wanted.name)
             reports.append(Report(wanted.name, title, absent="the text does not contain it."))
         else:
-            reports.append(report_of_section(section))
+            reports.append(_of_section(section, choice))
     return reports
+
+
+def _of_section(section: Section, choice: Choice) -> Report:
+    if choice.window is None:
+        return report_of_section(section)
+    return filtered_report(section, choice.window)

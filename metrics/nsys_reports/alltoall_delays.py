@@ -25,11 +25,13 @@ from ccltui.metrics.arrays.statistics import mean, median, microseconds, nearest
 from ccltui.metrics.model.classify import TYPES, is_collective_kernel, type_of_kernel
 from ccltui.metrics.model.kernel_names import category_of
 from ccltui.metrics.nsys_reports.report import Report
+from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_tables import KERNEL, ReportTables
 from ccltui.parsers.nsys.text_reports.typed_table import UNKNOWN, Section
+from ccltui.parsers.window import Window
 
 
 class Share(Struct, frozen=True):
@@ -236,6 +238,16 @@ def exchanges_of_tables(tables: ReportTables) -> Exchanges:
     names = {number: f"{name} ({number})" for number, name in tables.devices.items()}
     labels = [names.get(number, f"GPU {number}") for number in numbers]
     return _sorted(work.start_ns[rows], (work.end_ns - work.start_ns)[rows], labels)
+
+
+def exchanges_in(exchanges: Exchanges, window: Window | None) -> Exchanges:
+    """Return the kernels that touch a window, whole, as ``--filter-time`` selects them."""
+    if window is None:
+        return exchanges
+    ends = exchanges.start_ns + exchanges.dur_ns
+    rows = Filter.of(window).rows(exchanges.start_ns, ends)
+    columns = (exchanges.start_ns[rows], exchanges.dur_ns[rows], exchanges.device[rows])
+    return Exchanges(*columns, exchanges.devices)
 
 
 def _chosen(names: Sequence[str]) -> Bool:

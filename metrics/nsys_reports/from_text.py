@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from msgspec.structs import replace
 
 from ccltui.metrics.nsys_reports.report import Kind, Report, ReportColumn
-from ccltui.parsers.array_types import Bool
+from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.nsys.text_reports.report_names import AVERAGE_COLUMNS
 from ccltui.parsers.nsys.text_reports.typed_table import (
     CUT,
@@ -15,7 +19,9 @@ from ccltui.parsers.nsys.text_reports.typed_table import (
     Section,
     TextColumn,
 )
+from ccltui.parsers.numbers import counted
 from ccltui.parsers.units import COLUMN_UNITS_NS, SIZE_UNITS_BYTES
+from ccltui.parsers.window import Window, format_window
 
 
 def report_of_section(section: Section) -> Report:
@@ -25,6 +31,69 @@ def report_of_section(section: Section) -> Report:
     columns = tuple(map(_column, section.columns))
     notes = [note for column in section.columns if (note := _note(column))]
     return Report(section.report, section.title, columns, notes=tuple(notes))
+
+
+def filtered_report(section: Section, window: Window) -> Report:
+    """Return the rows of a printed trace that touch a window, as ``--filter-time`` selects them.
+
+    A report of totals has no times to select by: it is absent, with the reason. Rows whose start or
+    duration nsys cut off before the decimal point are left out, and counted in ``notes``.
+    """
+    if not section.columns:
+        return report_of_section(section)
+    start, duration = section.column("Start"), section.column("Duration")
+    if not isinstance(start, NumberColumn) or not isinstance(duration, NumberColumn):
+        why = "the text has totals of it, which cannot be filtered by time: filter the capture."
+        return Report(section.report, section.title, absent=why)
+    start_ns = start.ns()
+    end_ns = start_ns + duration.ns()
+    known = start.known & duration.known
+    rows = np.flatnonzero(known & Filter.of(window).rows(start_ns, end_ns))
+    notes = tuple(_filter_notes(section, window, start, end_ns, known))
+    if not len(rows):
+        why = f"no row of it is in {format_window(window)}."
+        return Report(section.report, section.title, absent=why, notes=notes)
+    columns = tuple(_rows_of(column, rows) for column in section.columns)
+    report = report_of_section(replace(section, columns=columns))
+    return replace(report, notes=(*report.notes, *notes))
+
+
+def _rows_of(column: Column, rows: I64) -> Column:
+    if isinstance(column, TextColumn):
+        texts = tuple(column.values[row] for row in rows.tolist())
+        return replace(column, values=texts, cut=column.cut[rows])
+    return replace(column, mantissa=column.mantissa[rows], state=column.state[rows])
+
+
+def _filter_notes(
+    section: Section, window: Window, start: NumberColumn, end_ns: I64, known: Bool
+) -> Iterator[str]:
+    """Sentences on rows that the window may select wrongly, and on what the text never had."""
+    lost = int((~known).sum())
+    if lost:
+        yield f"{counted(lost, 'row')} without start or duration cannot be filtered: left out"
+    # A cut start is early by less than one unit; so is the end that it gives.
+    unit_ns = COLUMN_UNITS_NS[start.unit]
+    cut = known & (start.state == CUT)
+    doubtful = 0
+    for times_ns, edge_ns in ((end_ns, window.start_ns), (start.ns(), window.end_ns)):
+        if edge_ns is not None:
+            doubtful += int((cut & (times_ns < edge_ns) & (times_ns + unit_ns > edge_ns)).sum())
+    if doubtful:
+        what = counted(doubtful, "cut start")
+        yield f"{what} less than 1 {start.unit} from the edge of the window: in it or not is unsure"
+    own = section.provenance.window
+    if own is not None and _exceeds(window, own):
+        yield f"the text holds {format_window(own)} only: what the window has beyond is not in it"
+
+
+def _exceeds(window: Window, own: Window) -> bool:
+    """Whether a window reaches beyond another one; None is an open side."""
+    before = own.start_ns is not None and (
+        window.start_ns is None or window.start_ns < own.start_ns
+    )
+    after = own.end_ns is not None and (window.end_ns is None or window.end_ns > own.end_ns)
+    return before or after
 
 
 def _column(column: Column) -> ReportColumn:

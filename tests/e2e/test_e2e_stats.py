@@ -103,7 +103,10 @@ def test_a_text_is_converted(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert [row["Total Time (us)"] for row in json.loads(done.stdout)] == [1.5, 1.0]
     refused = run(CCLTUI, "stats", path, "--filter-time", "1s/")
-    assert (refused.returncode, "a text contains results only" in refused.stderr) == (2, True)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "cuda_gpu_kern_sum: SKIPPED: the text has totals of it" in refused.stderr
+    ranges = run(CCLTUI, "stats", path, "--filter-nvtx", "step")
+    assert (ranges.returncode, "a text has no ranges to filter by" in ranges.stderr) == (2, True)
     missing = run(CCLTUI, "stats", path, "-r", "nvtx_sum")
     assert (missing.returncode, missing.stdout) == (3, "")
 
@@ -252,7 +255,7 @@ def test_a_folder_without_exchanges(export: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     assert "no all-to-all kernels found" in done.stderr
     refused = run(CCLTUI, "stats", export.parent, "--alltoall", "-r", "nvtx_sum")
-    assert (refused.returncode, "takes whole files" in refused.stderr) == (2, True)
+    assert (refused.returncode, "takes neither reports nor" in refused.stderr) == (2, True)
     alone = run(CCLTUI, "stats", export, "--svg", export.parent / "x.svg")
     assert (alone.returncode, "--svg draws the delays" in alone.stderr) == (2, True)
 
@@ -280,7 +283,7 @@ def test_reports_are_piped_into_a_command(export: Path) -> None:
     done = run(CCLTUI, "stats", export, "-r", "cuda_gpu_kern_sum", "-o", "@grep -c long")
     missing = run(CCLTUI, "stats", export, "-r", "cuda_gpu_kern_sum", "-o", "@/nonexistent/tool")
 
-    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert (done.returncode, done.stdout) == (0, "1\n\n")  # as nsys ends it
     assert missing.returncode != 0
     assert "Traceback" not in missing.stderr
     assert "/nonexistent/tool" in missing.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.errors import NotFoundError
+from ccltui.parsers.window import parse_window
 from ccltui.report.nsys_text.alltoall_study import (
     studies_of,
     write_column,
@@ -165,3 +166,11 @@ def test_a_large_export_is_listed_but_not_read_for_a_screen(folder: Path) -> Non
 
     assert found.problems == ("a.sqlite: a large export: ccltui stats --alltoall reads it",)
     assert studies_of(folder).problems == ()
+
+
+def test_exchanges_of_a_window_are_taken_whole_and_have_no_summary(folder: Path) -> None:
+    (node,) = studies_of(folder, window=parse_window("150us/250us")).nodes
+
+    assert node.study.total_ns.tolist() == [60_000]
+    assert (node.summary, node.agrees) == (None, None)
+    assert node.made_by.endswith("window 1s/2s, filtered here to 150us/250us")

@@ -15,10 +15,11 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
-from ccltui.metrics.nsys_reports import Report, make_report
+from ccltui.metrics.nsys_reports import Filter, Report, make_report
 from ccltui.metrics.nsys_reports.alltoall_delays import (
     Share,
     Study,
+    exchanges_in,
     exchanges_of_section,
     exchanges_of_tables,
     is_exchange,
@@ -36,7 +37,7 @@ from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.nsys.text_reports.typed_table import Provenance, Section
 from ccltui.parsers.numbers import counted
 from ccltui.parsers.safe_text import safe_text
-from ccltui.parsers.window import format_window
+from ccltui.parsers.window import Window, format_window
 from ccltui.report.csv_text import csv_text
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.printable_json import json_bytes
@@ -80,7 +81,9 @@ class _Text(Struct, frozen=True):
     section: Section
 
 
-def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies:
+def studies_of(
+    path: str | Path, *, window: Window | None = None, largest_bytes: int = sys.maxsize
+) -> Studies:
     """Study every trace with all-to-all kernels below ``path``.
 
     Summaries are assigned to traces by their banners (same database, same window), else by their
@@ -88,6 +91,8 @@ def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies
 
     Args:
         path: Folder or file.
+        window: Kernels that touch this time, taken whole; None takes all. Printed summaries are
+            those of the whole text and are then left out.
         largest_bytes: Larger exports are listed as problems and not read, because the explorer
             cannot wait for them.
 
@@ -109,14 +114,14 @@ def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies
                         f"{found.path}: a large export: ccltui stats --alltoall reads it"
                     )
                 elif is_export:
-                    nodes += _of_export(found)
+                    nodes += _of_export(found, window)
         except TraceError as error:
             problems.append(str(error))
     for text in texts:
         if text.section.report == "cuda_gpu_trace":
             try:
                 with contained(None):
-                    nodes += _of_text(text, texts)
+                    nodes += _of_text(text, texts, window)
             except TraceError as error:
                 problems.append(f"{text.path}: {error}")
     nodes.sort(key=lambda node: node.source)
@@ -129,22 +134,30 @@ def _tables_of(found: FoundFile) -> Iterator[_Text]:
             yield _Text(found.path, section)
 
 
-def _of_export(found: FoundFile) -> Iterator[NodeStudy]:
+def _of_export(found: FoundFile, window: Window | None) -> Iterator[NodeStudy]:
     tables = read_report_tables(
         Path(found.real_path), shown=found.path, parts=frozenset({"kernels", "memory", "places"})
     )
-    exchanges = exchanges_of_tables(tables)
+    exchanges = exchanges_in(exchanges_of_tables(tables), window)
     if len(exchanges):
-        summary = make_report("cuda_gpu_sum", tables)
-        yield NodeStudy(found.path, "an nsys export", study(exchanges), summary, found.path)
+        summary = make_report("cuda_gpu_sum", tables, Filter.of(window))
+        made_by = _in_window("an nsys export", window)
+        yield NodeStudy(found.path, made_by, study(exchanges), summary, found.path)
 
 
-def _of_text(trace: _Text, texts: list[_Text]) -> Iterator[NodeStudy]:
-    exchanges = exchanges_of_section(trace.section)
+def _in_window(made_by: str, window: Window | None) -> str:
+    return made_by if window is None else f"{made_by}, filtered here to {format_window(window)}"
+
+
+def _of_text(trace: _Text, texts: list[_Text], window: Window | None) -> Iterator[NodeStudy]:
+    exchanges = exchanges_in(exchanges_of_section(trace.section), window)
     if not len(exchanges):
         return
     found = study(exchanges)
-    made_by = _made_by(trace.section.provenance)
+    made_by = _in_window(_made_by(trace.section.provenance), window)
+    if window is not None:
+        yield NodeStudy(trace.path, made_by, found)
+        return
     match = next((text for text in texts if _belong(trace, text)), None)
     if match is None:
         yield NodeStudy(trace.path, made_by, found)

@@ -169,4 +169,5 @@ def _piped(data: bytes, command: str) -> bool:
         done = subprocess.run(words, input=data, check=False)
     except OSError as error:
         raise TraceError(f"--output @{words[0][:60]}: {error.strerror}") from error
+    write_report(b"\n", None)  # nsys prints an empty line after the output of a command
     return done.returncode in (0, 1)  # 1: grep found nothing
