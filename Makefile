@@ -2,6 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make gates  format, lint, strict types, import layers, generated docs
 # make check  the gates, then all tests
+# make docs-site  the pages of docs/ as a site, in build/site
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make fuzz-quick    changed inputs for every reader, a minute; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
@@ -27,7 +28,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs docs-site bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -83,6 +84,11 @@ layers: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m ccltui.tools.reference --check
+
+# Strict: a link, an anchor or a page that is missing ends it. The variable silences an advertisement.
+docs-site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo build/site/index.html
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

@@ -47,6 +47,6 @@ def test_texts_of_the_explorer_use_the_same_words() -> None:
     from ccltui.tui.state.pane import all_panes
 
     texts = [action.help for action in all_actions()] + [pane.about for pane in all_panes()]
-    texts.append((ROOT / "docs/usage.md").read_text())
+    texts.append((ROOT / "docs/explorer.md").read_text())
 
     assert [text for text in texts if PRIVATE.search(text)] == []

@@ -145,7 +145,7 @@ class HoursPane(FilePane[Row]):
     asks = HoursQuery  # type: ignore[assignment]
     noun = "rank"
     waiting = "records of NCCL Inspector are being read"
-    nothing = "no records of NCCL Inspector here: docs/stragglers.md explains how to record them"
+    nothing = "no records of NCCL Inspector here: docs/inspector.md explains how to record them"
     metric_name = "duration_lag"
     columns = (
         Column("rank", _label_order, text=lambda row, _: f"r{row.label}", align="left", width=6),
