@@ -46,6 +46,8 @@ REQUIRED: Final[Mapping[str, str]] = {
     "jinja2": "jinja2",
 }
 """Required distributions, and the module of each."""
+_STANDARD_SINCE: Final[Mapping[str, tuple[int, int]]] = {"zstandard": (3, 14)}
+"""Distributions that Python itself replaces from a version on."""
 OPTIONAL: Final[Mapping[str, tuple[str, str, str]]] = {
     "pyarrow": ("pyarrow", "arrow", "Parquet and Arrow exports of nsys cannot be read"),
     "prometheus-client": (
@@ -119,14 +121,18 @@ def _system() -> str:
 
 
 def _packages() -> list[EnvironmentFinding]:
-    return [_required(name, module) for name, module in REQUIRED.items()] + [
-        _optional(name, *rest) for name, rest in OPTIONAL.items()
-    ]
+    required = [_required(name, module) for name, module in REQUIRED.items() if is_required(name)]
+    return required + [_optional(name, *rest) for name, rest in OPTIONAL.items()]
+
+
+def is_required(name: str) -> bool:
+    """Whether this Python needs a distribution of `REQUIRED`."""
+    return sys.version_info < _STANDARD_SINCE.get(name, (sys.version_info.major + 1,))
 
 
 def _required(name: str, module: str) -> EnvironmentFinding:
     problem = _import_problem(module)
-    version = _version(name)
+    version = version_of(name)
     needed = _needed(name)
     fix = f"run: {_pip()} --upgrade {shlex.quote(name + needed)}"
     if problem is None and version is not None and _is_older(version, needed):
@@ -140,16 +146,17 @@ def _required(name: str, module: str) -> EnvironmentFinding:
 
 
 def _optional(name: str, module: str, extra: str, consequence: str) -> EnvironmentFinding:
-    if _version(name) is None:
+    if version_of(name) is None:
         fix = f"if it is needed, run: {_pip()} {name}  (the extra ccltui[{extra}])"
         return EnvironmentFinding(name, "ok", f"not installed: {consequence}", fix)
     problem = _import_problem(module)
     if problem is None:
-        return EnvironmentFinding(name, "ok", _version(name) or "")
+        return EnvironmentFinding(name, "ok", version_of(name) or "")
     return EnvironmentFinding(name, "warning", f"cannot be imported: {problem}: {consequence}")
 
 
-def _version(distribution: str) -> str | None:
+def version_of(distribution: str) -> str | None:
+    """Installed version of a distribution; None where it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

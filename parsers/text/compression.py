@@ -142,17 +142,16 @@ class TextChunks:
         self._damaged("truncated_trace", "gzip data ends in the middle")
 
     def _zstd(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
-        import zstandard  # noqa: PLC0415  (few files need it)
+        from ccltui.parsers.text.zstd import ZstdError, zstd_frame  # noqa: PLC0415  (few files need it)
 
-        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-        frame = decompressor.decompressobj()
+        frame = zstd_frame()
         block = self._read(file, head)
         while block:
             # Output cannot be limited, so small inputs limit what a hostile frame can yield.
             for start in range(0, len(block), _ZSTD_SLICE_BYTES):
                 try:
                     yield frame.decompress(block[start : start + _ZSTD_SLICE_BYTES])
-                except zstandard.ZstdError as error:
+                except ZstdError as error:
                     self._damaged("corrupt_zstd", f"zstd data is damaged ({error})")
                     return
                 if frame.eof:
@@ -167,7 +166,7 @@ class TextChunks:
             if not ZSTD_MAGIC.startswith(block[:4]):
                 self._damaged("trailing_data", "bytes after the end of the zstd data")
                 return
-            frame = decompressor.decompressobj()
+            frame = zstd_frame()
         self._damaged("truncated_trace", "zstd data ends in the middle")
 
     def _damaged(self, code: str, message: str) -> None:
