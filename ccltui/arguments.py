@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, get_args
 
 from ccltui import __version__
 from ccltui.metrics.view.view_options import Span, ViewOptions
@@ -65,6 +65,13 @@ class Parser(argparse.ArgumentParser):
             formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
+        self.given: list[str] = []
+        """The arguments that are being parsed."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Keep what is given: ``--version`` ends the command before what follows it is parsed."""
+        self.given = list(args or ())
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise GrammarError instead of printing the usage."""
@@ -130,7 +137,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def add_general(parser: argparse.ArgumentParser) -> None:
-    """Add ``--debug``, ``--log`` and ``--version``; `process` handles the first two."""
+    """Add ``--debug`` and ``--log``, which `process` handles, ``--version`` and ``--verbose``."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument(
         "--log",
@@ -139,6 +146,12 @@ def add_general(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--version", action=_PrintVersion, nargs=0, help="print the version and exit"
+    )
+    parser.add_argument(
+        "--verbose",
+        action=_NeedsVersion,
+        nargs=0,
+        help="with --version: also versions of Python and packages, compiled modules, and paths",
     )
 
 
@@ -156,8 +169,26 @@ class _PrintVersion(argparse.Action):
 
         lines = [f"{parser.prog} {__version__}"]
         lines += [f"plug-in {name}: {contents(of)}" for name, of in by_distribution().items()]
+        if isinstance(parser, Parser) and "--verbose" in parser.given:
+            from ccltui.doctor.version_details import version_details  # noqa: PLC0415  (rare)
+
+            lines += version_details()
         sys.stdout.write("\n".join(lines) + "\n")
         parser.exit()
+
+
+class _NeedsVersion(argparse.Action):
+    """Refuse ``--verbose`` without ``--version``, which reads it by itself."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if isinstance(parser, Parser) and "--version" not in parser.given:
+            parser.error("--verbose needs --version")
 
 
 def add_metric(parser: argparse._ActionsContainer, help_text: str) -> None:

@@ -19,6 +19,12 @@ MODULES: Final = (
     "ccltui.metrics.arrays._intervals",
     "ccltui.metrics.arrays._passes",
 )
+EVERY: Final = (
+    *MODULES,
+    "ccltui.parsers.inspector._line_scanner",
+    "ccltui.parsers.pftrace._packet_scanner",
+)
+"""All compiled modules; commands warn of the first five, which nearly every input needs."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
+import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,40 @@ import ccltui
 
 def test_version() -> None:
     assert run(CCLTUI, "--version").stdout == f"ccltui {ccltui.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [("--version", "--verbose"), ("--verbose", "--version")])
+def test_the_version_in_detail_has_what_a_report_of_a_mistake_needs(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    env = {"CCLTUI_CACHE_DIR": str(tmp_path / "c"), "XDG_CONFIG_HOME": str(tmp_path / "x")}
+
+    lines = run(CCLTUI, *arguments, env=env).stdout.splitlines()
+
+    facts = {line[:14].rstrip(): line[15:] for line in lines[1:]}
+    assert lines[0] == f"ccltui {ccltui.__version__}"
+    assert facts["installed in"] == str(Path(ccltui.__file__).resolve().parent)
+    assert facts["python"].startswith(platform.python_version())
+    assert f"numpy {version('numpy')}, " in facts["packages"]
+    assert f"mcp {version('mcp')}, " in facts["optional"]
+    assert re.match(r"\d of 7 modules", facts["compiled"])
+    assert facts["store"] == str(tmp_path / "c")
+    assert facts["settings"] == f"{tmp_path}/x/ccltui/config.toml (absent)"
+
+
+def test_the_version_alone_loads_none_of_the_details() -> None:
+    code = (
+        "import sys; from ccltui.__main__ import main\n"
+        "try: main()\n"
+        "finally: print('ccltui.doctor.version_details' in sys.modules, file=sys.stderr)"
+    )
+    done = run([MODULE[0], "-c", code], "--version")
+    assert (done.stdout, done.stderr) == (f"ccltui {ccltui.__version__}\n", "False\n")
+
+
+def test_verbose_belongs_to_the_version(job: Path) -> None:
+    done = run(CCLTUI, job, "--metric", "iter_time", "--verbose")
+    assert (done.returncode, done.stderr) == (2, "ccltui: --verbose needs --version\n")
 
 
 def test_a_wrong_command_line_does_not_even_import_numpy() -> None:
