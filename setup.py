@@ -2,6 +2,11 @@
 
 setuptools hands sources in Cython to Cython itself. An extension that is ``optional`` and cannot
 be compiled is left out with a warning; ``cythonize()`` would drop that word.
+
+``CCLTUI_WHEEL`` chooses what a wheel of a release is built for: ``abi3`` for every Python from 3.11
+on, which costs time in the largest loops (docs/install.md), ``pure`` without compiled modules for
+every machine, ``require`` for this Python alone with every module. In the first and the last a
+module that cannot be compiled is an error. Without it the wheel is for this Python.
 """
 
 import os
@@ -15,10 +20,17 @@ _FLAGS = os.environ.get("CFLAGS", "").split()
 _DEBUG = "-g" in _FLAGS
 _SPEED = [] if any(flag.startswith("-O") for flag in _FLAGS) else ["-O3"]
 _BARE = sys.platform == "linux" and not _DEBUG
+_WHEEL = os.environ.get("CCLTUI_WHEEL", "")
+if _WHEEL not in ("", "abi3", "pure", "require"):
+    sys.exit(f"setup.py: CCLTUI_WHEEL={_WHEEL} is none of abi3, pure and require")
+_ABI3 = _WHEEL == "abi3"
 _OPTIONS = {
     "extra_compile_args": [*_SPEED, *(["-g0"] if _BARE else [])],
     "extra_link_args": ["-Wl,--strip-all"] if _BARE else [],
-    "optional": True,
+    "optional": _WHEEL == "",
+    "py_limited_api": _ABI3,
+    # Python 3.11 is the first whose limited API has the buffers that every module takes.
+    "define_macros": [("Py_LIMITED_API", "0x030B0000")] if _ABI3 else [],
 }
 SCANNER = Extension(
     "ccltui.parsers.kineto.scanner._scanner",
@@ -55,4 +67,9 @@ PACKETS = Extension(
     **_OPTIONS,
 )
 
-setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES, PACKETS])
+EXTENSIONS = [SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES, PACKETS]
+
+setup(
+    ext_modules=[] if _WHEEL == "pure" else EXTENSIONS,
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if _ABI3 else {},
+)
