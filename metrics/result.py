@@ -158,7 +158,7 @@ def _is_number(value: object) -> bool:
 _UNITS: Final = tuple(
     (re.compile(rf"(?:.*_)?{pattern}"), unit)
     for pattern, unit in (
-        ("tokens_per_s(?:_per_.*)?|throughput_total", "tokens/s"),
+        ("tokens_per_s(?:_(?:per|by)_.*)?", "tokens/s"),
         ("per_s", "1/s"),
         ("ns", "ns"),
         ("us", "us"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
@@ -59,7 +59,7 @@ class Measured(Struct, frozen=True):
         broken = self.broken or "internal_error" in refused.values()
         if self.problem is not None or broken or self.trace.num_lost:
             return exit_codes.INPUT
-        absent = {m.name for m, r in self.results if r.value is None and r.status != "ok"}
+        absent = {m.name for m, r in self.results if r.status != "ok" and not has_number(m, r)}
         missing = absent if self.required is None else absent & self.required
         nothing = len(refused) == len(self.results)
         return exit_codes.REFUSED if missing or nothing else exit_codes.OK
@@ -72,16 +72,15 @@ class Measured(Struct, frozen=True):
         if self.problem is not None:
             print_message(self.problem)
             return
-        results = [result for _, result in self.results]
         if warnings:
-            warned = [(text, result.metric) for result in results for text in result.warnings]
+            warned = [(text, r.metric) for _, r in self.results for text in r.warnings]
             for text, names in _by_text(warned).items():
                 print_message(text if len(names) > 1 else f"{names[0]}: {text}")
         for status, has_value, singular, plural in _STATES:
             found = [
                 ("; ".join(self._untold(result, has_value=has_value)), result.metric)
-                for result in results
-                if result.status == status and (result.value is not None) is has_value
+                for metric, result in self.results
+                if result.status == status and has_number(metric, result) is has_value
             ]
             for why, names in _by_text(pair for pair in found if pair[0]).items():
                 print_message(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
@@ -98,6 +97,13 @@ class Measured(Struct, frozen=True):
             if not errors
             or (code != "missing_ranks" and not any(error in message for error in errors))
         ]
+
+
+def has_number(metric: Metric, result: Result) -> bool:
+    """Return whether a result has its value, or one of the shares that the value consists of."""
+    parts = result.details.get(metric.parts) if metric.parts else None
+    shares = parts.values() if isinstance(parts, Mapping) else ()
+    return result.value is not None or any(share is not None for share in shares)
 
 
 _STATES: Final = (

@@ -9,6 +9,8 @@ import pytest
 from shell import CCL_METRICS
 from warm_shell import run
 
+from ccltui.demo import Spec, write_job
+
 AVAILABLE = """\
 Available metrics:
   - coll_call_num
@@ -124,3 +126,16 @@ def test_execution_traces_alone_give_a_throughput_with_status_0(tmp_path: Path) 
         "execution traces\n",
     )
     assert run(CCL_METRICS, "--trace", tmp_path, "--metric", "iter_time").returncode == 1
+
+
+def test_shares_without_a_total_are_a_number(tmp_path: Path) -> None:
+    """Names of kernels alone: no sizes, so no bytes, but shares of time with status 0."""
+    write_job(tmp_path, Spec(steps=2, metadata="names_only", stragglers=()))
+
+    done = run(CCL_METRICS, "--trace", tmp_path, "--metric", "traffic_distribution")
+
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (0, "partial")
+    assert (document["total_bytes"], document["fractions_of"]) == (None, "time")
+    assert sum(document["fractions"].values()) == pytest.approx(1)
+    assert "dp and tp may be exchanged" in document["basis"]["heuristic"]

@@ -256,9 +256,10 @@ class TestTwoRank:
     def test_traffic(self, directory: Path) -> None:
         result = find("traffic_distribution").document_of(directory)
 
-        assert result["total_bytes"] == result["unknown_bytes"] == 2 * 4194304
-        assert (result["dp_bytes"], result["tp_bytes"]) == (None, None)
-        assert (result["mode"], result["fractions"]["unknown"]) == (None, 1.0)
+        # No group tells the dimension of its all-reduces: the heuristic gives the parts.
+        assert result["total_bytes"] == result["tp_bytes"] == 2 * 4194304
+        assert result["by_dim"]["unknown"]["message_bytes"] == 2 * 4194304
+        assert (result["status"], result["mode"], result["dp_bytes"]) == ("partial", "heuristic", 0)
 
 
 def test_sixteen_is_another_name_for_the_same(shared: Path) -> None:

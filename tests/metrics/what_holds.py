@@ -134,7 +134,7 @@ SCALES: Mapping[str, Mapping[str, Kind]] = {
     "straggler_cause": {"per_rank.*": "time"},
     "kernels": {"products.*.tflops": "rate", "products.*.tbps": "rate"},
     "operators": {"operators.*.tflops": "rate"},
-    "throughput_tokens": {"throughput_total": "rate"},
+    "throughput_tokens": {"throughput_tokens_per_s_by_total_time": "rate"},
     "trace_tflops": {"of_peak_pct": "rate", "trace_tflops": "rate", "per_rank.*": "rate"},
 }
 """Leaves whose name does not tell how they follow the speed of the job; own rules go first."""
@@ -168,7 +168,12 @@ DOUBLES: Mapping[str, tuple[str, ...]] = {
     "straggler_cause": ("num_blamed", "num_examined", "blamed_lag_ms", "explained_lag_ms"),
     "straggler_lag": ("num_collectives", "num_ranks", "ties"),
     "throughput_tokens": (
-        *("throughput_tokens_per_s", "throughput_total", "total_tokens", "batch_size"),
+        *(
+            "throughput_tokens_per_s",
+            "throughput_tokens_per_s_by_total_time",
+            "total_tokens",
+            "batch_size",
+        ),
         "tokens_per_step",
     ),
     "token_to_expert_assignment": ("total_tokens",),

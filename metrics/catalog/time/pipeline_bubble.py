@@ -236,15 +236,19 @@ def by_stage(parts: list[StageTime]) -> list[tuple[int | None, list[StageTime]]]
 
 
 _IDLE_ONLY: Final = "idle_only"
-"""Method of a job without recorded transfers: idle time, of which a bubble is any part."""
+"""Method of a job without recorded transfers: idle time, the heuristic of CCL-Bench.
+
+A bubble is any part of it, from none on; waiting inside transfers is not in it.
+"""
 
 
 @metric(
     unit="ratio",
     definition=(
         "Share of the step windows in which pipeline stages are idle or wait inside transfers "
-        "between stages for longer than the data takes to move, summed over stages; none where no "
-        "transfer is recorded, because idle time alone is no bubble. The part `bubble` of "
+        "between stages for longer than the data takes to move, summed over stages. Where no "
+        "transfer is recorded the value is the idle time between kernels, by the heuristic of "
+        "CCL-Bench: partial, because any part of it, or none, is a bubble. The part `bubble` of "
         "`step_composition` is all exposed time in such transfers, that of moving data too, and no "
         "idle time."
     ),
@@ -298,8 +302,8 @@ def pipeline_bubble(view: View) -> Result:
     if assume and any(_is_assumed(view, rank) for rank in ranks):
         warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
     details = {
-        "bubble_ratio": None if method == _IDLE_ONLY else bubble / window,
-        "bubble_time_ms": None if method == _IDLE_ONLY else milliseconds(bubble),
+        "bubble_ratio": bubble / window,
+        "bubble_time_ms": milliseconds(bubble),
         "total_time_ms": milliseconds(window),
         "method": method,
         "num_ranks": len(parts),
@@ -360,9 +364,14 @@ def _method(
         if not ranks[0].facts.has_kernels:
             raise refuse("no_gpu_events", "CPU-only trace without pipeline transfers")
         if degree is None:
-            text = "whether there is a pipeline is unknown: this is idle time, not a bubble"
+            text = (
+                "whether there is a pipeline is unknown: idle time, of which any part is a bubble"
+            )
             return _IDLE_ONLY, [Reason("no_process_groups", text)]
-        text = f"pp = {degree}, but no transfer between stages is recorded: idle time only"
+        text = (
+            f"pp = {degree}, but no transfer between stages is recorded: idle time, without the "
+            "waiting inside of transfers"
+        )
         return _IDLE_ONLY, [Reason("no_collectives", text)]
     reasons = []
     unpaired = sum(part.num_unpaired for part in parts)
@@ -430,7 +439,7 @@ def _theory(view: View, degree: int | None) -> float | None:
 def _basis(method: str) -> dict[str, str]:
     bubble = {
         "p2p": "idle + max(0, exposed transfers - transfer time)",
-        _IDLE_ONLY: "unknown: only idle time is recorded",
+        _IDLE_ONLY: "idle time between kernels: the heuristic of CCL-Bench without stages",
         "cpu_only": "max(0, exposed transfers - transfer time)",
     }
     return {

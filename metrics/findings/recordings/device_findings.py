@@ -271,7 +271,7 @@ def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
     share = scale.share(ns)
     name = own[0].what.partition(" of ")[0]  # that of the largest
     known = details_of(view, "pipeline_bubble")
-    measured = known.get("bubble_ratio")
+    measured = _bubble_ratio(known)
     evidence = [_evidence(lost, one, scale.share(one.total_ns)) for one in own[:4]]
     if measured is not None:
         evidence.append(Evidence("pipeline_bubble", "bubble_ratio", measured, "ratio"))
@@ -294,10 +294,16 @@ def _bubble(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[Finding]
     )
 
 
+def _bubble_ratio(known: Mapping[str, Any]) -> float | None:
+    """Return the bubble, None where only idle time is known, of which a bubble is any part."""
+    ratio: float | None = known.get("bubble_ratio")
+    return None if known.get("method") == "idle_only" else ratio
+
+
 def _bubble_measured(known: Mapping[str, Any]) -> str:
     """Return how the time in transfers and the metric `pipeline_bubble` differ, with its theory."""
     told = "A receive runs until its data arrives, so most of this time is the pipeline bubble."
-    measured, expected = known.get("bubble_ratio"), known.get("theoretical_ratio")
+    measured, expected = _bubble_ratio(known), known.get("theoretical_ratio")
     if measured is None:
         return told
     told = (

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, card, job, kernel, rank_trace, world
 
-from ccltui.metrics.catalog.communication.traffic_distribution import traffic_distribution
+from ccltui.metrics.catalog.communication.traffic_distribution import (
+    guessed_dims,
+    traffic_distribution,
+)
+from ccltui.metrics.model.dimensions import DIMS, Degrees
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.card.card_values import Card
@@ -71,6 +76,8 @@ def test_worked_example() -> None:
     assert details["mode"] == "process_group"
     assert (details["total_comm_calls"], details["bytes_coverage"]) == (4, 1.0)
     assert details["bytes_basis"] == "message"
+    assert (details["fractions_of"], details["heuristic_fractions"]) == ("bytes", None)
+    assert "heuristic" not in result.basis
     assert set(details) == set(traffic_distribution.keys)
 
 
@@ -124,6 +131,7 @@ def test_operations_tell_where_groups_do_not() -> None:
     assert details["mode"] == "heuristic"
     # A reduce-scatter never implies data parallelism, nor does it rule it out.
     assert (details["dp_bytes"], details["fractions"]["dp"]) == (None, None)
+    assert details["heuristic_fractions"]["dp"] == pytest.approx(1 / 3)  # beside what is known
 
 
 def test_rules_of_several_kinds_are_mixed() -> None:
@@ -153,20 +161,58 @@ def test_the_cards_degrees_tell_groups_without_a_description() -> None:
     assert details["mode"] == "rank_grid"
 
 
-def test_nothing_tells_a_dimension() -> None:
+def test_where_no_rule_tells_a_dimension_the_heuristic_does() -> None:
     trace = rank_trace(
-        0, gpu=[collective(0, "allreduce", 8, 8, 0)], groups=[ProcessGroup("0", "", (), 2)]
+        0,
+        gpu=[
+            collective(0, "allreduce", 8, 8, 0),
+            collective(20, "_reduce_scatter_base", 24, 12, 0),
+            collective(40, "broadcast", 16, 16, 0),
+        ],
+        groups=[ProcessGroup("0", "", (), 2)],
     )
 
     result = run(trace)
 
-    assert (result.status, result.reason, result.value) == ("partial", "no_process_groups", 16)
+    assert (result.status, result.reason, result.value) == ("partial", "no_process_groups", 96)
     details = result.details
-    assert (details["unknown_bytes"], details["mode"]) == (16, None)
+    assert (details["tp_bytes"], details["dp_bytes"], details["unknown_bytes"]) == (16, 48, 32)
+    assert (details["mode"], details["fractions_of"]) == ("heuristic", "bytes")
+    assert details["fractions"]["dp"] == 0.5
+    assert details["heuristic_fractions"] == details["fractions"]
+    assert "dp and tp may be exchanged" in result.basis["heuristic"]
+    # The rules themselves tell nothing, and by_dim is theirs.
+    assert set(details["by_dim"]) == {"unknown"}
     dims = ("dp", "tp", "pp", "ep", "cp", "world")
-    assert [details[f"{dim}_bytes"] for dim in dims] == [None] * 6
-    assert details["fractions"] == dict.fromkeys(dims) | {"unknown": 1.0}
     assert details["time_fractions"] == dict.fromkeys(dims) | {"unknown": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("degrees", "kind", "dim"),
+    [
+        ({}, "SendRecv", "pp"),
+        ({"ep": 2}, "SendRecv", "ep"),
+        ({"ep": 2, "pp": 2}, "SendRecv", "pp"),
+        ({}, "AllReduce", "tp"),
+        ({"dp_shard": 2, "tp": 2}, "AllReduce", "tp"),
+        ({"dp_replicate": 2}, "AllReduce", "dp"),
+        ({"dp_shard": 2, "tp": 2}, "ReduceScatter", "dp"),
+        ({"tp": 2}, "ReduceScatter", "tp"),
+        ({}, "AllGather", "dp"),
+        ({}, "AllToAll", "ep"),
+    ],
+)
+def test_the_heuristic_goes_by_type_and_by_the_degrees_that_are_stated(
+    degrees: dict[str, int], kind: str, dim: str
+) -> None:
+    trace = rank_trace(0, gpu=[kernel(f"ncclDevKernel_{kind}(ncclDevComm*)", 0, 10)])
+    view = View(job(trace), ViewOptions())
+    (rank,) = view.ranks
+    calls = rank.recorded_calls
+
+    found = guessed_dims(calls, np.array([DIMS.index("unknown")], np.int8), Degrees(**degrees))
+
+    assert [DIMS[index] for index in found] == [dim]
 
 
 def test_a_dimension_whose_calls_state_no_size_has_no_bytes() -> None:
@@ -202,7 +248,7 @@ def test_a_barrier_of_an_unknown_group_hides_no_traffic() -> None:
     assert (result.details["tp_bytes"], result.details["dp_bytes"]) == (16, 0)
 
 
-def test_without_any_size_bytes_are_null_and_time_remains() -> None:
+def test_without_any_size_bytes_are_null_and_shares_of_time_remain() -> None:
     trace = rank_trace(
         0, gpu=[allreduce(0, 30, Coll("allreduce", group=1)), allreduce(50, 10)], groups=GROUPS
     )
@@ -212,7 +258,8 @@ def test_without_any_size_bytes_are_null_and_time_remains() -> None:
     details = result.details
     assert (result.status, result.reason, result.value) == ("partial", "no_message_size", None)
     assert (details["tp_bytes"], details["total_bytes"]) == (None, None)
-    assert set(details["fractions"].values()) == {None}
+    assert (details["fractions"]["tp"], details["fractions_of"]) == (1.0, "time")
+    assert details["mode"] == "mixed"  # a group tells one call, its type the other
     assert (details["time_fractions"]["tp"], details["time_fractions"]["unknown"]) == (0.75, 0.25)
     assert details["by_dim"]["tp"]["time_ms"] == 0.03
     assert details["bytes_coverage"] == 0.0

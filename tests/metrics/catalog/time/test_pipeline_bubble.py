@@ -171,9 +171,9 @@ def test_where_a_pipeline_is_unknown_idle_time_is_called_so() -> None:
     result = run(busy, ranks=frozenset({0}))
 
     assert (result.status, result.details["method"]) == ("partial", "idle_only")
-    assert result.value is None
-    assert result.details["idle_ratio"] == 0.5
-    assert "idle time, not a bubble" in result.details["warning"]
+    assert result.value == result.details["idle_ratio"] == 0.5
+    assert "idle time, of which any part is a bubble" in result.details["warning"]
+    assert "heuristic" in result.basis["bubble"]
 
 
 def test_the_traces_groups_win_over_the_card() -> None:
@@ -202,7 +202,8 @@ def test_bare_transfers_are_the_pipelines_if_the_card_has_one_and_no_experts() -
     assert "without metadata" in assumed.details["warning"]
 
     experts = run(trace, stated=card(pp=4, ep=2))
-    assert (experts.details["method"], experts.details["bubble_ratio"]) == ("idle_only", None)
+    assert (experts.details["method"], experts.details["bubble_ratio"]) == ("idle_only", 0.0)
+    assert "without the waiting inside of transfers" in experts.details["warning"]
 
 
 def test_an_all_to_all_is_no_transfer_between_stages() -> None:
