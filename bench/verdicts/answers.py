@@ -254,7 +254,8 @@ def read_finding(
     kind, ranks = found["class"], tuple(found["where"]["ranks"])
     of_all_hosts = any(fault.verdict == "host" and not fault.ranks for fault in truth.faults)
     of_hosts = kind in OF_HOSTS and (bool(ranks) or of_all_hosts)
-    if kind not in NAMING and not of_hosts and not (kind == "waiting_for_rank" and ranks):
+    of_one = kind in ("waiting_for_rank", "slow_steps") and bool(ranks)
+    if kind not in NAMING and not of_hosts and not of_one:
         return None
     sure = found["sure"]["who" if ranks else "what"]
     return {

@@ -178,7 +178,7 @@ def _verdict_marks(
 
 def _fits(answer: Answer, fault: FaultTruth) -> bool:
     """Whether a class describes a fault; that a rank is waited for, all that make ranks late."""
-    if answer.verdict == "waiting_for_rank":
+    if answer.verdict in ("waiting_for_rank", "slow_steps"):
         return fault.verdict in OF_RANKS and bool(fault.ranks)
     return answer.verdict in (fault.verdict, *fault.also_right)
 

@@ -10,6 +10,7 @@ import pytest
 from recovery import quick
 
 from ccltui.demo import Spec, Straggler, write_job
+from ccltui.demo.planted import random_spec, write_planted
 from ccltui.metrics.confidence import sure_text
 from ccltui.metrics.findings.causes.activity import HOST_WORDS
 from ccltui.metrics.findings.slow_steps import slow_steps, step_culprits
@@ -132,3 +133,21 @@ def test_one_rank_alone_has_slow_steps_without_a_culprit(tmp_path: Path) -> None
 )
 def test_no_step_is_slow_where_all_are_alike(tmp_path: Path, spec: Spec) -> None:
     assert slow_steps(view_of(tmp_path, spec)) == []
+
+
+def test_the_rank_that_makes_a_step_slow_comes_first_where_nothing_else_blames_it(
+    tmp_path: Path,
+) -> None:
+    """In a sharded job transfers hide who is late; the own time of the rank in that step tells."""
+    spec = random_spec(740193, varied=True)
+    truth = write_planted(tmp_path / "job", spec).truth
+    (fault,) = truth.faults
+    result = find("findings").run(View(open_job(tmp_path / "job")))
+
+    first = result.details["findings"][0]
+    assert first["class"] == "slow_steps"
+    assert first["where"]["ranks"] == [str(rank) for rank in fault.ranks]
+    assert first["where"]["steps"] == [10]
+    assert first["text"].startswith("Rank 8 makes step 10 take 1.8 times as long as the others")
+    assert "more idle time" in first["more"]
+    assert first["sure"]["who"] == "medium"

@@ -105,7 +105,8 @@ def from_end(rank: RankView) -> Windows:
     reached = None
     for step, start, stop in rank.step_windows:
         begin = start if reached is None or reached[0] != start else reached[1]
-        end = max(ends[step], begin)
+        # A window may begin after the work of a step: what is left of it is idle for the next.
+        end = max(ends.get(step, begin), begin)
         rows.append((step, begin, end))
         reached = stop, end
     return rows

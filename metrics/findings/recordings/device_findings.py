@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,7 +33,9 @@ from ccltui.metrics.findings.recordings.serving_findings import (
     slow_replicas,
 )
 from ccltui.metrics.findings.sentences import CAUSES, IDLE, cost_text, idle_text, waiting_text
+from ccltui.metrics.findings.slow_steps import SlowStep, slow_steps
 from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.model.kernel_names import bare_name, category_of
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import missing_ranks
@@ -134,7 +136,12 @@ def device_answer(view: View) -> Answer:
     ]
     found = culprits.refine(found, scale.period_ms, scale.steps)
     explained = {step for one in found for step in one.where.steps}
-    slow = [one for one in _slow_steps(ranks, scale) if not explained & set(one.where.steps)]
+    blamed = {rank for one in found if _is_fault(one) for rank in one.where.ranks}
+    slow = [
+        one
+        for one in _slow_steps(view, ranks, scale, blamed)
+        if not explained & set(one.where.steps)
+    ]
     found += [*slow, *slow_replicas(view)]
     found = with_slow_node(view, ranks, found, lambda ns: (scale.share(ns), scale.cost_ms(ns)))
     ordered = _ranked([one for one in found if (one.share or 0.0) >= MATERIAL], computing)
@@ -165,7 +172,7 @@ def _is_fault(one: Finding) -> bool:
 
     It is a difference between ranks, or hosts that a replay shows to hold up all ranks.
     """
-    is_waiting = one.kind == "waiting_for_rank" and bool(one.where.ranks)
+    is_waiting = one.kind in ("waiting_for_rank", "slow_steps") and bool(one.where.ranks)
     if one.kind in ("slow_replica", "slow_layer"):
         return True
     return one.kind in NAMED or is_waiting or (one.kind in OF_HOSTS and _is_replayed(one))
@@ -245,7 +252,7 @@ def _communication(view: View, scale: Scale, lost: Sequence[Part]) -> Iterator[F
     for (name, dim), own in merged.items():
         ns = sum(one.total_ns for one in own)
         share, cost = scale.share(ns), scale.cost(ns)
-        what = _communication_name(name, dim, own)
+        what = _communication_name(view, name, dim, own)
         yield Finding(
             kind="exposed_communication",
             text=sentence(f"{what} is not hidden: {percent(share)} of the time{cost}"),
@@ -316,13 +323,20 @@ def _bubble_measured(known: Mapping[str, Any]) -> str:
     return f"{told}; {percent(expected)} is expected of {shape}."
 
 
-def _communication_name(name: str, dim: str, own: Sequence[Part]) -> str:
+def _communication_name(view: View, name: str, dim: str, own: Sequence[Part]) -> str:
     if name == UNKNOWN:
         return "communication"
     if dim != UNKNOWN:
         return f"{name} of {dim}"
-    named = {one.what for one in own}
-    return named.pop() if len(named) == 1 else name
+    if len({one.what for one in own}) > 1:
+        return name
+    group = view.group(own[0].group) if own[0].group >= 0 else None
+    if group is None or not group.implied:
+        return own[0].what
+    # Of an inferred group no file states more than its stream.
+    everyone = len(group.ranks) == len(view.job.ranks)
+    ranks = "" if everyone else f" of ranks {format_ranks(group.ranks)}"
+    return f"{name} on {group.description}{ranks}"
 
 
 def _what_it_holds(view: View) -> str:
@@ -502,8 +516,13 @@ _CATEGORY_NAMES: Final = {
 }
 
 
-def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
-    """Yield the finding on single steps that take longer than the median step."""
+def _slow_steps(
+    view: View, ranks: Sequence[RankView], scale: Scale, blamed: Container[str]
+) -> Iterator[Finding]:
+    """Yield the finding on single steps that take longer than the median step.
+
+    It names a rank only where no other finding blames that rank already.
+    """
     if not scale.steps or scale.steps < 3:
         return
     lengths: dict[int, int] = {}
@@ -522,24 +541,45 @@ def _slow_steps(ranks: Sequence[RankView], scale: Scale) -> Iterator[Finding]:
     steps = sorted(slow)
     times = max(slow.values()) / middle
     names = counted(len(steps), "step") if len(steps) > 4 else _step_names(steps)
-    takes = "takes" if len(steps) == 1 else "take"
     up_to = "" if len(steps) == 1 else "up to "
+    long = f"{up_to}{times:.1f} times as long as the others: {percent(share)} of the time"
+    who = _who(view, steps)
+    who = None if who is None or who.label in blamed else who
+    takes = "takes" if len(steps) == 1 else "take"
+    text = (
+        f"{names} {takes} {long}" if who is None else f"rank {who.label} makes {names} take {long}"
+    )
+    how = "counted from the first work of a step to that of the next, on its slowest rank"
     yield Finding(
         kind="slow_steps",
-        text=sentence(
-            f"{names} {takes} {up_to}{times:.1f} times as long as the others: {percent(share)} of "
-            f"the time"
-        ),
-        more="Counted from the first work of a step to that of the next, on its slowest rank.",
-        where=Where(steps=tuple(steps)),
+        text=sentence(text),
+        more=sentence(how) if who is None else f"{sentence(who.why)} {sentence(how)}",
+        where=Where(ranks=() if who is None else (str(who.label),), steps=tuple(steps)),
         share=share,
         cost_ms=scale.period_ms * share,
         saves_ms=scale.period_ms * share,
-        sure=Sure(what="high", who="unknown", how_much="medium"),
-        place={"rank": ranks[0].label, "step": steps[0]},
+        sure=Sure(what="high", who="unknown" if who is None else who.sure.who, how_much="medium"),
+        place={"rank": ranks[0].label if who is None else who.rank, "step": steps[0]},
         do="Compare a slow step with a normal one in the Steps pane; leave warm-up steps out with "
         "--steps.",
     )
+
+
+def _who(view: View, steps: Sequence[int]) -> SlowStep | None:
+    """Return how the longest of these steps became slow, if one rank made all of them slow.
+
+    None where that is not known, or known with low confidence.
+    """
+    try:
+        causes = {one.step: one for one in slow_steps(view)}
+    except Refusal:  # the steps of these ranks do not match: nobody is told from them
+        return None
+    told = [causes[step] for step in steps if step in causes]
+    if len(told) < len(steps) or len({one.label for one in told}) > 1 or told[0].label is None:
+        return None
+    if any(one.sure.who not in ("medium", "high") for one in told):
+        return None
+    return max(told, key=lambda one: one.over_ns)
 
 
 def _step_names(steps: Sequence[int]) -> str:

@@ -8,10 +8,17 @@ from full_jobs import view_of
 from worked import cpu_only, measure, two_steps, worked_example
 
 from ccltui.metrics.findings.rank_time.portions import portions_of
-from ccltui.metrics.findings.rank_time.step_parts import PARTS, StepParts, one_per_rank, step_parts
+from ccltui.metrics.findings.rank_time.step_parts import (
+    PARTS,
+    StepParts,
+    from_end,
+    one_per_rank,
+    step_parts,
+)
 from ccltui.metrics.findings.slow_steps import slow_steps
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.window import Window
 
 
 def parts(*ranks: RankTrace, **options: object) -> StepParts:
@@ -87,6 +94,16 @@ def test_the_time_of_a_step_is_the_lower_median_over_ranks() -> None:
     assert found.length_ns.tolist() == [[90_000, 130_000, 90_000], [60_000, 50_000, 60_000]]
     assert found.time_ns.tolist() == [90_000, 60_000]
     assert found.middle == 1  # of two steps the shorter
+
+
+def test_a_window_after_the_work_of_a_step_leaves_its_idle_time_to_the_next() -> None:
+    # The work of step 1 ends at 80 us, that of step 2 begins at 100 us.
+    view = View(job(two_steps()), ViewOptions(window=Window(85_000, None)))
+    found = step_parts(view, from_end)
+
+    assert found.steps == (1, 2)
+    assert found.parts_ns[-1, :, 0].tolist() == [0, 15_000]
+    assert slow_steps(view) == []
 
 
 def test_slow_steps_are_those_of_all_groups() -> None:
