@@ -38,6 +38,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "report": Verb("report_command", "DIR [options]", "write a page about the job: HTML, Markdown"),
     "schema": Verb("schema_command", "[NAME]", "print the JSON Schema of an output"),
+    "seeds-layout": Verb(
+        "seeds_layout_command", "[DIR] [options]", "write the paths that the seed documents name"
+    ),
     "serve-mcp": Verb(
         "serve_mcp_command",
         "--root DIR [options]",

@@ -27,6 +27,7 @@ from ccltui.commands import (
     metrics_report,
     report_command,
     schema_command,
+    seeds_layout_command,
     serve_mcp_command,
     stats_command,
 )
@@ -81,6 +82,7 @@ def cli_page() -> str:
         metrics_report.parser(),
         report_command.parser(),
         schema_command.parser(),
+        seeds_layout_command.parser(),
         serve_mcp_command.parser(),
         stats_command.parser(),
         ccl_metrics_command.parser(),

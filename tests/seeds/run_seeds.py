@@ -1,11 +1,12 @@
 """Run what the seed documents state, statement by statement, and write docs/seeds.md.
 
-python tests/seeds/run_seeds.py [--check] [--only PREFIX] [--keep DIR]
+python tests/seeds/run_seeds.py [--check] [--merge] [--only PREFIX] [--keep DIR]
 
 The rows are in seed_rows.toml: a statement of a document in our words, the command that a reader of
-it types (as our tools have it), and what the output must contain. Commands run on data made by
-seed_data.py, rows of Slurm on the private one of tests/slurm, whose nodes train on CPUs. What needs
-a GPU or Perlmutter is marked: as much of it as runs without is run.
+it types (as our tools have it), and what the output must contain. Commands run on public traces
+($PUBLIC, the folder that CCLTUI_SHARED names) where there are any of the kind, else on data made by
+seed_data.py; rows of Slurm run on the private one of tests/slurm, whose nodes train on CPUs. What
+needs a GPU or Perlmutter is marked: as much of it as runs without is run.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PAGE: Final = ROOT / "docs" / "seeds.md"
 sys.path[:0] = [str(HERE.parent)]
 
 import seed_data  # noqa: E402  (helpers of tests are beside its folder)
+
+from ccltui.commands.seeds_layout_command import PATHS  # noqa: E402
 
 CLUSTER: Final = HERE.parent / "slurm" / "hold_cluster.py"
 _TIMEOUT_S: Final = 300
@@ -72,6 +75,40 @@ class Row(Struct, frozen=True):
     def document(self) -> str:
         """Number of the document."""
         return self.id.partition("-")[0]
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it runs on public traces."""
+        return "$PUBLIC" in self.run
+
+    @property
+    def kind(self) -> str:
+        """What the command proves: one of KINDS."""
+        if self.slurm:
+            return KINDS[2]
+        if self.is_public:
+            return KINDS[0]
+        if "dry-run" in self.run or "DRY_RUN=yes" in self.run:
+            return KINDS[3]
+        words = {part.split()[0] for part in re.split(r"&&|[;|]", self.run) if part.split()}
+        only_looks = words <= _LOOKS or self.run.rstrip().endswith("--help")
+        return KINDS[4] if only_looks else KINDS[1]
+
+
+KINDS: Final = (
+    "run on public traces",
+    "run on data that the demo and our trainers made",
+    "run on a private Slurm",
+    "print what they would run (a GPU, Perlmutter or nsys is needed for more)",
+    "look at files of the project or of a run",
+)
+"""Kinds of rows by what their command does, the strongest first."""
+_LOOKS: Final = frozenset(
+    (
+        *("ls", "cat", "grep", "find", "readlink", "du", "sort", "tail", "head", "uniq", "sed"),
+        *("cd", "for", "do", "done", "echo"),
+    )
+)
 
 
 class Outcome(Struct, frozen=True):
@@ -164,15 +201,20 @@ def _complaint(output: str, cwd: Path) -> str:
 def page(outcomes: Sequence[Outcome], documents: Mapping[str, str]) -> str:
     """The page of all rows."""
     count = Counter(_verdict(one) for one in outcomes)
+    kinds = Counter(one.row.kind for one in outcomes)
     summary = ", ".join(f"{number} {verdict}" for verdict, number in sorted(count.items()))
     lines = [
         *("# The seed documents, statement by statement", ""),
         "Five documents describe what ccltui has to cover. Each row is a statement of one of them,",
-        "the command that does it here, and its outcome. `make seeds` runs every command on data",
-        "that the demo and the trainers of this project have made, and writes this page;",
-        "`python tests/seeds/run_seeds.py --check` compares. Variables are folders of that data.",
-        "Rows of Slurm run on the private one of `tests/slurm`, whose nodes train on CPUs.",
-        *("", f"{len(outcomes)} statements: {summary}.", ""),
+        "the command that does it here, and its outcome. `make seeds` runs every command and",
+        "writes this page; `python tests/seeds/run_seeds.py --check` compares. `$PUBLIC` is the",
+        "collection of public traces that `CCLTUI_SHARED` names; other variables are folders of",
+        "data that the demo and the trainers of this project make. Rows of Slurm run on the",
+        "private one of `tests/slurm`, whose nodes train on CPUs.",
+        *("", f"{len(outcomes)} statements: {summary}. What the commands do:", ""),
+        *(f"- {kinds[kind]} {kind}" for kind in KINDS if kinds[kind]),
+        "",
+        *_paths(),
     ]
     for number, title in documents.items():
         lines += [f"## {number}: {title}", "", "| | statement | command | outcome |"]
@@ -180,6 +222,18 @@ def page(outcomes: Sequence[Outcome], documents: Mapping[str, str]) -> str:
         lines += [_line(one) for one in outcomes if one.row.document == number]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _paths() -> list[str]:
+    """The paths that the documents name, and what `ccltui seeds-layout` puts there."""
+    return [
+        *("## The paths of the documents", ""),
+        "`ccltui seeds-layout DIR` writes them, so that the commands of the documents work in DIR",
+        "as they are written; `--copy` takes a copy of `sbatch/` whose settings can be changed.",
+        *("", "| path | what is there |", "|---|---|"),
+        *(f"| {path} | {what} |" for path, what in PATHS),
+        "",
+    ]
 
 
 def _verdict(outcome: Outcome) -> str:
@@ -214,6 +268,9 @@ def main() -> int:
     """Run the rows and write or check the page; 1 where a checked row differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the page; write nothing")
+    parser.add_argument(
+        "--merge", action="store_true", help="rows that cannot run here keep their line"
+    )
     parser.add_argument("--only", default="", metavar="PREFIX", help="rows of this id; only prints")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the data in a new folder")
     options = parser.parse_args()
@@ -243,6 +300,8 @@ def _tried(
     *,
     trainers: bool,
 ) -> Outcome:
+    if row.is_public and "PUBLIC" not in env:
+        return Outcome(row, "no public traces here", was_run=False)
     if row.torch and not trainers:
         return Outcome(row, "no torch here", was_run=False)
     if row.slurm and slurm is None:
@@ -259,11 +318,18 @@ def _finish(
         found = differences(PAGE.read_text(encoding="utf-8"), made, checked)
         print("\n".join(found) or f"{PAGE}: {len(checked)} rows are as they run")
         return 1 if found else 0
+    if options.merge:
+        before = rows_by_id(PAGE.read_text(encoding="utf-8"))
+        kept = {one.row.id: before.get(one.row.id) for one in outcomes if not one.was_run}
+        lines = made.splitlines()
+        made = (
+            "\n".join(kept.get(line.split(" | ")[0].strip("| ")) or line for line in lines) + "\n"
+        )
+    elif not all(one.was_run for one in outcomes):
+        print("not written: rows need torch, Slurm or public traces, see above", file=sys.stderr)
+        return 1
     if options.only:
         return 0
-    if not all(one.was_run for one in outcomes):
-        print("not written: some rows need torch or Slurm, see above", file=sys.stderr)
-        return 1
     PAGE.write_text(made, encoding="utf-8")
     return 0
 

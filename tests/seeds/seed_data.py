@@ -1,6 +1,6 @@
 """Data for the commands of the seed documents: made by our own demo, trainers and recordings.
 
-Nothing is downloaded, and no file of another project is used.
+Nothing is downloaded. Public traces are read where they are: in the folder of CCLTUI_SHARED.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ def environment(folder: Path) -> dict[str, str]:
     traces = scratch / "ccl-bench-traces"
     llama, deepseek, qwen = (str(traces / name) for name in GROUP)
     kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
+    public = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))
+    if (public / "traces").is_dir():
+        kept["PUBLIC"] = str(public)
     return {
         **kept,
         "HOME": str(folder / "home"),

@@ -68,7 +68,11 @@ def test_there_are_statements_of_every_document() -> None:
 
 
 @pytest.mark.parametrize("row", QUICK, ids=lambda row: row.id)
-def test_a_statement_holds(row: Row, variables: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_statement_holds(
+    row: Row, variables: Path, capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    if row.is_public:
+        request.getfixturevalue("shared")
     name, *arguments = [os.path.expandvars(word) for word in shlex.split(row.run)]
 
     status = process.run(COMMANDS[name], arguments)

@@ -1,0 +1,302 @@
+"""``ccltui seeds-layout``: write a folder with the paths that the seed documents name.
+
+Readers of these documents type ``python main.py``, ``./scripts/get_NAME.sh`` or
+``trace_collection/WORKLOAD/run.sh``: each of these paths runs here what ccltui has for it. Scripts
+that compute metrics are written, those that record are links into ``sbatch/`` of a checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import ccltui
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.output import print_message, write_report
+from ccltui.report.text_layout import table, text_bytes
+from ccltui.verbs import usage_of
+
+PROG: Final = "ccltui seeds-layout"
+_DESCRIPTION = """\
+Write a folder in which the commands of the seed documents work as they are written there: main.py
+and the scripts of the metrics, and links to the scripts of sbatch/ that record. Without DIR, list
+the paths. Files that are there already are kept."""
+_EXECUTABLE: Final = 0o755
+
+METRICS: Final = (
+    *("coll_call_num", "throughput_tokens", "iter_time", "comm_comp_overlap", "pipeline_bubble"),
+    *("traffic_distribution", "straggler_lag"),
+)
+"""Metrics that the documents call implemented, in their order."""
+
+MODELS: Final = {"llama3": "llama*", "deepseek": "deepseek*", "qwen": "qwen*"}
+"""Names of batch scripts, and the workloads that each takes."""
+
+LINKS: Final = {
+    "perlmutter": "perlmutter",
+    "train.py": "fsdp_benchmark/train.py",
+    "benchmark.py": "fsdp_benchmark/benchmark.py",
+    "slurm_submit.sh": "fsdp_benchmark/slurm_submit.sh",
+    "benchmark_only.sh": "fsdp_benchmark/benchmark_only.sh",
+    "requirements.txt": "fsdp_benchmark/requirements.txt",
+    "src/gpt2.py": "gpt2_deepspeed/gpt2.py",
+    "src/deepspeed_config.json": "gpt2_deepspeed/deepspeed_config.json",
+    "scripts/slurm/run_2node_8gpu.sbatch": "gpt2_deepspeed/run_2node_8gpu.sbatch",
+    "scripts/profiling/parse_nsys_stats.py": "gpt2_deepspeed/scripts/parse_nsys_stats.py",
+    "scripts/1_download_data.py": "gpt2_deepspeed/scripts/download_data.py",
+    "scripts/preprocess_small.py": "gpt2_deepspeed/scripts/preprocess_small.py",
+}
+"""Paths of the documents, and the file or folder below ``sbatch/`` that each leads to."""
+
+FOLDERS: Final = ("trace_collection", "logs", "checkpoints", "benchmarks", "artifacts")
+"""Folders that traces and results go to."""
+
+PATHS: Final = (
+    ("tools/main.py", "`ccl-metrics`, with the metrics of `_METRIC_MODULES` beside it"),
+    ("tools/NAME/NAME.py", "`metric_cal(directory, profile_mode)` of each of the seven metrics"),
+    (
+        "scripts/get_NAME.sh [DIR…]",
+        "one metric of folders; without any, of all in trace_collection",
+    ),
+    (
+        "scripts/run_metrics_llama3.sh, …_deepseek.sh, …_qwen.sh, run_all_metrics.sh",
+        "all metrics of the workloads of a model, or of all: results/WORKLOAD.json, and a table",
+    ),
+    ("tools/scripts/", "link to `scripts/`: both of these are run from `tools/`"),
+    ("trace_collection/WORKLOAD/run.sh", "link to the workload in `sbatch/workloads`"),
+    ("perlmutter/", "link to `sbatch/perlmutter`"),
+    (
+        "perlmutter/run_llama3_8b_tp.sbatch",
+        "the same job as trace_collection/llama3.1-8b-torchtitan-tp-perlmutter-16/run.sbatch",
+    ),
+    ("slurm_submit.sh, benchmark_only.sh, train.py, benchmark.py", "links to `fsdp_benchmark`"),
+    ("src/, scripts/slurm/, scripts/profiling/, scripts/*.py", "links to `gpt2_deepspeed`"),
+    ("logs/, checkpoints/, benchmarks/, artifacts/", "empty folders for what jobs leave"),
+)
+"""Paths of the documents and what is there, for people."""
+
+_MAIN: Final = '''\
+"""Compute metrics of a trace directory: python main.py --trace DIR --metric NAME."""
+
+import os
+import sys
+
+PYTHON = {python!r}  # where ccltui is installed; any other Python hands over to it
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+_METRIC_MODULES = {{
+{modules}
+    # A metric of your own, of tools/num_files/num_files.py: "num_files": "num_files.num_files",
+}}
+_OF_CCLTUI = {names!r}
+
+
+def main():
+    """Run ccl-metrics with the metrics of this folder added to its own."""
+    if sys.executable != PYTHON:
+        os.execv(PYTHON, [PYTHON, "-P", os.path.join(HERE, "main.py")] + sys.argv[1:])
+    for name, module in _METRIC_MODULES.items():
+        if name not in _OF_CCLTUI:
+            sys.argv += ["--metric-file", os.path.join(HERE, module.split(".")[0])]
+    from ccltui.__main__ import main_metrics
+
+    return main_metrics()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+_COMMON: Final = """\
+# shellcheck shell=bash
+# Functions of the scripts beside this one, and where traces are looked for.
+
+LAYOUT=$(cd -P -- "$(dirname -- "${{BASH_SOURCE[0]}}")/.." && pwd)
+PYTHON=${{PYTHON:-{python}}}
+
+# traces_of PATTERN: fill FOUND with the trace directories whose name matches: in trace_collection,
+# else where jobs write them.
+traces_of() {{
+    local folder name
+    declare -A taken=()
+    FOUND=()
+    for folder in "$LAYOUT"/trace_collection/$1 "${{SCRATCH:-$LAYOUT}}"/ccl-bench-traces/$1; do
+        name=${{folder##*/}}
+        [[ -d $folder && -z ${{taken[$name]:-}} ]] || continue
+        has_traces "$folder" || continue
+        taken[$name]=yes
+        FOUND+=("$folder")
+    done
+    ((${{#FOUND[@]}})) && return
+    echo "${{0##*/}}: error: no traces of $1 in $LAYOUT/trace_collection" >&2
+    echo "    fix: name trace directories, or move them there; run.sh of a workload records" >&2
+    exit 1
+}}
+
+# has_traces FOLDER: whether it holds more than the files of a workload.
+has_traces() {{
+    find -L "$1" \\( -name '*.json' -o -name '*.json.gz' -o -name '*.json.zst' \\
+        -o -name '*.sqlite' -o -name '*.nsys-rep' -o -name '*.pftrace*' \\) -print -quit | grep -q .
+}}
+
+# metric_of_each NAME [DIR...]: its document for each directory; status: the worst.
+metric_of_each() {{
+    local name=$1 status=0 one folder
+    shift
+    FOUND=("$@")
+    (($#)) || traces_of '*'
+    for folder in "${{FOUND[@]}}"; do
+        ((${{#FOUND[@]}} == 1)) || echo "# $folder"
+        one=0
+        "$PYTHON" -P "$LAYOUT/tools/main.py" --trace "$folder" --metric "$name" || one=$?
+        ((one <= status)) || status=$one
+    done
+    return "$status"
+}}
+
+# run_metrics PATTERN [OUTPUT]: every metric of each of its directories, into OUTPUT/NAME.json, and
+# a table of all.
+run_metrics() {{
+    local folder output=${{2:-$LAYOUT/results}} status=0
+    traces_of "$1"
+    mkdir -p -- "$output"
+    for folder in "${{FOUND[@]}}"; do
+        "$PYTHON" -P "$LAYOUT/tools/main.py" --trace "$folder" --metric all --output-json \\
+            >"$output/${{folder##*/}}.json" 2>"$output/${{folder##*/}}.log" || status=1
+        echo "$output/${{folder##*/}}.json"
+    done
+    "$PYTHON" -P -m ccltui metrics-report "${{FOUND[@]}}" || status=1
+    return "$status"
+}}
+"""
+
+_SCRIPT: Final = """\
+#!/usr/bin/env bash
+# {purpose}
+set -euo pipefail
+# shellcheck source=common.sh
+source "$(dirname -- "${{BASH_SOURCE[0]}}")/common.sh"
+{call} "$@"
+"""
+
+
+def parser() -> args.Parser:
+    """Parser of the arguments of ``ccltui seeds-layout``."""
+    result = args.Parser(prog=PROG, usage=usage_of("seeds-layout"), description=_DESCRIPTION)
+    result.add_argument("directory", nargs="?", metavar="DIR", help="folder to write; may exist")
+    result.add_argument(
+        "--sbatch",
+        metavar="PATH",
+        help="folder sbatch/ of a checkout; default: the one beside this installation",
+    )
+    result.add_argument(
+        "--copy",
+        action="store_true",
+        help="copy sbatch/ into DIR, so that settings are changed there and not in the checkout",
+    )
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui seeds-layout`` with its arguments and return the exit status."""
+    options = parser().parse_args(arguments)
+    if options.directory is None:
+        rows = [[path, what.replace("`", "")] for path, what in PATHS]
+        write_report(text_bytes(table(["path", "what is there"], rows)), None)
+        return exit_codes.OK
+    sbatch = _sbatch(options.sbatch)
+    root = Path(options.directory).absolute()
+    write_tools(root)
+    if sbatch is None:
+        print_message(
+            "the scripts that record are not beside this installation: --sbatch PATH names the "
+            "folder sbatch/ of a checkout"
+        )
+    else:
+        write_links(root, sbatch, copy=options.copy)
+    write_report(f"{root}\n".encode(), None)
+    return exit_codes.OK
+
+
+def _sbatch(stated: str | None) -> Path | None:
+    """Return the folder of the scripts that record, None where there is none beside ccltui."""
+    if stated is not None:
+        found = Path(stated).absolute()
+        if not (found / "lib" / "submit.sh").is_file():
+            raise GrammarError(
+                f"--sbatch {stated}: it has no lib/submit.sh: not the sbatch/ of ccltui"
+            )
+        return found
+    beside = Path(ccltui.__file__).resolve().parents[1] / "sbatch"
+    return beside if (beside / "lib" / "submit.sh").is_file() else None
+
+
+def write_tools(root: Path) -> None:
+    """Write the scripts that compute metrics; no existing file is replaced."""
+    for path, text in _tools():
+        _write(root / path, text)
+    for name in FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    _link(root / "tools" / "scripts", Path("..") / "scripts")
+
+
+def _tools() -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each file that is written."""
+    python = sys.executable
+    modules = "\n".join(f'    "{name}": "{name}.{name}",' for name in METRICS)
+    yield "tools/main.py", _MAIN.format(python=python, modules=modules, names=METRICS)
+    for name in METRICS:
+        yield f"tools/{name}/__init__.py", f"from .{name} import metric_cal\n"
+        yield (
+            f"tools/{name}/{name}.py",
+            f'"""{name} of ccltui."""\n\nfrom ccltui.metrics.registry import find\n\n'
+            f'metric_cal = find("{name}").document_of\n',
+        )
+    yield "scripts/common.sh", _COMMON.format(python=shlex.quote(python))
+    for name in METRICS:
+        what = f"Print {name} of trace directories: get_{name}.sh [DIR...]; default: all there are."
+        call = f"metric_of_each {name}"
+        yield f"scripts/get_{name}.sh", _SCRIPT.format(purpose=what, call=call)
+    for model, pattern in MODELS.items():
+        what = f"Compute all metrics of workloads named {pattern}: run_metrics_{model}.sh [OUTPUT]."
+        call = f"run_metrics '{pattern}'"
+        yield f"scripts/run_metrics_{model}.sh", _SCRIPT.format(purpose=what, call=call)
+    what = "Compute all metrics of all workloads: run_all_metrics.sh [OUTPUT]."
+    yield "scripts/run_all_metrics.sh", _SCRIPT.format(purpose=what, call="run_metrics '*'")
+
+
+def write_links(root: Path, sbatch: Path, *, copy: bool) -> None:
+    """Link the paths of the documents into ``sbatch/`` of a checkout, or into a copy of it."""
+    if copy and not (root / "sbatch").exists():
+        shutil.copytree(sbatch, root / "sbatch", symlinks=True)
+    _link(root / "sbatch", sbatch)
+    for path, target in LINKS.items():
+        up = [".."] * path.count("/")
+        _link(root / path, Path(*up, "sbatch", target))
+    for folder in sorted((sbatch / "workloads").iterdir()):
+        if (folder / "run.sh").is_file():
+            workload = Path("..") / "sbatch" / "workloads" / folder.name
+            _link(root / "trace_collection" / folder.name, workload)
+
+
+def _link(path: Path, target: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.path.lexists(path):
+        path.symlink_to(target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(path):
+        return
+    path.write_text(text, encoding="utf-8")
+    if text.startswith("#!"):
+        path.chmod(_EXECUTABLE)
