@@ -340,7 +340,7 @@ class GroupColumns:
                 continue
             column = self._columns.pop(name).rows(0, self._rows)
             column = column if order is None else column.take(order)
-            columns[name] = column if ids is None else ids[column]
+            columns[name] = column if ids is None else ids.take(column)
             del column  # free it before the next column is built
         columns["start_ns"] = _shifted(columns["start_ns"], base_ns)
         return Events(**self._with_sparse(columns, launches))

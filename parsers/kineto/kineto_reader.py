@@ -296,6 +296,7 @@ def _read(
                 builder.add(part)
             elif isinstance(part, Member):
                 members[part.key] = _member_value(part, note_log)
+        builder.take_scanned()
     except OSError as error:
         raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
     if not document.found_events:

@@ -23,6 +23,9 @@ from ccltui.parsers.kineto.event_rows import EventRows, GroupColumns, Part
 from ccltui.parsers.kineto.scanner.typed_event import Event, Scalar, Scanner, new_scanner
 from ccltui.parsers.text.json_text import is_late, nanoseconds
 
+_SCANNED_AT_ONCE = 1 << 15
+"""Events whose rows the scanner holds: each time it is asked for them costs as much as a thousand."""
+
 _GROUP_OF_CATEGORY: dict[str, Group] = {
     "kernel": "gpu",
     "gpu_memcpy": "gpu",
@@ -112,6 +115,8 @@ class Builder:
 
     def add(self, batch: Batch) -> None:
         """Add the complete events of a batch to the columns, others to counts and labels."""
+        if batch.ordinals is None:
+            self.take_scanned()  # they precede this batch
         self._counts.update((e.ph, e.cat) for e in batch.events)
         complete: dict[Group, list[int]] = {}
         parts: dict[Group, list[Part]] = {}
@@ -129,8 +134,14 @@ class Builder:
                 self._label(event)
         for group, indices in complete.items():
             self._add_complete(group, indices, batch, parts)
-        if batch.ordinals is not None:
+        if parts or (self.scanner is not None and self.scanner.ordinal >= _SCANNED_AT_ONCE):
             self._add_scanned(parts)
+        self.add_parts(parts)
+
+    def take_scanned(self) -> None:
+        """Append the rows that the compiled scanner holds; call it after the last batch."""
+        parts: dict[Group, list[Part]] = {}
+        self._add_scanned(parts)
         self.add_parts(parts)
 
     def add_parts(self, parts: dict[Group, list[Part]]) -> None:
@@ -142,12 +153,9 @@ class Builder:
             self.events_kept += sum(len(piece.ordinals) for piece in pieces)
 
     def _add_scanned(self, parts: dict[Group, list[Part]]) -> None:
-        """Append the rows that the compiled scanner filled while it scanned this batch."""
-        assert self.scanner is not None
-        for index, group in enumerate(GROUPS):
-            columns = self.scanner.take(index)
-            if columns is not None:
-                parts.setdefault(group, []).append(Part(columns, columns.pop("ordinal")))
+        """Add the rows that the compiled scanner holds to those of this batch."""
+        for index, columns in self.scanner.take().items() if self.scanner is not None else ():
+            parts.setdefault(GROUPS[index], []).append(Part(columns, columns.pop("ordinal")))
 
     def _add_complete(
         self, group: Group, indices: list[int], batch: Batch, parts: dict[Group, list[Part]]

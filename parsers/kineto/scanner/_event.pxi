@@ -9,58 +9,63 @@ cdef class _EventReader:
 
     cdef _Ids ids
     cdef _Arguments arguments
+    cdef _Glues glues, args_glues
 
     def __cinit__(self, _Ids ids, _Arguments arguments):
         self.ids, self.arguments = ids, arguments
+        self.glues, self.args_glues = _Glues(), _Glues()
 
     cdef int read(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
         """Read one object; check every member and store the known ones."""
-        cdef Bytes p = skip_space(at[0] + 1, end)
-        cdef Bytes key
-        cdef Py_ssize_t length
+        cdef Bytes p = at[0] + 1
         cdef int code
+        cdef int state = OPENED
         cdef int seen = 0
-        cdef Key known
+        cdef int known
         memset(event, 0, sizeof(Event))
         event.category = event.name = -1
         event.correlation = event.external = event.size = event.described = event.extra = -1
         event.record = event.types = event.values = -1
-        if p == end:
-            return MORE
-        if p[0] == 125:
-            at[0] = p + 1
-            event.is_deferred = True
-            return OK
         while True:
-            code = key_end(&p, end, &key, &length)
-            if code != OK:
-                return code
-            known = _key(key, length)
+            known = self.glues.follow(&state, &p, end)
+            if known < 0:
+                code = self._read_key(&p, end, &state, &known)
+                if code != OK:
+                    return code
+            if known == CLOSED:
+                at[0] = p
+                event.is_deferred |= event.phase == 0
+                return OK
+            if p[0] <= 32:  # more white space than in the text that is known
+                p = skip_space(p, end)
+                if p == end:
+                    return MORE
             if known != K_OTHER:
                 if seen & (1 << known):
                     event.is_deferred = True
                 seen |= 1 << known
-            code = self._member(known, &p, end, event)
+            code = self._member(<Key>known, &p, end, event)
             if code != OK:
                 return code
-            p = skip_space(p, end)
-            if p == end:
-                return MORE
-            if p[0] == 125:
-                at[0] = p + 1
-                if event.phase == 0:
-                    event.is_deferred = True
-                return OK
-            if p[0] != 44:
-                return NOT_STRICT
-            p = skip_space(p + 1, end)
+
+    cdef int _read_key(self, Bytes *at, Bytes end, int *state, int *known) noexcept nogil:
+        """Move from the end of a value, or a brace, to the next value; set the key, or CLOSED."""
+        cdef Bytes start = at[0]
+        cdef Bytes key
+        cdef Py_ssize_t length
+        cdef int code = key_at(at, end, state[0] == OPENED, &key, &length)
+        if code != OK:
+            return code
+        known[0] = CLOSED if key == NULL else _key(key, length)
+        self.glues.learn(state, start, at[0] - start, known[0])
+        return OK
 
     cdef int _member(self, Key known, Bytes *at, Bytes end, Event *event) except -1 nogil:
         cdef Bytes p = at[0]
         cdef Bytes start = p
         cdef int code
         cdef bint flag
-        cdef Field field
+        cdef uint64_t hash
         if known == K_ARGS:
             if p[0] == 123:
                 return self._args(at, end, event)
@@ -83,20 +88,22 @@ cdef class _EventReader:
                     event.has_duration = nanoseconds(start, at[0], &event.duration)
                 return OK
         elif known == K_PID or known == K_TID:
-            code = self._label(at, end, &field, &event.is_deferred)
-            if known == K_PID:
-                event.pid = field
-            else:
-                event.tid = field
-            return code
+            # Written in place: a copy would wait for the stores of its parts.
+            return self._label(
+                at, end, &event.pid if known == K_PID else &event.tid, &event.is_deferred
+            )
         elif known == K_PH or known == K_CAT or known == K_NAME:
             if p[0] != 34:
                 if p[0] != 110 or known == K_PH:
                     event.is_deferred = True
                 return value_end(at, end)
+            if known == K_PH and end - p > 3 and p[2] == 34 and 32 <= p[1] < 127 and p[1] != 34 and p[1] != 92:
+                event.phase = p[1]
+                at[0] = p + 3
+                return OK
             p += 1
             start = p
-            code = string_end(&p, end, &flag)
+            code = hashed_end(&p, end, &flag, &hash)
             if code != OK:
                 return code
             at[0] = p + 1
@@ -108,11 +115,11 @@ cdef class _EventReader:
             elif flag:
                 event.is_deferred = True
             elif known == K_CAT:
-                event.category = self.ids.text(start, p - start, &event.is_deferred)
+                event.category = self.ids.hashed_text(hash, start, p - start, &event.is_deferred)
             else:
-                event.name = self.ids.text(start, p - start, &event.is_deferred)
+                event.name = self.ids.hashed_text(hash, start, p - start, &event.is_deferred)
             return OK
-        return value_end(at, end)
+        return any_end(at, end)
 
     cdef int _args(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
         """Read the object in ``args``; the general decoder checks the UTF-8 of non-ASCII text."""
@@ -123,25 +130,26 @@ cdef class _EventReader:
         return code
 
     cdef int _args_members(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
-        cdef Bytes p = skip_space(at[0] + 1, end)
-        cdef Bytes key
-        cdef Py_ssize_t length
+        cdef Bytes p = at[0] + 1
         cdef int code, known
+        cdef int state = OPENED
         cdef uint64_t bit
-        cdef bint escaped
         event.has_args = True
-        if p == end:
-            return MORE
-        if p[0] == 125:
-            at[0] = p + 1
-            return OK
         while True:
-            code = key_end(&p, end, &key, &length)
-            if code != OK:
-                return code
-            known = _args_key(key, length)
+            known = self.args_glues.follow(&state, &p, end)
+            if known < 0:
+                code = self._read_args_key(&p, end, &state, &known)
+                if code != OK:
+                    return code
+            if known == CLOSED:
+                at[0] = p
+                return OK
+            if p[0] <= 32:  # more white space than in the text that is known
+                p = skip_space(p, end)
+                if p == end:
+                    return MORE
             if known == A_OTHER:
-                code = value_end(&p, end)
+                code = any_end(&p, end)
             else:
                 bit = <uint64_t>1 << known
                 if event.seen & bit:
@@ -150,15 +158,18 @@ cdef class _EventReader:
                 code = self._args_member(known, &p, end, event)
             if code != OK:
                 return code
-            p = skip_space(p, end)
-            if p == end:
-                return MORE
-            if p[0] == 125:
-                at[0] = p + 1
-                return OK
-            if p[0] != 44:
-                return NOT_STRICT
-            p = skip_space(p + 1, end)
+
+    cdef int _read_args_key(self, Bytes *at, Bytes end, int *state, int *known) noexcept nogil:
+        """Move on as :meth:`_read_key` does, in args."""
+        cdef Bytes start = at[0]
+        cdef Bytes key
+        cdef Py_ssize_t length
+        cdef int code = key_at(at, end, state[0] == OPENED, &key, &length)
+        if code != OK:
+            return code
+        known[0] = CLOSED if key == NULL else _args_key(key, length)
+        self.args_glues.learn(state, start, at[0] - start, known[0])
+        return OK
 
     cdef inline int _args_member(self, int known, Bytes *at, Bytes end, Event *event) except -1 nogil:
         cdef Bytes start = at[0]
@@ -218,6 +229,7 @@ cdef class _EventReader:
         cdef Bytes p = at[0]
         cdef Bytes start = p
         cdef bint flag
+        cdef uint64_t hash
         cdef int code
         field.kind = 0
         field.value = 0
@@ -227,7 +239,7 @@ cdef class _EventReader:
         if p[0] == 34:
             p += 1
             start = p
-            code = string_end(&p, end, &flag)
+            code = hashed_end(&p, end, &flag, &hash)
             if code != OK:
                 return code
             at[0] = p + 1
@@ -235,7 +247,7 @@ cdef class _EventReader:
                 is_deferred[0] = True
             else:
                 field.kind = TEXT
-                field.value = self.ids.label_id(start, p - start, is_deferred)
+                field.value = self.ids.label_id(hash, start, p - start, is_deferred)
             return OK
         if p[0] == 45 or 48 <= p[0] <= 57:
             code = number_end(at, end, &flag)

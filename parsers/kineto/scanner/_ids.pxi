@@ -33,7 +33,11 @@ cdef class _Ids:
 
     cdef int32_t text(self, Bytes text, Py_ssize_t length, bint *is_deferred) except -2 nogil:
         """Return the id of a text without escapes; set ``is_deferred`` if it is not UTF-8."""
-        cdef uint64_t hash = hash_of(text, length)
+        return self.hashed_text(hash_of(text, length), text, length, is_deferred)
+
+    cdef inline int32_t hashed_text(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *is_deferred
+    ) except -2 nogil:
         cdef Slot *slot = self.texts.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1
@@ -49,8 +53,10 @@ cdef class _Ids:
             return -1
         return self.texts.add(hash, text, length, self.pool.id_of(decoded))
 
-    cdef int64_t label_id(self, Bytes text, Py_ssize_t length, bint *is_deferred) except -2 nogil:
-        cdef uint64_t hash = hash_of(text, length)
+    cdef int64_t label_id(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *is_deferred
+    ) except -2 nogil:
+        """Return the index of a pid, tid, device or stream that is a text of this hash."""
         cdef Slot *slot = self.labels.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1

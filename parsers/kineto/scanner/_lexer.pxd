@@ -36,6 +36,17 @@ cdef inline Bytes skip_space(Bytes p, Bytes end) noexcept nogil:
     return p
 
 
+cdef extern from *:
+    """
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    #define CCLTUI_IS_LITTLE 1
+    #else
+    #define CCLTUI_IS_LITTLE 0
+    #endif
+    """
+    const bint IS_LITTLE "CCLTUI_IS_LITTLE"
+
+
 cdef inline bint is_hex(unsigned char c) noexcept nogil:
     return 48 <= c <= 57 or 65 <= c <= 70 or 97 <= c <= 102
 
@@ -44,12 +55,10 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 
-cdef inline uint64_t _ends(Bytes p) noexcept nogil:
+cdef inline uint64_t marks_end(uint64_t word) noexcept nogil:
     """Return a mask of eight bytes: 0x80 at the first quote, backslash or control byte."""
-    cdef uint64_t word, quote, slash
-    memcpy(&word, p, 8)
-    quote = word ^ <uint64_t>0x2222222222222222ULL
-    slash = word ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL
+    cdef uint64_t quote = word ^ <uint64_t>0x2222222222222222ULL
+    cdef uint64_t slash = word ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL
     return (
         ((quote - <uint64_t>0x0101010101010101ULL) & ~quote)
         | ((slash - <uint64_t>0x0101010101010101ULL) & ~slash)
@@ -61,11 +70,12 @@ cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
     """Move from after the opening quote to the closing one; set ``escaped`` on backslashes."""
     cdef Bytes p = at[0]
     cdef unsigned char c
-    cdef uint64_t found
+    cdef uint64_t word, found
     escaped[0] = False
     while p < end:
         if end - p >= 8:
-            found = _ends(p)
+            memcpy(&word, p, 8)
+            found = marks_end(word)
             if found == 0:
                 p += 8
                 continue
@@ -153,7 +163,9 @@ cdef inline bint plain_integer(Bytes *at, Bytes end, int64_t *value) noexcept no
     """Read an integer of up to 18 digits in one pass; False for any other number."""
     cdef Bytes p = at[0]
     cdef int64_t number = 0
-    if end - p < 20 or not 49 <= p[0] <= 57:
+    if end - p < 20 or not 48 <= p[0] <= 57:
+        return False
+    if p[0] == 48 and 48 <= p[1] <= 57:  # a leading zero
         return False
     while 48 <= p[0] <= 57:
         if p - at[0] == 18:
@@ -167,30 +179,55 @@ cdef inline bint plain_integer(Bytes *at, Bytes end, int64_t *value) noexcept no
     return True
 
 
+cdef inline bint _eight_digits(Bytes p, int64_t *value) noexcept nogil:
+    """Set ``value`` to the number of eight digits; False if any byte is no digit."""
+    cdef uint64_t word
+    memcpy(&word, p, 8)
+    if ((word & <uint64_t>0xF0F0F0F0F0F0F0F0ULL)
+            | (((word + <uint64_t>0x0606060606060606ULL) & <uint64_t>0xF0F0F0F0F0F0F0F0ULL) >> 4)
+            ) != <uint64_t>0x3333333333333333ULL:
+        return False
+    word -= <uint64_t>0x3030303030303030ULL
+    word = word * 10 + (word >> 8)  # pairs, in every second byte
+    value[0] = <int64_t>((
+        (word & <uint64_t>0x000000FF000000FFULL) * <uint64_t>0x000F424000000064ULL
+        + ((word >> 16) & <uint64_t>0x000000FF000000FFULL) * <uint64_t>0x0000271000000001ULL
+    ) >> 32)
+    return True
+
+
 cdef inline bint plain_nanoseconds(Bytes *at, Bytes end, int64_t *value) noexcept nogil:
-    """Read microseconds with three decimals as ns in one pass; False otherwise."""
+    """Read microseconds with up to three decimals as ns in one pass; False for other numbers."""
     cdef Bytes p = at[0]
     cdef int64_t number = 0
-    cdef int decimals
-    if end - p < 20 or not 49 <= p[0] <= 57:
+    cdef int64_t eight
+    cdef int decimals = 0
+    if end - p < 32 or not 48 <= p[0] <= 57:
         return False
+    if p[0] == 48 and 48 <= p[1] <= 57:  # a leading zero
+        return False
+    while p - at[0] <= 8 and IS_LITTLE and _eight_digits(p, &eight):
+        number = number * 100000000 + eight
+        p += 8
     while 48 <= p[0] <= 57:
-        if p - at[0] == 15:
+        if p - at[0] == 16:
             return False
         number = number * 10 + (p[0] - 48)
         p += 1
-    if p[0] != 46:
+    if number > 2305843009213692LL:  # as in ``nanoseconds``
         return False
-    p += 1
-    for decimals in range(3):
-        if not 48 <= p[0] <= 57:
-            return False
-        number = number * 10 + (p[0] - 48)
+    if p[0] == 46:
         p += 1
-    if 48 <= p[0] <= 57 or p[0] == 101 or p[0] == 69:
+        while decimals < 3 and 48 <= p[0] <= 57:
+            number = number * 10 + (p[0] - 48)
+            p += 1
+            decimals += 1
+        if decimals == 0 or 48 <= p[0] <= 57:
+            return False
+    if p[0] == 101 or p[0] == 69:
         return False
     at[0] = p
-    value[0] = number
+    value[0] = number * (1000 if decimals == 0 else 100 if decimals == 1 else 10 if decimals == 2 else 1)
     return True
 
 
@@ -311,6 +348,52 @@ cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
             p = skip_space(p, end)
 
 
+cdef inline Code any_end(Bytes *at, Bytes end) noexcept nogil:
+    """Move past any value as ``value_end`` does; numbers and short texts take one pass."""
+    cdef Bytes p = at[0]
+    cdef Bytes dot
+    cdef bint flag
+    if p[0] == 34:
+        at[0] += 1
+        if string_end(at, end, &flag) == OK:
+            at[0] += 1
+            return OK
+        at[0] = p
+    elif 49 <= p[0] <= 57 or p[0] == 48 and end - p > 1 and not 48 <= p[1] <= 57:
+        while p < end and 48 <= p[0] <= 57:
+            p += 1
+        if p < end and p[0] == 46:
+            p += 1
+            dot = p
+            while p < end and 48 <= p[0] <= 57:
+                p += 1
+            if p == dot:
+                return value_end(at, end)
+        if p < end and p[0] != 46 and p[0] != 101 and p[0] != 69:
+            at[0] = p
+            return OK
+    return value_end(at, end)
+
+
+cdef inline Code key_at(
+    Bytes *at, Bytes end, bint is_first, Bytes *key, Py_ssize_t *length
+) noexcept nogil:
+    """Move from a value or an opening brace to the next value; NULL as key: past the end."""
+    cdef Bytes p = skip_space(at[0], end)
+    if p == end:
+        return MORE
+    if p[0] == 125:
+        at[0] = p + 1
+        key[0] = NULL
+        return OK
+    if not is_first:
+        if p[0] != 44:
+            return NOT_STRICT
+        p = skip_space(p + 1, end)
+    at[0] = p
+    return key_end(at, end, key, length)
+
+
 cdef inline bint small_integer(Bytes p, Bytes end, int64_t *value) noexcept nogil:
     """Set ``value`` to a checked integer; False if it has more than 18 digits."""
     cdef bint negative = p[0] == 45
@@ -371,13 +454,12 @@ cdef inline bint nanoseconds(Bytes p, Bytes end, int64_t *value) noexcept nogil:
 cdef inline bint has_high(Bytes p, Bytes end) noexcept nogil:
     """Return whether any byte is beyond ASCII."""
     cdef uint64_t word
+    cdef uint64_t all_words = 0
     while end - p >= 8:
         memcpy(&word, p, 8)
-        if word & <uint64_t>0x8080808080808080ULL:
-            return True
+        all_words |= word
         p += 8
     while p < end:
-        if p[0] >= 128:
-            return True
+        all_words |= p[0]
         p += 1
-    return False
+    return (all_words & <uint64_t>0x8080808080808080ULL) != 0

@@ -25,11 +25,12 @@ from libc.string cimport memcmp, memcpy, memset
 import numpy as np
 
 from ccltui.parsers.kineto.scanner._lexer cimport (
-    MORE, NOT_STRICT, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, plain_integer,
-    plain_nanoseconds, skip_space, small_integer, string_end, value_end,
+    IS_LITTLE, MORE, NOT_STRICT, OK, Bytes, Code, __builtin_ctzll, any_end, has_high, key_at,
+    marks_end, nanoseconds, number_end, plain_integer, plain_nanoseconds, skip_space,
+    small_integer, string_end, value_end,
 )
 
-VERSION = 2  # as in accelerator.py; raised with whatever the two sides exchange
+VERSION = 3  # as in typed_event.py; raised with whatever the two sides exchange
 
 cdef enum:
     GROUPS = 8
@@ -48,6 +49,7 @@ include "_members.pxi"
 include "_tables.pxi"
 include "_rows.pxi"
 include "_ids.pxi"
+include "_glue.pxi"
 include "_arguments.pxi"
 include "_event.pxi"
 
@@ -76,7 +78,7 @@ cdef class Scanner:
     cdef int categories
     cdef Py_ssize_t *spans       # start, end, ordinal of events for the general decoder
     cdef Py_ssize_t spans_used, spans_room
-    cdef Py_ssize_t ordinal
+    cdef readonly Py_ssize_t ordinal  # events since the last call of take
     cdef readonly bint ended_inside  # the last scan stopped because its text ended
 
     def __cinit__(self, pool, tracks, group_of, input_kind, describe, launched):
@@ -112,23 +114,27 @@ cdef class Scanner:
             done = self._scan(base, end)
         return done
 
-    def take(self, int group):
-        """Return copies of the columns of a group since the last call, None without rows.
+    def take(self):
+        """Return copies of the columns since the last call, by index of their group.
 
-        A column in which every row is -1 is omitted.
+        A column in which every row is -1 is omitted. Ordinals begin again.
         """
-        if self.rows[group].used == 0:
-            return None
-        columns = _copied_columns(&self.rows[group])
-        extra = columns.pop("extra", None)
-        if extra is not None:
-            columns["launch" if group == 0 else "shapes"] = extra
-        return columns
+        cdef int group
+        found = {}
+        for group in range(GROUPS):
+            if self.rows[group].used == 0:
+                continue
+            columns = found[group] = _copied_columns(&self.rows[group])
+            extra = columns.pop("extra", None)
+            if extra is not None:
+                columns["launch" if group == 0 else "shapes"] = extra
+        self.ordinal = 0
+        return found
 
     def take_spans(self):
-        """Return (start, end, ordinal) of the events left over since the last call.
+        """Return (start, end, ordinal) of the events left over by the last scan.
 
-        Positions count from where the last scan started.
+        Positions count from where it started, ordinals from the last call of :meth:`take`.
         """
         cdef Py_ssize_t index
         spans = [
@@ -136,7 +142,6 @@ cdef class Scanner:
             for index in range(0, self.spans_used, 3)
         ]
         self.spans_used = 0
-        self.ordinal = 0
         return spans
 
     def take_counts(self):

@@ -33,8 +33,9 @@ cdef inline uint64_t folded(uint64_t one, uint64_t other) noexcept nogil:
 
 cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
     """Hash a text with the key; multipliers are part of it, so no difference cancels for all keys."""
-    cdef uint64_t value = _key_words[0] ^ <uint64_t>length
+    cdef uint64_t value = _key_words[0]
     cdef uint64_t word
+    cdef uint64_t mark = <uint64_t>length << 56  # the last word has at most seven bytes of text
     while length >= 8:
         memcpy(&word, text, 8)
         value = folded(value ^ word, _key_words[1] | 1)
@@ -43,7 +44,40 @@ cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
     word = 0
     if length > 0:
         memcpy(&word, text, length)
-    return folded(value ^ word, _key_words[2] | 1)
+    return folded(value ^ word ^ mark, _key_words[2] | 1)
+
+
+cdef inline Code hashed_end(Bytes *at, Bytes end, bint *escaped, uint64_t *hash) noexcept nogil:
+    """Move from after the opening quote to the closing one, and hash what lies between.
+
+    The same as ``string_end`` and ``hash_of``, in one pass over most texts.
+    """
+    cdef Bytes p = at[0]
+    cdef Bytes start = p
+    cdef uint64_t value = _key_words[0]
+    cdef uint64_t word, found
+    cdef int rest
+    cdef Code code
+    while IS_LITTLE and end - p >= 8:
+        memcpy(&word, p, 8)
+        found = marks_end(word)
+        if found == 0:
+            value = folded(value ^ word, _key_words[1] | 1)
+            p += 8
+            continue
+        rest = __builtin_ctzll(found) & 56  # bits of text before the end
+        if p[rest >> 3] != 34:
+            break
+        p += rest >> 3
+        word &= (<uint64_t>1 << rest) - 1
+        hash[0] = folded(value ^ word ^ (<uint64_t>(p - start) << 56), _key_words[2] | 1)
+        escaped[0] = False
+        at[0] = p
+        return OK
+    code = string_end(at, end, escaped)
+    if code == OK:
+        hash[0] = hash_of(start, at[0] - start)
+    return code
 
 
 cdef class _Table:

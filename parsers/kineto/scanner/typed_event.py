@@ -206,25 +206,27 @@ def in_order(
     return ordered, renumbered
 
 
-_VERSION = 2
-"""That of ``_scanner.pyx``: one compiled from older source passes other keys of tracks."""
+_VERSION = 3
+"""That of ``_scanner.pyx``: one compiled from older source numbers events anew at each scan."""
 
 
 class Scanner(Protocol):
     """Interface of the compiled scanner; see ``_scanner.pyx``."""
 
     ended_inside: bool
+    ordinal: int
+    """Number of events since the last call of :meth:`take`."""
 
     def scan(self, text: bytes, start: int = 0) -> int:
         """Scan events from index ``start`` of ``text``; return the number of bytes consumed."""
 
-    def take(self, group: int) -> dict[str, Any] | None:
-        """Return the columns of a group since the last call, None without rows."""
+    def take(self) -> dict[int, dict[str, Any]]:
+        """Return the columns since the last call, by index of their group; ordinals begin again."""
 
     def take_spans(self) -> list[tuple[int, int, int]]:
-        """Return (start, end, ordinal) of the events left to the general decoder.
+        """Return (start, end, ordinal) of the events that the last scan left to the decoder.
 
-        Positions count from where the last scan started.
+        Positions count from where it started, ordinals from the last call of :meth:`take`.
         """
 
     def take_described(self) -> tuple[I32, I64, I64]:
