@@ -43,6 +43,32 @@ def put_bar(
         left = max(right, left)
 
 
+def put_difference(
+    planes: Planes, y: int, x: int, change: tuple[str, int], most_ns: int, *, colour: bool
+) -> None:
+    """Draw one difference as a bar from the middle: to the right what is more.
+
+    Args:
+        planes: The picture; cells from ``x`` to its right edge are drawn on.
+        y: The row.
+        x: The first cell.
+        change: The kind of time, and the difference in ns.
+        most_ns: The difference whose bar reaches an edge.
+        colour: Whether colours tell kinds apart; else characters do.
+    """
+    half = (planes.width - x) // 2
+    kind, ns = change
+    cells = round(abs(ns) * half / max(most_ns, 1))
+    if half < 1 or y >= planes.height:
+        return
+    planes.put(y, x + half, "│", Ink.RULER)
+    ink = KIND_INKS[kind]
+    glyph = filled(ink, colour=colour)
+    if cells:
+        begin = x + half + 1 if ns > 0 else x + half - cells
+        planes.put(y, begin, glyph * min(cells, planes.width - begin), style_of(glyph, ink))
+
+
 _SHADES: Final = "█▓▒░"
 """Parts of one kind in turn: their colour is the same, and fills less of a cell each time."""
 _MORE: Final = {"communication": "&$", "idle": "'-_"}

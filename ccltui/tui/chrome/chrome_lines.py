@@ -222,7 +222,7 @@ def tabs(scene: Scene, width: int) -> Line:
     tried = ((long, full), (short, full), *((titles, full) for titles in keys), (short, narrow))
     for titles, legend in tried:
         line = _tabs(scene, panes, titles)
-        if _size(line) + _size(legend) <= width:
+        if _size(line) + 1 + _size(legend) <= width:  # a legend does not touch the last tab
             return spread(line, legend, width, Ink.TAB)
     for first in range(len(panes) - 1, 0, -1):
         titles = [t if at < first or at == here else "" for at, t in enumerate(short)]

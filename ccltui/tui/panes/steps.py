@@ -248,7 +248,9 @@ class StepsPane(ListPane[Step]):
             planes.put(y, 1, text, Ink.TEXT)
         title = f"step {chosen.number} on the devices rank by rank, the slowest first"
         planes.put(y + 1, 0, f"── {title} ".ljust(width, "─"), Ink.RULER)
-        _put_ranks(planes, (y + 2, page.x), scene, one_per_rank(parts, chosen.at), most_ns)
+        ranks = one_per_rank(parts, chosen.at)
+        _put_ranks(planes, (y + 2, page.x), scene, ranks, most_ns)
+        _put_changes(planes, (y + 3 + len(ranks), page.x), scene, chosen)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the parts that a bar of a step consists of."""
@@ -334,18 +336,22 @@ def _chosen_text(scene: Scene, width: int) -> str:
 def _changes_text(scene: Scene, width: int) -> str:
     """Return how each part of the chosen step differs from the median step, the largest first."""
     chosen = STEPS.chosen(scene)
-    if chosen is None or chosen.parts.middle is None:
+    if chosen is None or chosen.parts.median_step is None:
         return ""
-    parts, row, middle = chosen.parts, chosen.at, chosen.parts.middle
+    parts, row, middle = chosen.parts, chosen.at, chosen.parts.median_step
     if row == middle:
         shares = zip(PARTS, parts.mean_shares(row), strict=True)
         title = "the median step" if len(parts) > 1 else "the only step"
         return GAP.join([title, *(f"{name} {numbers.percent(share)}" for name, share in shares)])
-    own, usual = parts.mean_ns(row), parts.mean_ns(middle)
-    changes = [(name, a - b) for name, a, b in zip(PARTS, own, usual, strict=True)]
-    changes.sort(key=lambda change: -abs(change[1]))
+    changes = sorted(_changes(chosen, middle).items(), key=lambda change: -abs(change[1]))
     texts = [f"{name} {numbers.signed_duration(ns)}" for name, ns in changes if ns]
     return as_many([f"against step {parts.steps[middle]}, the median", *texts], width)
+
+
+def _changes(row: Step, middle: int) -> dict[str, int]:
+    """Return by how many ns each part of a step differs from another step, mean over ranks."""
+    own, usual = row.parts.mean_ns(row.at), row.parts.mean_ns(middle)
+    return {name: a - b for name, a, b in zip(PARTS, own, usual, strict=True)}
 
 
 def _against(scene: Scene, width: int) -> list[str]:
@@ -401,6 +407,25 @@ def _put_ranks(
         put_bar(planes, y + offset, x, parts_ns, most_ns, colour=scene.colour)
     if hidden > 0:
         planes.put(planes.height - 1, 1, f"… {hidden + 1} more ranks", Ink.DIM)
+
+
+def _put_changes(planes: Planes, corner: tuple[int, int], scene: Scene, chosen: Step) -> None:
+    """Draw by how much each part differs from the median step, where all of them fit."""
+    from ccltui.draw.composition import put_difference
+
+    middle = chosen.parts.median_step
+    if middle is None or middle == chosen.at:
+        return
+    changes = {name: ns for name, ns in _changes(chosen, middle).items() if ns}
+    (y, x), most_ns = corner, max(map(abs, changes.values()), default=0)
+    if not changes or y + 1 + len(changes) > planes.height:
+        return
+    usual = f"step {chosen.parts.steps[middle]}, the median, mean over ranks"
+    title = f"step {chosen.number} against {usual}"
+    planes.put(y, 0, f"── {title} ".ljust(planes.width, "─"), Ink.RULER)
+    for at, (name, ns) in enumerate(changes.items(), y + 1):
+        planes.put(at, 1, f"{name:<10}{numbers.signed_duration(ns):>14}", Ink.TEXT)
+        put_difference(planes, at, x, (name, ns), most_ns, colour=scene.colour)
 
 
 def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:

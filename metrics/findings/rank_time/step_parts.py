@@ -59,6 +59,12 @@ class StepParts(Struct, frozen=True, eq=False):
         return int(median_along(self.longest_ns)) if len(self) else 0
 
     @property
+    def median_step(self) -> int | None:
+        """Row of the step whose length on its slowest rank is the lower median, None without."""
+        order = np.argsort(self.longest_ns, kind="stable")
+        return int(order[(len(order) - 1) // 2]) if len(order) else None
+
+    @property
     def time_ns(self) -> I64:
         """Time of each step, int64 [s]: lower median of the lengths on the ranks that have it."""
         found = np.zeros(len(self), np.int64)

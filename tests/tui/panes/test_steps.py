@@ -83,6 +83,24 @@ def test_ranks_of_the_chosen_step_stand_below() -> None:
     assert low[-1].startswith(" … ")
 
 
+def test_the_differences_to_the_median_step_fill_the_room_below_the_ranks() -> None:
+    found = opened()
+    shown = text(found, 40)
+    at = next(i for i, line in enumerate(shown) if " against step " in line)
+    rows = {line.split()[0]: line.split()[1] for line in shown[at + 1 :] if line.strip()}
+
+    chosen = PANE.chosen(found)
+    assert chosen is not None
+    median = chosen.parts.median_step
+    assert median is not None
+    longest = chosen.parts.longest_ns.tolist()
+    assert longest[median] == sorted(longest)[(len(longest) - 1) // 2]
+    usual = chosen.parts.steps[median]
+    assert shown[at].startswith(f"── step {chosen.number} against step {usual}, the median")
+    assert rows["compute"].startswith("+")
+    assert not any(" against step " in line for line in text(found, 18))  # ranks come first
+
+
 def test_the_chosen_step_names_its_culprit_and_its_differences() -> None:
     found = opened()
     above, below = (line[0][0] for line in PANE.status(found, 160))
