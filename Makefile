@@ -3,6 +3,7 @@
 # make gates  format, lint, strict types, import layers, generated docs
 # make check  the gates, then all tests
 # make docs-site  the pages of docs/ as a site, in build/site
+# make pictures  draw the pictures of docs/ anew: screens of the explorer on demo jobs
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make fuzz-quick    changed inputs for every reader, a minute; fuzz-nightly: hours
 # make seeds  run what the seed documents state, and write docs/seeds.md; needs what make slurm needs
@@ -28,7 +29,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs docs-site bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs docs-site pictures bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -89,6 +90,9 @@ docs: $(STAMP)
 docs-site: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo build/site/index.html
+
+pictures: $(STAMP)
+	$(BIN)/python -m ccltui.tools.pictures
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

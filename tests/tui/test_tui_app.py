@@ -403,6 +403,7 @@ async def test_what_is_in_view_is_written_copied_and_pictured(
         assert pictured.startswith("<svg")
         assert "r7&#160;" in pictured
         ET.fromstring(pictured)
+        assert "url(" not in pictured.replace("url(#", "")  # no font of another host
         assert all(map(str.isprintable, pictured.split("\n")))
 
 

@@ -131,10 +131,11 @@ def take_picture(app: App[Any], scene: Scene) -> Scene:
     """Write a screenshot into the current directory."""
     from ccltui.report.output import write_new_file  # noqa: PLC0415
     from ccltui.tui.actions.export import free_name  # noqa: PLC0415
+    from ccltui.tui.terminal.screen_picture import screen_picture  # noqa: PLC0415
 
     path = free_name(f"ccltui-{scene.state.pane}", ".svg")
     try:
-        write_new_file(app.export_screenshot().encode(), Path(path))
+        write_new_file(screen_picture(app).encode(), Path(path))
     except OSError as error:
         return replace(scene, notice=f"{path}: {error.strerror}")
     return replace(scene, said=f"picture in {path}")

@@ -176,8 +176,8 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
 class Screen:
     """An application as far as its picture goes."""
 
-    def export_screenshot(self) -> str:
-        return "<svg/>"
+    def export_screenshot(self, *, title: str | None = None) -> str:
+        return f"<svg/>{title or ''}"
 
 
 def test_a_picture_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
