@@ -24,7 +24,7 @@ from ccltui.parsers.kineto.scanner.typed_event import Event, Scalar, Scanner, ne
 from ccltui.parsers.text.json_text import is_late, nanoseconds
 
 _SCANNED_AT_ONCE = 1 << 15
-"""Events whose rows the scanner holds: each time it is asked for them costs as much as a thousand."""
+"""Events whose rows the scanner holds: asking for them costs as much as a thousand events."""
 
 _GROUP_OF_CATEGORY: dict[str, Group] = {
     "kernel": "gpu",
