@@ -53,6 +53,9 @@ INTERVALS = Extension(
 PASSES = Extension(
     "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS
 )
+NEAR_ENDS = Extension(
+    "ccltui.metrics.arrays._near_ends", ["ccltui/metrics/arrays/_near_ends.pyx"], **_OPTIONS
+)
 CUT_FILES = Extension(
     "ccltui.parsers.store._cut_files", ["ccltui/parsers/store/_cut_files.pyx"], **_OPTIONS
 )
@@ -67,7 +70,7 @@ PACKETS = Extension(
     **_OPTIONS,
 )
 
-EXTENSIONS = [SCANNER, TABLES, INTERVALS, PASSES, CUT_FILES, LINES, PACKETS]
+EXTENSIONS = [SCANNER, TABLES, INTERVALS, PASSES, NEAR_ENDS, CUT_FILES, LINES, PACKETS]
 
 setup(
     ext_modules=[] if _WHEEL == "pure" else EXTENSIONS,

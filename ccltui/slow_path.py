@@ -21,6 +21,7 @@ MODULES: Final = (
 )
 EVERY: Final = (
     *MODULES,
+    "ccltui.metrics.arrays._near_ends",
     "ccltui.parsers.inspector._line_scanner",
     "ccltui.parsers.pftrace._packet_scanner",
 )

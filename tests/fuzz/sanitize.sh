@@ -21,7 +21,7 @@ export CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1 -fn
 LDFLAGS="-fsanitize=address,undefined" "$python" setup.py -q build_ext --inplace 2>build.log ||
     { cat build.log && exit 1; }
 for library in parsers/kineto/scanner/_scanner parsers/nsys/sqlite/_btree \
-    metrics/arrays/_intervals metrics/arrays/_passes parsers/store/_cut_files \
+    metrics/arrays/_intervals metrics/arrays/_near_ends metrics/arrays/_passes parsers/store/_cut_files \
     parsers/inspector/_line_scanner parsers/pftrace/_packet_scanner; do
     [[ $(nm -D "$library".*.so) == *__asan_* ]] || { echo "$library has no sanitizer" && exit 1; }
 done

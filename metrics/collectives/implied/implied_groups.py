@@ -13,7 +13,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.compiled import has_near_ends
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, unique_inverse
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import (
     FEWEST,
@@ -22,6 +23,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     places_of,
     queues_of,
 )
+from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.collectives.matching.validity import ONE_CLOCK_NS
 from ccltui.metrics.model.classify import TYPES
@@ -329,10 +331,12 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     than ``USUAL`` has a counterpart. Between hosts, whose clock difference is less precise, a
     constant difference of all ends by up to ``CLOCKS_NS`` is removed.
     """
-    count = len(queues)
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
     base = np.array([clocks[queue.owner].of for queue in queues], np.int64)
     ahead = [clocks[queue.owner].ahead for queue in queues]
+    if has_near_ends() and len(queues):
+        return _compiled_distances(queues, times, base, ahead)
+    count = len(queues)
     first = np.array([one[0] for one in times], np.int64)
     last = np.array([one[-1] for one in times], np.int64)
     tables = _tables(queues, times)
@@ -357,6 +361,33 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
                 apart = np.delete(apart, np.flatnonzero(far)[lacking])
             found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
     return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _compiled_distances(
+    queues: Sequence[Queue], times: Sequence[I64], base: I64, ahead: Sequence[ClockDifference]
+) -> F64:
+    """Return `_distances` in compiled code."""
+    from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+    first = np.cumsum([0, *map(len, times)], dtype=np.int64)
+    _, kind = unique_inverse(np.concatenate([queue.kind for queue in queues]))
+    whose = np.repeat(np.arange(len(queues)), np.diff(first))
+    time = np.concatenate(times)
+    order = np.lexsort((time, kind))
+    chosen = [
+        begin + distinct_values(np.linspace(0, size - 1, SAMPLES).astype(np.int64))
+        for begin, size in zip(first.tolist(), np.diff(first).tolist(), strict=False)
+    ]
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(ahead))}
+    found: F64 = _near_ends.distances(
+        *(time, kind.astype(np.int64), first, base),
+        np.array([numbers[one] for one in ahead], np.int64),
+        *(time[order], whose[order], np.searchsorted(kind[order], np.arange(kind.max() + 2))),
+        np.concatenate(chosen),
+        np.cumsum([0, *map(len, chosen)], dtype=np.int64),
+        *(ONE_CLOCK_NS, CLOCKS_NS, FAR, RESOLUTION_NS, FEWEST, USUAL),
+    )
+    return found
 
 
 def _lacks_record(rows: I64, times: I64, other: I64) -> Bool:

@@ -26,7 +26,6 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     HostPair,
     Option,
     Queue,
-    best_of,
     evidence,
     options_of,
 )
@@ -148,8 +147,7 @@ def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores
     with nearly equal evidence, which count in full.
     """
     gain = 0.0
-    for axis, known in ((1, one), (0, other)):
-        side = found.log_gain.max(axis=axis, initial=0)
+    for side, known in zip(found.best_gains, (one, other), strict=True):
         more = np.where(side >= AS_GOOD * known.log_gain, side, 0.0)
         more[known.transfers] = np.maximum(side - known.log_gain, 0)[known.transfers]
         gain += float(more.sum())
@@ -158,17 +156,13 @@ def _gain_beyond_known(found: Evidence, one: PartnerScores, other: PartnerScores
 
 def _gain_as_good(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
     """Return the log gain of partners that are nearly as good as the known ones."""
-    sides = _sides(found.log_gain, one.log_gain, other.log_gain)
+    sides = zip(found.best_gains, (one.log_gain, other.log_gain), strict=True)
     return float(sum(side[side >= AS_GOOD * known].sum() for side, known in sides))
 
 
 def _gain_of_all(found: Evidence, one: PartnerScores, other: PartnerScores) -> float:
     """Return the total evidence, independent of known partners."""
-    return best_of(found.total)
-
-
-def _sides(table: F64, one: F64, other: F64) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
-    return (table.max(axis=1, initial=0), one), (table.max(axis=0, initial=0), other)
+    return found.best_total
 
 
 def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.compiled import has_near_ends
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference, fit
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
@@ -156,20 +157,55 @@ class HostCalls(Struct, frozen=True, dict=True):
         return first, int(self.last_ns.max()) - first + 1
 
     @cached_property
-    def _sorted(self) -> tuple[I64, I64, I64, I64]:
-        """Keys of all calls (queue, what, end), ascending; ends, durations and prefixes of keys."""
-        base, span = self._base
-        prefix = np.concatenate(
-            [
-                number * len(self._names) + np.searchsorted(self._names, queue.what)
-                for number, queue in enumerate(self.queues)
-            ]
+    def _queues(self) -> dict[tuple[int, ...], I64]:
+        return {}
+
+    def queues_of(self, owners: Sequence[int]) -> I64:
+        """Return the numbers of the queues of some ranks, ascending."""
+        key = tuple(owners)
+        if key not in self._queues:
+            self._queues[key] = np.flatnonzero(np.isin(self.owner, key))
+        return self._queues[key]
+
+    @cached_property
+    def first(self) -> I64:
+        """Index of the first call of each queue in `calls`, and the number of all calls."""
+        return np.cumsum([0, *(len(queue.rows) for queue in self.queues)], dtype=np.int64)
+
+    @cached_property
+    def calls(self) -> tuple[I64, I64, I64]:
+        """``what``, ends and durations of the calls of all queues, one queue after another."""
+        queues = self.queues
+        return (
+            np.concatenate([queue.what for queue in queues]),
+            np.concatenate([queue.end_ns for queue in queues]),
+            np.concatenate([queue.dur_ns for queue in queues]),
         )
-        end = np.concatenate([queue.end_ns for queue in self.queues])
+
+    @cached_property
+    def _sorted(self) -> tuple[I64, I64]:
+        """Keys of all calls (queue, what, end), ascending, and prefixes of keys."""
+        base, span = self._base
+        what, end, _ = self.calls
+        queue = np.repeat(np.arange(len(self.queues)), np.diff(self.first))
+        prefix = queue * len(self._names) + np.searchsorted(self._names, what)
         key = prefix * span + (end - base)
         order = np.argsort(key, kind="stable")
-        dur = np.concatenate([queue.dur_ns for queue in self.queues])
-        return key[order], end[order], dur[order], prefix[order]
+        return key[order], prefix[order]
+
+    @cached_property
+    def ordered(self) -> tuple[I64, I64]:
+        """Ends and durations of all calls, by queue, ``what`` and end."""
+        what, end, dur = self.calls
+        queue = np.repeat(np.arange(len(self.queues)), np.diff(self.first))
+        order = np.lexsort((end, what, queue))
+        return end[order], dur[order]
+
+    @cached_property
+    def _first_of_names(self) -> I64:
+        """Index of the first call of each queue and ``what`` in `ordered`, and their number."""
+        count = len(self.queues) * len(self._names)
+        return np.searchsorted(self._sorted[1], np.arange(count + 1))
 
     @cached_property
     def _partners(self) -> dict[int, Bool]:
@@ -196,31 +232,80 @@ class HostCalls(Struct, frozen=True, dict=True):
             self._samples[most] = Sample.of(self, self.owners, most)
         return self._samples[most]
 
-    def nearest(self, times_ns: I64, what: I64) -> tuple[F64, I64, I64]:
-        """Return the like call of every queue with the nearest end, for each of n calls.
+    def near(self, sample: Sample, times_ns: I64, other: HostCalls) -> NearCalls:
+        """Return the like calls of another host that end near those of a sample.
 
-        Returns:
-            Distance of the ends (float64 ns, very large without such a call), end and duration
-            (int64 ns), each [n, q].
+        Args:
+            sample: calls of this host.
+            times_ns: their ends on the clock of the other host.
+            other: another host, or this one.
         """
-        key, end, dur, prefixes = self._sorted
+        may_meet = self.compatible(other)
+        if not has_near_ends():
+            return other.nearest(times_ns, sample, may_meet)
+        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+        code = np.minimum(np.searchsorted(other._names, sample.what), len(other._names) - 1)
+        code[other._names[code] != sample.what] = MISSING
+        found = _near_ends.near_calls(
+            times_ns,
+            code,
+            sample.queue,
+            may_meet,
+            other.ordered[0],
+            other._first_of_names,
+            len(other._names),
+            other.first_ns,
+            other.last_ns,
+            *other._base,
+            ONE_CLOCK_NS,
+        )
+        return NearCalls(*found)
+
+    def nearest(self, times_ns: I64, sample: Sample, may_meet: Bool) -> NearCalls:
+        """Return the like calls of this host that end near those of a sample of another one."""
+        key, prefixes = self._sorted
+        end = self.ordered[0]
         base, span = self._base
-        code = np.minimum(np.searchsorted(self._names, what), len(self._names) - 1)
-        known = (self._names[code] == what)[:, np.newaxis]
+        code = np.minimum(np.searchsorted(self._names, sample.what), len(self._names) - 1)
+        known = (self._names[code] == sample.what)[:, np.newaxis]
         prefix = np.arange(len(self.queues)) * len(self._names) + code[:, np.newaxis]
-        inside = np.clip(times_ns - base, 0, span - 1)[:, np.newaxis]
-        right = np.searchsorted(key, prefix * span + inside)
+        times = times_ns[:, np.newaxis]
+        right = np.searchsorted(key, prefix * span + np.clip(times - base, 0, span - 1))
         sides = np.maximum(right - 1, 0), np.minimum(right, len(key) - 1)
         far = [
-            np.where(
-                known & (prefixes[side] == prefix),
-                np.abs(end[side] - times_ns[:, np.newaxis]),
-                _FAR,
-            )
+            np.where(known & (prefixes[side] == prefix), np.abs(end[side] - times), _FAR)
             for side in sides
         ]
         place = np.where(far[0] < far[1], *sides)
-        return np.minimum(*far).astype(np.float64), end[place], dur[place]
+        possible = may_meet[sample.queue]
+        near = (np.minimum(*far) <= ONE_CLOCK_NS) & possible
+        inside = (times >= self.first_ns - ONE_CLOCK_NS) & (times <= self.last_ns + ONE_CLOCK_NS)
+        inside &= possible
+        call, queue = np.nonzero(near)
+        counts = [np.zeros(may_meet.shape, np.int64) for _ in range(2)]
+        for count, mask in zip(counts, (inside, inside & near), strict=True):
+            np.add.at(count, sample.queue, mask)
+        return NearCalls(call, queue, place[near], *counts)
+
+
+class NearCalls(Struct, frozen=True):
+    """Pairs of a call of a sample and a like call of another host that end near each other.
+
+    Attributes:
+        call: position in the sample, ascending.
+        queue: queue of the other host.
+        place: index into `HostCalls.ordered` of the other host.
+        num_inside: by queue of either host, number of calls of the sample inside the time of the
+            other queue, int64 [q, q]; 0 for queues of different communicators.
+        num_near: the same of those with a near like call.
+    """
+
+    call: I64
+    queue: I64
+    place: I64
+    num_inside: I64
+    num_near: I64
 
 
 class Sample(Struct, frozen=True):
@@ -244,23 +329,33 @@ class Sample(Struct, frozen=True):
 
         With ``width_ns`` only calls that end at most so far from ``middle_ns``.
         """
-        parts = []
-        for number, queue in enumerate(host.queues):
-            if queue.owner not in owners:
-                continue
-            rows = np.arange(len(queue.rows))
-            if width_ns:
-                rows = np.flatnonzero(np.abs(queue.end_ns - middle_ns) <= width_ns)
-            if len(rows) > most:
-                rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
-            which = np.full(len(rows), number)
-            parts.append((which, queue.what[rows], queue.end_ns[rows], queue.dur_ns[rows]))
-        empty = np.empty(0, np.int64)
-        columns = zip(*parts, strict=True) if parts else [(empty,)] * 4
-        return cls(*(np.concatenate(column) for column in columns))
+        queue, rows = _spread(host, host.queues_of(owners), most, middle_ns, width_ns)
+        what, end, dur = host.calls
+        return cls(queue, what[rows], end[rows], dur[rows])
 
 
-class Evidence(Struct, frozen=True):
+def _spread(
+    host: HostCalls, queues: I64, most: int, middle_ns: int, width_ns: int
+) -> tuple[I64, I64]:
+    """Return the queue and the index into `HostCalls.calls` of each call of a sample."""
+    end, first = host.calls[1], host.first
+    if has_near_ends():
+        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+        found: tuple[I64, I64] = _near_ends.sampled(end, first, queues, most, middle_ns, width_ns)
+        return found
+    parts = [np.empty(0, np.int64)]
+    for queue in queues.tolist():
+        rows = np.arange(first[queue], first[queue + 1])
+        if width_ns:
+            rows = rows[np.abs(end[rows] - middle_ns) <= width_ns]
+        if len(rows) > most:
+            rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+        parts.append(rows)
+    return np.repeat(queues, [len(rows) for rows in parts[1:]]), np.concatenate(parts)
+
+
+class Evidence(Struct, frozen=True, dict=True):
     """Evidence of the queues of two hosts for a clock difference, float64 [q, q], 0 for none.
 
     ``log_gain`` sums how much better ends agree than starts, ``closeness`` how close ends are, at
@@ -274,10 +369,31 @@ class Evidence(Struct, frozen=True):
     other_ns: I64
     queue: I64
 
-    @property
+    @cached_property
     def total(self) -> F64:
         """Sum of both kinds of evidence."""
         return self.log_gain + self.closeness
+
+    @cached_property
+    def best_gains(self) -> tuple[F64, F64]:
+        """``log_gain`` of each queue of the first host, and of the other, with its best partner."""
+        return self.log_gain.max(axis=1, initial=0), self.log_gain.max(axis=0, initial=0)
+
+    @cached_property
+    def best_total(self) -> float:
+        """`best_of` the total."""
+        return best_of(self.total)
+
+
+class _Meetings(Struct, frozen=True):
+    """Pairs of calls that end near each other under a clock difference, and what they tell.
+
+    ``log_gain`` and ``closeness`` are those of `Evidence`.
+    """
+
+    near: NearCalls
+    log_gain: F64
+    closeness: F64
 
 
 def evidence(
@@ -291,48 +407,64 @@ def evidence(
 
     Queues of either host with less total evidence than ``least`` contribute no ends.
     """
-    shape = len(host.queues), len(other.queues)
-    times = sample.end_ns - ahead.of(sample.end_ns)
-    apart, end, dur = other.nearest(times, sample.what)
-    near = apart <= ONE_CLOCK_NS
-    inside = (times[:, np.newaxis] >= other.first_ns - ONE_CLOCK_NS) & (
-        times[:, np.newaxis] <= other.last_ns + ONE_CLOCK_NS
-    )
-    starts = np.abs(sample.dur_ns[:, np.newaxis] - dur)
-    distance = apart + FINE_NS
-    table = _summed(
-        sample.queue,
-        shape,
-        np.where(near, np.log((starts + FINE_NS) / distance), 0.0),
-        np.where(near, CLOSE_NS / (apart + CLOSE_NS), 0.0),
-        inside.astype(np.float64),
-        (near & inside).astype(np.float64),
-    )
-    usual = (table[3] >= FEWEST) & (table[3] >= USUAL * table[2])
-    usual &= host.compatible(other)
-    log_gain = np.where(usual, np.maximum(table[0], 0.0), 0.0)
-    closeness = np.where(usual, table[1], 0.0)
+    found = _meetings([sample], host, other, [ahead])[0]
+    near, log_gain, closeness = found.near, found.log_gain, found.closeness
     total = log_gain + closeness
     best = total.argmax(axis=1)
     most = total.max(axis=1)
-    both = (most > 0) & (total[:, best].argmax(axis=0) == np.arange(shape[0]))
+    both = (most > 0) & (total[:, best].argmax(axis=0) == np.arange(len(total)))
     if least is not None:
         both &= (most >= least[0]) & (most >= least[1][best])
-    line = np.arange(len(sample.queue))
-    column = best[sample.queue]
-    chosen = near[line, column] & both[sample.queue]
-    own, queue = sample.end_ns[chosen], sample.queue[chosen]
-    return Evidence(log_gain, closeness, own, end[line, column][chosen], queue)
+    queue = sample.queue[near.call]
+    chosen = both[queue] & (near.queue == best[queue])
+    own, end = sample.end_ns[near.call[chosen]], other.ordered[0][near.place[chosen]]
+    return Evidence(log_gain, closeness, own, end, queue[chosen])
 
 
-def _summed(queue: I64, shape: tuple[int, int], *columns: F64) -> list[F64]:
-    """Sum values [n, q] over the calls of each queue, [q, q]."""
-    found = []
-    for values in columns:
-        table = np.zeros(shape)
-        np.add.at(table, queue, values)
-        found.append(table)
-    return found
+def scores(
+    samples: Sequence[Sample],
+    host: HostCalls,
+    other: HostCalls,
+    ahead: Sequence[ClockDifference],
+) -> list[float]:
+    """Return the sum of the evidence for each of some clock differences, each with its sample."""
+    every = _meetings(samples, host, other, ahead)
+    return [best_of(one.log_gain + one.closeness) for one in every]
+
+
+def _meetings(
+    samples: Sequence[Sample],
+    host: HostCalls,
+    other: HostCalls,
+    ahead: Sequence[ClockDifference],
+) -> list[_Meetings]:
+    """Return what calls tell that end near each other, for each clock difference.
+
+    All logarithms are taken in one step: most samples are small.
+    """
+    if not len(samples):
+        return []
+    shape = len(samples), len(host.queues), len(other.queues)
+    found, cells, aparts, longer = [], [], [], []
+    ends, durs = other.ordered
+    for number, (sample, clock) in enumerate(zip(samples, ahead, strict=True)):
+        times = sample.end_ns - clock.of(sample.end_ns)
+        near = host.near(sample, times, other)
+        aparts.append(ends[near.place] - times[near.call])
+        longer.append(sample.dur_ns[near.call] - durs[near.place])
+        cells.append((number * shape[1] + sample.queue[near.call]) * shape[2] + near.queue)
+        found.append(near)
+    apart = np.abs(np.concatenate(aparts)).astype(np.float64)
+    starts = np.abs(np.concatenate(longer))
+    cell = np.concatenate(cells)
+    gains = np.bincount(cell, np.log((starts + FINE_NS) / (apart + FINE_NS)), np.prod(shape))
+    close = np.bincount(cell, CLOSE_NS / (apart + CLOSE_NS), np.prod(shape))
+    num_near = np.array([near.num_near for near in found])
+    usual = (num_near >= FEWEST) & (num_near >= USUAL * np.array([one.num_inside for one in found]))
+    usual &= host.compatible(other)
+    gains = np.where(usual, np.maximum(gains.reshape(shape), 0.0), 0.0)
+    close = np.where(usual, close.reshape(shape), 0.0)
+    return [_Meetings(*row) for row in zip(found, gains, close, strict=True)]
 
 
 def _compatible(host: HostCalls, other: HostCalls) -> Bool:
@@ -358,12 +490,7 @@ def candidates(
     host: HostCalls, owners: Sequence[int], other: HostCalls, others: Sequence[int], most: int
 ) -> list[float]:
     """Return the clock differences (ns) with most votes of some ranks of either host."""
-    votes: list[tuple[float, float]] = []
-    for one in (queue for queue in host.queues if queue.owner in owners):
-        for two in (queue for queue in other.queues if queue.owner in others):
-            short, long = sorted((len(one.rows), len(two.rows)))
-            if short >= USUAL * long:
-                votes += _votes(one, two)
+    votes = _votes(host, other, _compared(host, owners, other, others))
     votes.sort(reverse=True)
     found: list[float] = []
     for _, ahead in votes:
@@ -374,22 +501,61 @@ def candidates(
     return found
 
 
-def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
+def _compared(
+    host: HostCalls, owners: Sequence[int], other: HostCalls, others: Sequence[int]
+) -> I64:
+    """Return the calls to compare of each pair of queues of some ranks of either host.
+
+    Returns:
+        First call and number of calls of the one, as in `HostCalls.calls`, and of the other,
+        int64 [n, 4].
+    """
+    mine, theirs = host.queues_of(owners), other.queues_of(others)
+    one, two = np.repeat(mine, len(theirs)), np.tile(theirs, len(mine))
+    count, counts = np.diff(host.first)[one], np.diff(other.first)[two]
+    reach = np.abs(count - counts) + _SLACK
+    voters = np.minimum(count, np.clip(_CELLS // (2 * reach), 16, _VOTERS))
+    first = (count - voters) // 2
+    there = np.maximum(first - reach, 0)
+    stop = np.minimum(first + voters + reach, counts)
+    parts = (host.first[one] + first, voters, other.first[two] + there, stop - there)
+    alike = np.minimum(count, counts) >= USUAL * np.maximum(count, counts)
+    return np.ascontiguousarray(np.stack(parts, axis=1)[alike & (stop > there)])
+
+
+_MOST_OF_TWO: Final = 4
+"""Number of clock differences that two queues vote for."""
+
+
+def _votes(host: HostCalls, other: HostCalls, parts: I64) -> list[tuple[float, float]]:
     """Return (votes, difference) of differences that many pairs of like calls share.
 
     A pair votes with log(1 + |difference of durations| / FINE_NS) + MIN_WEIGHT.
     """
-    count, others = len(one.rows), len(two.rows)
-    reach = abs(count - others) + _SLACK
-    voters = min(count, max(_CELLS // (2 * reach), 16), _VOTERS)
-    first = (count - voters) // 2
-    mine = slice(first, first + voters)
-    there = slice(max(first - reach, 0), first + voters + reach)
-    like = one.what[mine, np.newaxis] == two.what[there]
-    apart = (one.end_ns[mine, np.newaxis] - two.end_ns[there])[like]
+    if has_near_ends():
+        from ccltui.metrics.arrays import _near_ends  # noqa: PLC0415 - not built everywhere
+
+        limits = (_BIN_NS, FINE_NS, MIN_WEIGHT, FEWEST, _MOST_OF_TWO)
+        found: list[tuple[float, float]] = _near_ends.shared_differences(
+            *host.calls, *other.calls, parts, *limits
+        )
+        return found
+    votes = []
+    for begin, count, there, counts in parts.tolist():
+        one = tuple(column[begin : begin + count] for column in host.calls)
+        two = tuple(column[there : there + counts] for column in other.calls)
+        votes += _votes_of(one, two)
+    return votes
+
+
+def _votes_of(one: tuple[I64, ...], two: tuple[I64, ...]) -> list[tuple[float, float]]:
+    """Return `_votes` of some calls of two queues: ``what``, ends and durations of either."""
+    (what, end, dur), (other_what, other_end, other_dur) = one, two
+    like = what[:, np.newaxis] == other_what
+    apart = (end[:, np.newaxis] - other_end)[like]
     if len(apart) < FEWEST:
         return []
-    longer = np.abs(one.dur_ns[mine, np.newaxis] - two.dur_ns[there])[like]
+    longer = np.abs(dur[:, np.newaxis] - other_dur)[like]
     order = np.argsort(apart)
     apart = apart[order]
     weight = np.concatenate(([0.0], np.cumsum(np.log1p(longer[order] / FINE_NS) + MIN_WEIGHT)))
@@ -397,7 +563,7 @@ def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
     begin = np.arange(len(apart))
     votes = np.where(stop - begin >= FEWEST, weight[stop] - weight[:-1], 0.0)
     found = []
-    for _ in range(most):
+    for _ in range(_MOST_OF_TWO):
         best = int(votes.argmax())
         if votes[best] <= 0:
             break
@@ -439,12 +605,12 @@ class HostPair(Struct, frozen=True):
 def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
     """Return the clock differences with most evidence, at most ``MAX_OPTIONS``."""
     mine, theirs = _sampled_ranks(host), _sampled_ranks(other)
-    found = []
-    for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES):
-        middle = _middle(host, other, ahead_ns)
-        near = Sample.of(host, mine, COARSE, middle, WINDOW_NS)
-        rough = ClockDifference(ahead_ns, 0.0, middle)
-        found.append((best_of(evidence(near, host, other, rough).total), rough))
+    roughly = [
+        ClockDifference(ahead_ns, 0.0, _middle(host, other, ahead_ns))
+        for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES)
+    ]
+    samples = [Sample.of(host, mine, COARSE, one.at_ns, WINDOW_NS) for one in roughly]
+    found = list(zip(scores(samples, host, other, roughly), roughly, strict=True))
     found.sort(key=lambda one: -one[0])
     options: list[Option] = []
     whole = host.sample(FINE)

@@ -1,0 +1,537 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled search for calls of other streams that end near some calls.
+
+``implied_groups.py`` and ``stream_evidence.py`` implement the same in Python, with full
+documentation. Indices in arguments are not checked against array bounds.
+"""
+
+from libc.math cimport INFINITY, fabs, log1p
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+import numpy as np
+
+
+cdef inline Py_ssize_t _first_from(
+    const int64_t* values, Py_ssize_t low, Py_ssize_t high, int64_t least
+) noexcept nogil:
+    """First index in [low, high) of ascending values that is ``least`` or more."""
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef double _selected(double* values, Py_ssize_t count, Py_ssize_t place) noexcept nogil:
+    """The value at a place of the sorted order; partitions the values around it."""
+    cdef Py_ssize_t low = 0, high = count - 1, i, j
+    cdef double pivot, kept
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i = low
+        j = high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                kept = values[i]
+                values[i] = values[j]
+                values[j] = kept
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+cdef double _median(double* values, Py_ssize_t count) noexcept nogil:
+    """Median of one value or more, as the mean of the two in the middle; reorders them."""
+    cdef Py_ssize_t i, middle = count // 2
+    cdef double high = _selected(values, count, middle), low
+    if count % 2:
+        return high
+    low = values[0]
+    for i in range(1, middle):
+        if values[i] > low:
+            low = values[i]
+    return (low + high) / 2
+
+
+def near_calls(
+    const int64_t[::1] times, const int64_t[::1] code, const int64_t[::1] queue,
+    const uint8_t[:, ::1] compatible, const int64_t[::1] end, const int64_t[::1] first,
+    Py_ssize_t codes, const int64_t[::1] first_ns, const int64_t[::1] last_ns,
+    int64_t base, int64_t span, int64_t near_ns,
+):
+    """Return the like calls of another host that end at most ``near_ns`` from each of n calls.
+
+    Args:
+        times: their ends, on the clock of the other host.
+        code: code of the calls that are like them, -1 without any.
+        queue: their queue.
+        compatible: by queue and queue of the other host, whether they may meet.
+        end: ends of the calls of the other host, by queue, code and end.
+        first: first of them by queue and code.
+        codes: number of codes.
+        first_ns: first end of each queue of the other host.
+        last_ns: last end of each.
+        base: first end of all.
+        span: time from it to the last one.
+        near_ns: largest distance.
+
+    Returns:
+        Call, queue of the other host and index into ``end`` of each pair, int64; and by queue and
+        queue the numbers of calls inside the time of the other, and of those with a near one.
+    """
+    cdef Py_ssize_t count = len(times), others = len(first_ns), n, o, low, high, right, place
+    cdef Py_ssize_t found = 0, room = 1024, cell
+    cdef int64_t time, sought, apart, before, mine
+    cdef bint inside
+    number = np.zeros((compatible.shape[0], others), np.int64)
+    near = np.zeros((compatible.shape[0], others), np.int64)
+    cdef int64_t[:, ::1] number_of = number
+    cdef int64_t[:, ::1] near_of = near
+    rows = np.empty((3, room), np.int64)
+    cdef int64_t[:, ::1] row = rows
+    for n in range(count):
+        if found + others > room:
+            room = 2 * (room + others)
+            larger = np.empty((3, room), np.int64)
+            larger[:, :found] = rows[:, :found]
+            rows = larger
+            row = rows
+        time = times[n]
+        mine = queue[n]
+        sought = base if time < base else base + span - 1 if time - base > span - 1 else time
+        for o in range(others):
+            if not compatible[mine, o]:
+                continue
+            inside = first_ns[o] - near_ns <= time <= last_ns[o] + near_ns
+            number_of[mine, o] += inside
+            if code[n] < 0:
+                continue
+            cell = o * codes + code[n]
+            low = first[cell]
+            high = first[cell + 1]
+            if low == high:
+                continue
+            right = _first_from(&end[0], low, high, sought)
+            place = right
+            apart = near_ns + 1
+            if right < high:
+                apart = end[right] - time
+                apart = apart if apart >= 0 else -apart
+            if right > low:
+                before = time - end[right - 1]
+                before = before if before >= 0 else -before
+                if before < apart:
+                    apart = before
+                    place = right - 1
+            if apart <= near_ns:
+                near_of[mine, o] += inside
+                row[0, found] = n
+                row[1, found] = o
+                row[2, found] = place
+                found += 1
+    return rows[0, :found], rows[1, :found], rows[2, :found], number, near
+
+
+def sampled(
+    const int64_t[::1] end, const int64_t[::1] first, const int64_t[::1] queues, int64_t most,
+    int64_t middle_ns, int64_t width_ns,
+):
+    """Return at most ``most`` calls of each of some queues, evenly spread.
+
+    Args:
+        end: ends of the calls of a host, by queue, ascending in each.
+        first: index into ``end`` of the first of each queue, and their number.
+        queues: numbers of queues.
+        most: largest number of calls of each.
+        middle_ns: middle of the time that they end in.
+        width_ns: half that time, 0 for any time.
+
+    Returns:
+        Queue and index into ``end`` of each, int64.
+    """
+    cdef Py_ssize_t number, low, high, count, i, filled = 0, queue
+    cdef double step
+    chosen = np.empty((2, len(queues) * most), np.int64)
+    cdef int64_t[:, ::1] to = chosen
+    for number in range(len(queues)):
+        queue = queues[number]
+        low = first[queue]
+        high = first[queue + 1]
+        if width_ns:
+            high = _first_from(&end[0], low, high, middle_ns + width_ns + 1)
+            low = _first_from(&end[0], low, high, middle_ns - width_ns)
+        count = high - low
+        step = <double>(count - 1) / <double>(most - 1) if most > 1 else 0
+        for i in range(min(count, most)):
+            to[0, filled] = queue
+            to[1, filled] = low + i
+            if count > most:
+                # numpy.linspace ends at the last one exactly
+                to[1, filled] = high - 1 if i and i == most - 1 else low + <int64_t>(i * step)
+            filled += 1
+    return chosen[0, :filled], chosen[1, :filled]
+
+
+cdef struct Cell:
+    int64_t apart
+    int64_t longer
+
+
+cdef int _sort_cells(Cell* cells, Py_ssize_t count) except -1 nogil:
+    """Sort stably by ``apart``."""
+    cdef Cell* spare = <Cell*> malloc(count * sizeof(Cell))
+    cdef Cell* source = cells
+    cdef Cell* target = spare
+    cdef Cell* kept
+    cdef Py_ssize_t width = 1, low, middle, high, i, j, k
+    if spare == NULL:
+        with gil:
+            raise MemoryError
+    while width < count:
+        low = 0
+        while low < count:
+            middle = min(low + width, count)
+            high = min(low + 2 * width, count)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or source[i].apart <= source[j].apart):
+                    target[k] = source[i]
+                    i += 1
+                else:
+                    target[k] = source[j]
+                    j += 1
+            low += 2 * width
+        kept = source
+        source = target
+        target = kept
+        width *= 2
+    if source != cells:
+        for k in range(count):
+            cells[k] = source[k]
+    free(spare)
+    return 0
+
+
+cdef inline double _above_log(double value) noexcept nogil:
+    """The logarithm of a number of 1 or more, at most 0.06 too large: from its bits."""
+    cdef uint64_t bits
+    memcpy(&bits, &value, sizeof(double))
+    return (<double> bits / 4503599627370496.0 - 1023.0 + 0.0861) * 0.6931471805599454
+
+
+cdef class _Pair:
+    """Calls of two queues, ascending in time, of which like ones are compared."""
+
+    cdef const int64_t* what
+    cdef const int64_t* end
+    cdef const int64_t* dur
+    cdef Py_ssize_t count
+    cdef const int64_t* other_what
+    cdef const int64_t* other_end
+    cdef const int64_t* other_dur
+    cdef Py_ssize_t others
+
+    cdef int64_t longer(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        cdef int64_t longer = self.dur[i] - self.other_dur[j]
+        return longer if longer >= 0 else -longer
+
+    cdef Py_ssize_t cells(self, int64_t low, int64_t high, Cell* into) noexcept nogil:
+        """Number of the like pairs that end ``low`` to ``high`` ns apart, which are written."""
+        cdef Py_ssize_t i, j, stop, count = 0
+        for i in range(self.count):
+            j = _first_from(self.other_end, 0, self.others, self.end[i] - high)
+            stop = _first_from(self.other_end, j, self.others, self.end[i] - low + 1)
+            while j < stop:
+                if self.what[i] == self.other_what[j]:
+                    if into != NULL:
+                        into[count].apart = self.end[i] - self.other_end[j]
+                        into[count].longer = self.longer(i, j)
+                    count += 1
+                j += 1
+        return count
+
+
+cdef enum:
+    MOST_BINS = 4096
+    MOST_FOUND = 16
+
+
+def shared_differences(
+    const int64_t[::1] what, const int64_t[::1] end, const int64_t[::1] dur,
+    const int64_t[::1] other_what, const int64_t[::1] other_end, const int64_t[::1] other_dur,
+    const int64_t[:, ::1] parts,
+    int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most,
+):
+    """Return (votes, difference) of differences of ends that many pairs of like calls share.
+
+    Args:
+        what: of each call of the queues of a host, ascending in time in each queue.
+        end: likewise.
+        dur: likewise.
+        other_what: of each call of the queues of another host.
+        other_end: likewise.
+        other_dur: likewise.
+        parts: pairs of parts of two queues, [n, 4]: first call and number of calls of the one,
+            and of the other.
+        bin_ns: width of a window.
+        fine_ns: unit of the difference of durations.
+        least: votes of a pair without such a difference.
+        fewest: fewest pairs of a window that counts.
+        most: largest number of differences of two queues, up to 16.
+    """
+    cdef _Pair pair = _Pair()
+    cdef Py_ssize_t row
+    found = []
+    for row in range(len(parts)):
+        pair.what, pair.end, pair.dur = &what[parts[row, 0]], &end[parts[row, 0]], &dur[parts[row, 0]]
+        pair.count, pair.others = parts[row, 1], parts[row, 3]
+        pair.other_what = &other_what[parts[row, 2]]
+        pair.other_end = &other_end[parts[row, 2]]
+        pair.other_dur = &other_dur[parts[row, 2]]
+        found += _shared(pair, bin_ns, fine_ns, least, fewest, most)
+    return found
+
+
+cdef list _shared(
+    _Pair pair, int64_t bin_ns, double fine_ns, double least, Py_ssize_t fewest, Py_ssize_t most
+):
+    """As `shared_differences`, of two queues.
+
+    A window of ``bin_ns`` has no more votes than the two bins that it lies in, so that only bins
+    that may hold the most are looked at pair by pair.
+    """
+    cdef Py_ssize_t count = pair.count, others = pair.others, i, j, bins, cells = 0
+    cdef Py_ssize_t next_bin, number, held, stop, begin, middle
+    cdef int64_t low, high, width, from_ns, to_ns, best_ns
+    cdef int64_t[MOST_FOUND] taken
+    cdef double[MOST_BINS + 2] most_of
+    cdef uint8_t[MOST_BINS + 1] tried
+    cdef double best, bound, median, votes
+    cdef double* prefix
+    cdef Cell* cell
+    if not count or not others:
+        return []
+    low = pair.end[0] - pair.other_end[others - 1]
+    high = pair.end[count - 1] - pair.other_end[0]
+    width = max(bin_ns, (high - low) // min(MOST_BINS, count * others + 64) + 1)
+    bins = (high - low) // width + 1
+    for i in range(bins + 1):
+        most_of[i] = 0
+    for i in range(count):
+        for j in range(others):
+            if pair.what[i] == pair.other_what[j]:
+                most_of[(pair.end[i] - pair.other_end[j] - low) // width] += (
+                    _above_log(1.0 + pair.longer(i, j) / fine_ns) + least
+                )
+                cells += 1
+    if cells < fewest:
+        return []
+    found = []
+    for number in range(min(most, MOST_FOUND)):
+        best, best_ns, median = 0.0, 0, 0.0
+        for i in range(bins):
+            tried[i] = 0
+        while True:
+            next_bin, bound = -1, best
+            for i in range(bins):
+                if not tried[i] and most_of[i] + most_of[i + 1] > bound:
+                    bound = most_of[i] + most_of[i + 1]
+                    next_bin = i
+            if next_bin < 0:
+                break
+            tried[next_bin] = 1
+            from_ns = low + next_bin * width
+            to_ns = from_ns + width
+            held = pair.cells(from_ns, to_ns + bin_ns, NULL)
+            if held < fewest:
+                continue
+            cell = <Cell*> malloc(held * sizeof(Cell))
+            prefix = <double*> malloc((held + 1) * sizeof(double))
+            try:
+                if cell == NULL or prefix == NULL:
+                    raise MemoryError
+                pair.cells(from_ns, to_ns + bin_ns, cell)
+                _sort_cells(cell, held)
+                prefix[0] = 0.0
+                for i in range(held):
+                    prefix[i + 1] = prefix[i] + (log1p(cell[i].longer / fine_ns) + least)
+                stop = 0
+                for begin in range(held):
+                    if cell[begin].apart >= to_ns:
+                        break
+                    while stop < held and cell[stop].apart <= cell[begin].apart + bin_ns:
+                        stop += 1
+                    votes = prefix[stop] - prefix[begin]
+                    if stop - begin < fewest or votes < best:
+                        continue
+                    if votes == best and cell[begin].apart >= best_ns:
+                        continue
+                    for i in range(number):
+                        if -2 * bin_ns <= cell[begin].apart - taken[i] < 3 * bin_ns:
+                            break
+                    else:
+                        best, best_ns = votes, cell[begin].apart
+                        middle = begin + (stop - begin) // 2
+                        median = <double> cell[middle].apart
+                        if (stop - begin) % 2 == 0:
+                            median = (<double> cell[middle - 1].apart + median) / 2
+            finally:
+                free(cell)
+                free(prefix)
+        if best <= 0:
+            break
+        found.append((best, median))
+        taken[number] = best_ns
+    return found
+
+
+def distances(
+    const int64_t[::1] time, const int64_t[::1] kind, const int64_t[::1] first,
+    const int64_t[::1] base, const int64_t[::1] clock,
+    const int64_t[::1] table_time, const int64_t[::1] table_stream,
+    const int64_t[::1] table_first,
+    const int64_t[::1] chosen, const int64_t[::1] chosen_first,
+    int64_t near_ns, int64_t clocks_ns, double far, double least_ns, Py_ssize_t fewest,
+    double usual,
+):
+    """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
+
+    Args:
+        time: ends of the calls of all streams on the job's clock, ascending in each stream.
+        kind: number of the type of each call, from 0 on.
+        first: index of the first call of each stream, and the number of all.
+        base: what the clock of each stream is relative to.
+        clock: number of the clock of each stream.
+        table_time: ends of the calls by type, ascending in each.
+        table_stream: their streams.
+        table_first: index of the first of each type, and the number of all.
+        chosen: calls that are compared, as indices into ``time``.
+        chosen_first: index of the first of them of each stream, and the number of all.
+        near_ns: largest distance of the ends of one call.
+        clocks_ns: largest error of the difference of two clocks.
+        far: how many times the median distance a call is away whose like may be missing.
+        least_ns: least such median.
+        fewest: fewest calls in the time of both.
+        usual: least share of them that have a near one.
+    """
+    cdef Py_ssize_t streams = len(first) - 1, one, other, number, at, held, slot, slots, here, i
+    cdef Py_ssize_t calls, begin, stop, near, low, row, longest = 0
+    cdef int64_t ended, limit, from_ns, to_ns
+    cdef double apart, middle, total, far_ns
+    found = np.full((streams, streams), np.inf)
+    cdef double[:, ::1] found_of = found
+    for one in range(streams):
+        longest = max(longest, chosen_first[one + 1] - chosen_first[one])
+    cdef int64_t[::1] slot_of = np.full(streams, -1, np.int64)
+    cdef int64_t[::1] stream_of = np.empty(streams, np.int64)
+    cdef double[::1] value = np.empty(max(longest, 1))
+    cdef double[::1] spare = np.empty(max(longest, 1))
+    nearest = np.empty((16, max(longest, 1)))
+    cdef double[:, ::1] nearest_of = nearest
+    for one in range(streams):
+        slots = 0
+        calls = chosen_first[one + 1] - chosen_first[one]
+        for number in range(calls):
+            row = chosen[chosen_first[one] + number]
+            ended = time[row]
+            limit = ended + near_ns
+            at = _first_from(
+                &table_time[0], table_first[kind[row]], table_first[kind[row] + 1], ended - near_ns
+            )
+            while at < table_first[kind[row] + 1] and table_time[at] <= limit:
+                other = table_stream[at]
+                slot = slot_of[other]
+                if slot < 0:
+                    if slots == nearest.shape[0]:
+                        larger = np.empty((2 * slots, nearest.shape[1]))
+                        larger[:slots] = nearest
+                        nearest = larger
+                        nearest_of = nearest
+                    slot = slots
+                    slots += 1
+                    slot_of[other] = slot
+                    stream_of[slot] = other
+                    for i in range(calls):
+                        nearest_of[slot, i] = INFINITY
+                apart = <double> (table_time[at] - ended)
+                if fabs(apart) <= fabs(nearest_of[slot, number]):
+                    nearest_of[slot, number] = apart
+                at += 1
+        for slot in range(slots):
+            other = stream_of[slot]
+            slot_of[other] = -1
+            if base[other] != base[one]:
+                continue
+            # the ends of one call differ a little, also those of the first and the last
+            from_ns = time[first[other]] - near_ns
+            to_ns = time[first[other + 1] - 1] + near_ns
+            begin = 0
+            while begin < calls and time[chosen[chosen_first[one] + begin]] < from_ns:
+                begin += 1
+            stop = begin
+            while stop < calls and time[chosen[chosen_first[one] + stop]] <= to_ns:
+                stop += 1
+            held = 0
+            for i in range(begin, stop):
+                if nearest_of[slot, i] != INFINITY:
+                    spare[held] = nearest_of[slot, i]
+                    held += 1
+            near, held = held, stop - begin
+            if held < fewest or near < usual * held:
+                continue
+            middle = 0
+            if clock[other] != clock[one]:
+                middle = _median(&spare[0], near)
+                if fabs(middle) > clocks_ns:
+                    middle = 0
+            for i in range(held):
+                value[i] = fabs(nearest_of[slot, begin + i] - middle)
+                spare[i] = value[i]
+            far_ns = far * max(_median(&spare[0], held), least_ns)
+            total, near = 0, 0
+            for i in range(held):
+                row = chosen[chosen_first[one] + begin + i]
+                if value[i] > far_ns and _lacks(time, first, one, row, other, near_ns):
+                    continue
+                total += min(value[i], <double> near_ns)
+                near += 1
+            found_of[one, other] = total / near
+    for one in range(streams):
+        for other in range(one):
+            apart = max(found_of[one, other], found_of[other, one])
+            found_of[one, other] = apart
+            found_of[other, one] = apart
+    return found
+
+
+cdef bint _lacks(
+    const int64_t[::1] time, const int64_t[::1] first, Py_ssize_t one, Py_ssize_t row,
+    Py_ssize_t other, int64_t near_ns,
+) noexcept nogil:
+    """Whether a stream has fewer calls than another around one of its calls, ``row``."""
+    cdef int64_t from_ns = time[max(row - 1, first[one])] - near_ns
+    cdef int64_t to_ns = time[min(row + 1, first[one + 1] - 1)] + near_ns
+    cdef const int64_t* ends = &time[0]
+    cdef Py_ssize_t own = (
+        _first_from(ends, first[one], first[one + 1], to_ns + 1)
+        - _first_from(ends, first[one], first[one + 1], from_ns)
+    )
+    return own > (
+        _first_from(ends, first[other], first[other + 1], to_ns + 1)
+        - _first_from(ends, first[other], first[other + 1], from_ns)
+    )
