@@ -11,7 +11,8 @@ import pytest
 from sbatch_scripts import SBATCH
 
 TESTS = Path(__file__).parent
-SCRIPTS = sorted([*SBATCH.rglob("*.sh"), *SBATCH.rglob("*.sbatch")])
+FOUND = [*SBATCH.rglob("*.sh"), *SBATCH.rglob("*.sbatch")]
+SCRIPTS = sorted(path for path in FOUND if not path.is_symlink())
 SUITES = sorted(TESTS.glob("*.bats"))
 UNSAFE_PYTHON = re.compile(r"""(?i)(?:python3?|candidate)\}?"? -(?:[mc] |$| <).*""", re.MULTILINE)
 COMMANDS = [path for path in SCRIPTS if path.suffix == ".sh" and os.access(path, os.X_OK)]

@@ -79,7 +79,7 @@ class Row(Struct, frozen=True):
     @property
     def is_public(self) -> bool:
         """Whether it runs on public traces."""
-        return "$PUBLIC" in self.run
+        return any(name in self.run for name in ("PUBLIC", "$CARDED"))
 
     @property
     def kind(self) -> str:

@@ -72,6 +72,7 @@ def environment(folder: Path) -> dict[str, str]:
         "GPT2": str(folder / "gpt2" / "run"),
         "FSDP": str(folder / "fsdp"),
         "ARTIFACTS": str(folder / "artifacts"),
+        "CARDED": str(folder / "titan022_llama_tp2"),
     }
 
 
@@ -108,8 +109,20 @@ def make(folder: Path, *, trainers: bool) -> None:
     _side(Path(names["SIDE"]))
     _reports(Path(names["NSYS_DATA"]))
     _artifacts(Path(names["ARTIFACTS"]), names)
+    if "PUBLIC" in names:
+        _carded(Path(names["PUBLIC"]), Path(names["CARDED"]))
     if trainers:
         _train(folder, names)
+
+
+def _carded(public: Path, folder: Path) -> None:
+    """A public job of torchtitan with the card that it lacks: its traces look up 2 x 64 tokens."""
+    folder.mkdir()
+    (folder / "profile_trace").symlink_to(public / "recorded" / folder.name / "profile_trace")
+    (folder / "workload_card.yaml").write_text(
+        "workload:\n  data: {batch_size: 2, batch_size_scope: global, seq_len: 64}\n"
+        "Model-executor:\n  model_plan_parallelization: {tp: 2}\n"
+    )
 
 
 def _flat(job: Path, folder: Path) -> None:
