@@ -131,6 +131,19 @@ def joint_inverse(*columns: npt.NDArray[np.signedinteger]) -> tuple[int, I64]:
     return count, found
 
 
+def distinct_rows(*columns: npt.NDArray[np.signedinteger]) -> tuple[I64, I64]:
+    """Return the distinct rows of columns, and the number of each row in them.
+
+    Returns:
+        The distinct rows in ascending order as columns, int64 [columns, n], and the place of each
+        row among them, int64.
+    """
+    count, number = joint_inverse(*columns)
+    example = np.zeros(count, np.int64)
+    example[number] = np.arange(len(number))
+    return np.stack([column[example].astype(np.int64) for column in columns]), number
+
+
 def stable_order(values: npt.NDArray[_Kind]) -> I64:
     """Return the order that sorts numbers, equal ones as they come: int64, like a stable argsort.
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.reductions import median_along, stable_order
 from ccltui.parsers.array_types import F64, I64, Bool
 
 SLOW: Final = 0.05
@@ -76,7 +76,7 @@ def _sorted(values: F64, group: I64, count: int) -> tuple[I64, I64, I64]:
     first = np.cumsum(sizes) - sizes
     if len(values) < LARGE * count:
         return np.lexsort((values, group)), first, sizes
-    order = np.argsort(group, kind="stable")
+    order = stable_order(group)
     for begin, size in zip(first.tolist(), sizes.tolist(), strict=True):
         mine = order[begin : begin + size]
         order[begin : begin + size] = mine[np.argsort(values[mine])]

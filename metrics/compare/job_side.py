@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import distinct_rows
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.compare.job_table import (
     Collective,
@@ -227,15 +228,13 @@ def _collectives(view: View) -> dict[CollectiveKey, Collective]:
     counts: Counter[CollectiveKey] = Counter()
     times: Counter[CollectiveKey] = Counter()
     columns = (found.kind, found.dim, found.group_size, found.message_bytes)
-    codes, index = np.unique(
-        np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True
-    )
+    codes, index = distinct_rows(*columns)
     keys = [
         CollectiveKey(TYPES[kind], DIMS[dim] if dim >= 0 else "unknown", size, message)
         for kind, dim, size, message in codes.T.tolist()
     ]
-    number = np.bincount(index.ravel(), minlength=len(keys))
-    total = np.bincount(index.ravel(), weights=found.time_ns, minlength=len(keys))
+    number = np.bincount(index, minlength=len(keys))
+    total = np.bincount(index, weights=found.time_ns, minlength=len(keys))
     for key, calls, time_ns in zip(keys, number.tolist(), total.tolist(), strict=True):
         counts[key] += calls
         times[key] += int(time_ns)

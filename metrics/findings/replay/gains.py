@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.arrays.reductions import distinct_rows, distinct_values, median_along
 from ccltui.metrics.arrays.statistics import students_t
 from ccltui.metrics.findings.replay.ladder import Ladder
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
@@ -220,9 +220,7 @@ class Gains(Struct, frozen=True, dict=True):
         if not len(own):
             return []
         pair = np.sort(table.pair, axis=1)
-        key = np.stack([self._group_of_ranks, pair[:, 0], pair[:, 1]])
-        keys, number = np.unique(key, axis=1, return_inverse=True)
-        number = number.reshape(-1)
+        keys, number = distinct_rows(self._group_of_ranks, pair[:, 0], pair[:, 1])
         excess = np.bincount(number, weights=own - targets.transfer)
         found = []
         for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.reductions import distinct_rows, median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.confidence import Level
@@ -125,15 +125,11 @@ def _links(job: JobLines) -> _Links:
     of_group: dict[int, set[int]] = {}
     calls = np.flatnonzero(table.instance >= 0)
     groups = table.group[table.instance[calls]]
-    for group, rank in np.unique(
-        np.stack([groups, table.rank[table.line[calls]]]), axis=1
-    ).T.tolist():
+    for group, rank in distinct_rows(groups, table.rank[table.line[calls]])[0].T.tolist():
         if group >= 0:
             of_group.setdefault(group, set()).add(rank)
     sides = np.sort(table.pair, axis=1)
-    keys, place = np.unique(
-        np.stack([table.group, sides[:, 0], sides[:, 1]]), axis=1, return_inverse=True
-    )
+    keys, place = distinct_rows(table.group, sides[:, 0], sides[:, 1])
     numbers: dict[tuple[bool, tuple[int, ...]], int] = {}
     of_key = [
         numbers.setdefault(
@@ -141,7 +137,7 @@ def _links(job: JobLines) -> _Links:
         )
         for group, *pair in keys.T.tolist()
     ]
-    number = np.array(of_key, np.int64)[place.reshape(-1)]
+    number = np.array(of_key, np.int64)[place]
     return _Links(number, [ranks for _, ranks in numbers], [one for one, _ in numbers])
 
 
@@ -202,8 +198,8 @@ def _usual_ns(job: JobLines, number: I64, own: F64) -> F64:
     NaN where no other link has such transfers.
     """
     alike = job.table.alike
-    cells, cell = np.unique(np.stack([alike, number]), axis=1, return_inverse=True)
-    times = lower_medians(own, cell.reshape(-1), cells.shape[1])
+    cells, cell = distinct_rows(alike, number)
+    times = lower_medians(own, cell, cells.shape[1])
     count = int(alike.max(initial=-1)) + 1
     links = np.bincount(cells[0], minlength=count)
     typical = np.where(links > 1, lower_medians(times, cells[0], count), np.nan)
@@ -268,10 +264,9 @@ def _by_queue(view: View) -> Mapping[tuple[int, int], Mapping[str, I64]]:
     found: dict[tuple[int, int], dict[str, I64]] = {}
     for rank in device_ranks(view):
         calls = rank.device_calls
-        queue = np.stack([calls.kind.astype(np.int64), streams_of(rank.trace, calls)])
-        for kind, stream in np.unique(queue, axis=1).T.tolist():
-            mine = (queue[0] == kind) & (queue[1] == stream)
-            found.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[mine]
+        queues, number = distinct_rows(calls.kind, streams_of(rank.trace, calls))
+        for place, (kind, stream) in enumerate(queues.T.tolist()):
+            found.setdefault((kind, stream), {})[rank.label] = calls.dur_ns[number == place]
     return found
 
 

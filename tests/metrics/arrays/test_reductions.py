@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from ccltui.metrics.arrays.reductions import (
     MAX_COLUMNS,
+    distinct_rows,
     distinct_values,
     median_along,
     quantile,
@@ -197,3 +198,14 @@ def test_median_of_integers() -> None:
 def test_quantiles_are_those_of_numpy(values: np.ndarray, share: float) -> None:
     assert quantile(values, share) == np.quantile(values, share)
     assert quantile(values.astype(np.float64), share) == np.quantile(values, share)
+
+
+@given(st.lists(st.tuples(st.integers(-2, 1 << 40), st.integers(0, 3), st.integers(-1, 1))))
+def test_distinct_rows_are_those_of_numpy(rows: list[tuple[int, int, int]]) -> None:
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+
+    found, number = distinct_rows(columns[0], columns[1].astype(np.int8), columns[2])
+
+    expected, inverse = np.unique(columns, axis=1, return_inverse=True)
+    assert found.tolist() == expected.tolist()
+    assert number.tolist() == inverse.reshape(-1).tolist()
