@@ -26,6 +26,7 @@ from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.window import Window
 from ccltui.report import explanation, explanation_writers
 from ccltui.report.explanation_writers import command_options
+from ccltui.report.finding_html import finding_html
 from ccltui.report.json_document import TraceSummary
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from ccltui.metrics.view.rank_view import RankView
 
-__all__ = ["Frame", "Job", "Rank", "Result", "open"]
+__all__ = ["Finding", "Frame", "Job", "Rank", "Result", "open"]
 
 
 def open(
@@ -259,6 +260,12 @@ class Job:
         options = command_options(self._view.options, self._capture)
         return Explanation(explanation.explain(summary, results, options), _whole(budget, "budget"))
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What costs time, the largest first: the list of ``ccltui explain``."""
+        rows = self.metric("findings").details.get("findings") or ()
+        return tuple(Finding(row) for row in rows)
+
     def window(
         self,
         start_ns: SupportsIndex | float | None = None,
@@ -307,6 +314,29 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.path!r}, {len(self.ranks)} ranks)"
+
+
+class Finding:
+    """One cause of lost time; a notebook shows it with a bar of its share."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+
+    @property
+    def headline(self) -> str:
+        """The finding as one sentence."""
+        return str(self._row["text"])
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """All of it, as in the details of the metric ``findings``."""
+        return self._row
+
+    def _repr_html_(self) -> str:
+        return finding_html(self._row)
+
+    def __repr__(self) -> str:
+        return f"Finding({self.headline!r})"
 
 
 class Explanation:

@@ -250,8 +250,8 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         return explore.serve(options, arguments)
     if not explore.has_terminal():
         raise GrammarError(
-            "the explorer needs a terminal; for numbers without one add --metric NAME, "
-            "or --metric all"
+            f"{explore.no_terminal()}; without one ccltui explain DIR says what costs time, and "
+            "--metric NAME or --metric all prints numbers"
         )
     loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)
     return explore.run(

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from ccltui.parsers import numbers
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.format import SOURCES, Companion, Format, Source
@@ -163,7 +164,7 @@ def found_instead(files: Sequence[FoundFile]) -> str:
 
 
 def _counted(count: int, kind: str) -> str:
-    return f"{count} {kind.replace('_', ' ')} file{'' if count == 1 else 's'}"
+    return numbers.counted(count, f"{kind.replace('_', ' ')} file")
 
 
 def _best_first(captures: Sequence[Capture]) -> list[Capture]:

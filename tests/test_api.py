@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 import sys
@@ -221,3 +222,22 @@ def test_what_is_no_possible_value_is_refused(
 ) -> None:
     with pytest.raises(error):
         call(job, directory)
+
+
+def test_a_notebook_shows_a_finding_and_runs_nothing_of_it(job: ccltui.Job) -> None:
+    from ccltui.report.finding_html import finding_html
+
+    first = job.findings[0]
+    shown = first._repr_html_()
+    assert html.escape(first.headline) in shown
+    assert repr(first) == f"Finding({first.headline!r})"
+    for name in ("share", "cost", "sure"):
+        assert f">{name}</th>" in shown
+
+    hostile = "<script>alert(1)</script>\x1b[2J"
+    row = {**first.details, "text": hostile, "more": hostile, "do": hostile, "share": 7.0}
+    shown = finding_html(row)
+    assert "<script" not in shown
+    assert "\x1b" not in shown
+    assert "width:100.0%" in shown
+    assert ">cost</th>" not in finding_html({**row, "cost_ms": None, "share": None})

@@ -141,9 +141,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.no_open:
         return exit_codes.OK
     if not explore.has_terminal():
-        print_message(
-            f"the explorer needs a terminal; for numbers: ccltui {directory} --metric all"
-        )
+        print_message(f"{explore.no_terminal()}; without one: ccltui explain {directory}")
         return exit_codes.OK
     return explore.run(options, _loading(directory, options), ViewOptions())
 

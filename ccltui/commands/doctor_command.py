@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
-from ccltui.parsers.numbers import decimal_size
+from ccltui.parsers.numbers import count, decimal_size
 from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import table, text_bytes
 from ccltui.verbs import usage_of
@@ -200,7 +201,7 @@ def _side_findings(job: Job) -> tuple[Finding, ...]:
 
 
 def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[ViewerLoss]) -> bytes:
-    files = [_file_cells(found, loaded.job) for found in loaded.job.discovery.files]
+    files = _folded([_file_cells(found, loaded.job) for found in loaded.job.discovery.files])
     align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
     blocks = [table(FILE_HEADER, files, align=align)]
     if len(loaded.job.discovery.captures) > 1:
@@ -219,6 +220,28 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[View
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
     lines = [line for block in blocks for line in ("", *block)]
     return text_bytes(lines[1:])
+
+
+_MOST_ALIKE = 20
+"""Files of one kind that belong to no rank and are listed; a folder of ten thousand logs would
+otherwise push what the checks found off the screen. JSON lists all."""
+
+
+def _folded(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows of files; those alike but for path and size are counted beyond the first."""
+    kept: list[tuple[str, ...]] = []
+    alike: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        _, kind, rank, source, capture, _, problem = row
+        key = (kind, source, capture, problem)
+        alike[key] += not rank
+        if rank or alike[key] <= _MOST_ALIKE:
+            kept.append(row)
+    for (kind, source, capture, problem), found in alike.items():
+        if found > _MOST_ALIKE:
+            more = f"… {count(found - _MOST_ALIKE)} more"
+            kept.append((more, kind, "", source, capture, "", problem))
+    return kept
 
 
 def _file_cells(found: FoundFile, job: Job) -> tuple[str, ...]:

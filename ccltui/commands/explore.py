@@ -69,10 +69,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def has_terminal() -> bool:
-    """Whether both input and output are a terminal."""
+    """Whether both input and output are a terminal on which a cursor can be moved."""
     if in_browser():
         return True
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    streams = (sys.stdin, sys.stdout)
+    return not _is_dumb() and all(one is not None and one.isatty() for one in streams)
+
+
+def no_terminal() -> str:
+    """State that the explorer cannot open here, without advice."""
+    reason = ", and TERM=dumb cannot place text" if _is_dumb() else ""
+    return f"the explorer needs a terminal{reason}"
+
+
+def _is_dumb() -> bool:
+    """Whether the terminal prints escapes instead of obeying them, as shells inside editors do."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def in_browser() -> bool:

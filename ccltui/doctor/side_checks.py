@@ -67,6 +67,9 @@ _TO_TRACE: Final = (
     "let training reach the first window of its profiler, after the wait and warm-up steps, and "
     "check the log"
 )
+_TO_BEGIN: Final = (
+    "check the path; docs/collect.md says how to record a job, ccltui demo writes one to look at"
+)
 _COUNTED: Final = (
     "ccltui explain DIR counts the events of NCCL's profiler plug-in; for times of a step record "
     "with the PyTorch profiler"
@@ -105,7 +108,7 @@ def _nothing(files: Sequence[FoundFile]) -> Finding:
     """What to do where no file is of use: archives and other traces say what they are."""
     named = [one for one in files if one.format in _NAMED or one.problem == UTF16]
     is_counted = any(one.format is NCCL_PROFILER for one in files)
-    otherwise = _COUNTED if is_counted else _TO_TRACE
+    otherwise = _COUNTED if is_counted else _TO_TRACE if files else _TO_BEGIN
     fix = f"{named[0].path}: {named[0].problem}" if named else otherwise
     return Finding("files", "problem", "no trace that can be opened", fix)
 

@@ -54,7 +54,10 @@ _MOST_GROUPS: Final = 4
 _LEAST_GROUPS: Final = 2
 _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
-_NOTHING_READ: Final = "ccltui doctor DIR lists what each file is, and what to do about it."
+_NOTHING_READ: Final = (
+    "Check the path: ccltui doctor DIR lists what each file is, and what to do about it. "
+    "docs/collect.md says how to record a job; ccltui demo writes one to look at."
+)
 _APART: Final = (
     "If the job hung, look first at rank {rank}, whose collectives begin or end "
     "at other times than those of its peers: its log, the stack of its process (py-spy dump), and "

@@ -51,15 +51,18 @@ JOBS: Final = {
 }
 """Arguments of ``ccltui demo`` for each job."""
 
+# The cursor is at the first finding in whichever order the findings and the ranks arrived.
+_FIRST: Final = ("!", "esc", "1")
+
 PICTURES: Final = (
-    Picture("overview"),
-    Picture("overview-light", theme="light"),
+    Picture("overview", _FIRST),
+    Picture("overview-light", _FIRST, theme="light"),
     Picture("proof", ("!",)),
     Picture("moment", ("!", "3")),
     Picture("chain", ("!", "3", "Z")),
     Picture("steps", ("!", "3", "6")),
     Picture("kernels", ("!", "3", "6", "*")),
-    Picture("metrics", ("M",)),
+    Picture("metrics", (*_FIRST, "M")),
     Picture("timeline", ("2", "]", "3")),
     Picture("hangs", ("W",), "hang"),
 )

@@ -9,6 +9,7 @@ the address that is printed has a secret, without which they get nothing.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 import shlex
 import sys
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 _SECRET_BYTES: Final = 24
+_LINKED: Final = re.compile(r"""<link\b[^>]*\bhref="(?:https?:)?//(?!127\.0\.0\.1)[^>]*>""")
+_FONT: Final = """<style>
+@font-face { font-family: "Roboto Mono"; font-weight: 100 700;
+  src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf") }
+</style>"""
 _FORBIDDEN: Final = "ccltui serves the user who started it, at the address that it printed"
 
 
@@ -62,6 +68,7 @@ def serve(arguments: Sequence[str], port: int) -> int:
         async def _make_app(self) -> web.Application:
             app: web.Application = await super()._make_app()
             app.middlewares.append(_guard(port, secret))
+            app.middlewares.append(_from_here_alone(port))
             return app
 
         async def on_startup(self, _: web.Application) -> None:
@@ -75,6 +82,35 @@ def serve(arguments: Sequence[str], port: int) -> int:
 def knows(secret: str, shown: str | None) -> bool:
     """Whether a request shows the secret; the time that it takes tells nothing of it."""
     return shown is not None and hmac.compare_digest(secret.encode(), shown.encode())
+
+
+def without_other_hosts(page: str) -> str:
+    """Return the page of textual-serve with its own copy of the font that it links elsewhere.
+
+    A browser on a login node may wait for a host that it cannot reach, and one that can be reached
+    would learn of every start.
+    """
+    return _LINKED.sub(_FONT, page)
+
+
+def _from_here_alone(port: int) -> Any:
+    """Return a middleware that takes other hosts out of pages, and has browsers refuse them."""
+    from aiohttp import web  # noqa: PLC0415
+
+    here = f"'self' ws://{LOOPBACK}:{port} http://{LOOPBACK}:{port}"
+    policy = f"default-src {here} data: 'unsafe-inline'"
+
+    @web.middleware
+    async def local(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        response = await handler(request)
+        if isinstance(response, web.Response) and response.content_type == "text/html":
+            response.text = without_other_hosts(response.text or "")
+            response.headers["Content-Security-Policy"] = policy
+        return response
+
+    return local
 
 
 def _guard(port: int, secret: str) -> Any:

@@ -68,7 +68,7 @@ def test_a_wrong_command_line_does_not_even_import_numpy() -> None:
         (["--metric=iter_time", "--set", "tp"], "'tp' is not NAME=VALUE, as in tp=4"),
         (["--metric=iter_time", "--set", "dp_sard=2"], "did you mean dp_shard"),
         (["--span", "inner"], "the explorer needs a terminal"),
-        ([], "the explorer needs a terminal; for numbers without one add --metric NAME"),
+        ([], "the explorer needs a terminal; without one ccltui explain DIR says what costs time"),
         (["--metric", "iter_tim"], "unknown metric 'iter_tim'; did you mean iter_time"),
         (["--format", "json"], "--format needs --metric NAME"),
         (["-o", "x"], "--output needs --metric NAME"),

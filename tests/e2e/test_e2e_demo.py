@@ -52,7 +52,7 @@ def test_without_a_directory_it_goes_beside_the_cache(tmp_path: Path) -> None:
     assert done.stdout == f"{tmp_path}/ccltui-demo\n"
     assert done.stderr == (
         "ccltui: the explorer needs a terminal; "
-        f"for numbers: ccltui {tmp_path}/ccltui-demo --metric all\n"
+        f"without one: ccltui explain {tmp_path}/ccltui-demo\n"
     )
     assert (tmp_path / "ccltui-demo" / "workload_card.yaml").exists()
 

@@ -95,6 +95,28 @@ def test_nothing_to_look_at(tmp_path: Path) -> None:
     assert empty.stderr.startswith(f"ccltui: no Kineto trace in {tmp_path}; found notes.txt: ")
 
 
+def test_an_empty_folder_says_where_to_begin(tmp_path: Path) -> None:
+    done = run(CCLTUI, "doctor", tmp_path)
+
+    assert done.returncode == 1
+    assert "check the path; docs/collect.md says how to record a job" in done.stdout
+    advice = run(CCLTUI, "explain", tmp_path).stdout
+    assert "- Check the path: ccltui doctor DIR lists what each file is" in advice
+
+
+def test_many_files_that_are_no_trace_are_counted(tmp_path: Path) -> None:
+    for number in range(1500):
+        (tmp_path / f"note_{number}.txt").write_text("hello\n")
+
+    done = run(CCLTUI, "doctor", tmp_path)
+
+    assert done.stdout.count("note_") == 20
+    assert "… 1,480 more  text" in done.stdout
+    assert "found 1,500 text files" in done.stderr
+    listed = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)
+    assert len(listed["files"]) == 1500
+
+
 TABLE = """\
  ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 

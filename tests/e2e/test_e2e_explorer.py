@@ -42,6 +42,13 @@ def test_a_path_that_is_not_there_opens_no_screen(tmp_path: Path) -> None:
     assert "dmeo: no such file or directory" in explorer.text
 
 
+def test_a_terminal_that_cannot_place_text_is_named(job: Path) -> None:
+    with session(*CCLTUI, job, env={"TERM": "dumb"}) as explorer:
+        explorer.wait_for("ccltui explain DIR says what")
+        assert explorer.finish() == 2
+    assert "needs a terminal, and TERM=dumb cannot place text" in explorer.text
+
+
 def test_the_demo_opens(tmp_path: Path) -> None:
     with session(*CCLTUI, "demo", tmp_path / "job") as explorer:
         explorer.wait_for("8/8")

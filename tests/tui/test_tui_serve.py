@@ -21,7 +21,7 @@ import pytest
 from planted_modules import plant
 
 from ccltui.parsers.errors import NotFoundError
-from ccltui.tui.serve import command_of, is_ours
+from ccltui.tui.serve import command_of, is_ours, without_other_hosts
 
 
 def test_visitors_get_the_same_command_without_the_server() -> None:
@@ -169,6 +169,29 @@ async def test_the_page_needs_the_secret_once(served: tuple[int, str]) -> None:
             assert not socket_of_page.closed
     assert "httponly" in kept
     assert "samesite=strict" in kept
+
+
+async def test_no_page_names_another_host(served: tuple[int, str]) -> None:
+    """Neither the page nor what it loads from this server."""
+    port, secret = served
+    base = f"http://127.0.0.1:{port}"
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        async with session.get(f"{base}/?token={secret}") as page:
+            text = await page.text()
+            policy = page.headers["Content-Security-Policy"]
+        loaded = re.findall(r"""(?:src|href)="([^"]+)"|url\("([^"]+)"\)""", text)
+        urls = [one or other for one, other in loaded]
+        assert len(urls) > 3
+        for url in urls:
+            assert url.startswith((f"{base}/static/", "/static/"))
+            async with session.get(base + url.removeprefix(base)) as part:
+                assert part.status == 200
+                body = await part.read()
+            assert re.findall(rb"url\(.?https?:|@import|fonts\.g", body) == []
+
+    assert without_other_hosts(text) == text
+    assert "http" not in policy.replace(base, "").replace(f"ws://127.0.0.1:{port}", "")
 
 
 async def test_no_file_beside_the_traces_is_imported(port: int, tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ _LOOKED_FOR: Final = (
     "Looked, here and below, for traces of PyTorch (.json, also .gz), exports (.sqlite) and text "
     "of nsys, runs, benchmarks and logs of NCCL."
 )
+_TO_BEGIN: Final = (
+    "Check the path. ccltui demo writes a job to look at, ccltui DIR --follow waits for files, and "
+    "docs/collect.md says how to record a job."
+)
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
@@ -131,8 +135,11 @@ def _found_instead(scene: Scene) -> list[NoteRow]:
         return []
     files = job.discovery.files
     kinds = Counter(found.kind.replace("_", " ") for found in files)
-    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no file"
+    each = [f"{numbers.count(count)} {kind}" for kind, count in kinds.most_common()]
+    counts = ", ".join(each) or "no file"
     lines = [NoteRow(_LOOKED_FOR, Ink.TEXT), NoteRow(f"Found {counts}.", Ink.TEXT)]
+    if not files:
+        lines.append(NoteRow(_TO_BEGIN, Ink.TEXT))
     unread = [
         NoteRow(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem
     ]

@@ -259,6 +259,7 @@ def test_a_directory_without_a_file_says_so() -> None:
     assert "No trace that can be shown." in text
     assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text
     assert "Found no file." in text
+    assert "Check the path. ccltui demo writes a job to look at" in text
 
 
 def test_a_long_state_leaves_an_ellipsis() -> None:
