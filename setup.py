@@ -24,8 +24,10 @@ _WHEEL = os.environ.get("CCLTUI_WHEEL", "")
 if _WHEEL not in ("", "abi3", "pure", "require"):
     sys.exit(f"setup.py: CCLTUI_WHEEL={_WHEEL} is none of abi3, pure and require")
 _ABI3 = _WHEEL == "abi3"
+# A function that the limited API lacks would be looked up when it is called, and end the process.
+_STRICT = ["-Werror=implicit-function-declaration"] if _ABI3 else []
 _OPTIONS = {
-    "extra_compile_args": [*_SPEED, *(["-g0"] if _BARE else [])],
+    "extra_compile_args": [*_SPEED, *_STRICT, *(["-g0"] if _BARE else [])],
     "extra_link_args": ["-Wl,--strip-all"] if _BARE else [],
     "optional": _WHEEL == "",
     "py_limited_api": _ABI3,

@@ -6,7 +6,8 @@ Hand-written because generated message classes build objects for packets that be
 about a hundred times the CPU time (docs/bench.md). Packets other than events are left to it.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+# Functions, not the macros PyBytes_AS_STRING and PyBytes_GET_SIZE: the limited API has no macros.
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
@@ -200,7 +201,7 @@ cdef class PacketScanner:
     cdef add_key(self, text):
         data = text.encode()
         self.keys_kept.append(data)
-        cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data)
+        cdef Bytes begin = <Bytes>PyBytes_AsString(data)
         cdef int slot = slot_of(begin, len(data))
         while self.keys[slot].size:
             slot = (slot + 1) & (SLOTS - 1)
@@ -229,8 +230,8 @@ cdef class PacketScanner:
         return NULL
 
     def scan(self, bytes data):
-        cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data)
-        cdef Bytes end = begin + PyBytes_GET_SIZE(data)
+        cdef Bytes begin = <Bytes>PyBytes_AsString(data)
+        cdef Bytes end = begin + PyBytes_Size(data)
         cdef Bytes p = begin
         cdef Bytes q
         cdef uint64_t size
@@ -488,8 +489,8 @@ cdef class PacketScanner:
     cdef Key *interned_key(self, uint64_t number) except? NULL:
         cdef bytes data = self.sequence.annotation_names.get(number, "").encode()
         cdef Span span
-        span.begin = <Bytes>PyBytes_AS_STRING(data)
-        span.end = span.begin + PyBytes_GET_SIZE(data)
+        span.begin = <Bytes>PyBytes_AsString(data)
+        span.end = span.begin + PyBytes_Size(data)
         return self.find_key(span)
 
     cdef int kind_of(self, int64_t name) except -1:
