@@ -2,6 +2,7 @@
 # make test   set up, then run the tests; those on Slurm: make slurm
 # make gates  format, lint, strict types, import layers, generated docs
 # make check  the gates, then all tests
+# make minimum  an install with the oldest versions of all dependencies, and the numbers of the demo
 # make docs-site  the pages of docs/ as a site, in build/site
 # make pictures  draw the pictures of docs/ anew: screens of the explorer on demo jobs
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
@@ -29,7 +30,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers docs docs-site pictures bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers minimum docs docs-site pictures bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -93,6 +94,10 @@ docs-site: $(STAMP)
 
 pictures: $(STAMP)
 	$(BIN)/python -m ccltui.tools.pictures
+
+# The oldest versions of all dependencies, in an empty environment.
+minimum:
+	CCLTUI_WHEEL=pure $(PYTHON) packaging/check_install.py . --versions minimum
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
