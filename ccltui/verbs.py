@@ -49,7 +49,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
 
-_WITHOUT_VERB: Final = (
+WITHOUT_VERB: Final = (
     ("DIR [options]", "explore the traces"),
     ("A B [options]", "explore A, and compare B with it"),
     ("DIR --metric NAME [options]", "print metrics"),
@@ -60,7 +60,7 @@ _WITHOUT_VERB: Final = (
     ("--list-metrics", "list the metrics"),
     ("--keys", "list the keys of the explorer"),
 )
-_PURPOSE_COLUMN: Final = 39
+_PURPOSE_COLUMN: Final = 41
 _INDENT: Final = "       "  # as wide as argparse's "usage: "
 
 
@@ -72,7 +72,7 @@ def usage_of(verb: str) -> str:
 def usage() -> str:
     """Usage text of ``ccltui``: a line for each way to call it."""
     rows = [
-        *((f"{PROG} {arguments}", purpose) for arguments, purpose in _WITHOUT_VERB),
+        *((f"{PROG} {arguments}", purpose) for arguments, purpose in WITHOUT_VERB),
         *((usage_of(name), verb.purpose) for name, verb in VERBS.items()),
     ]
     lines = (f"{call:<{_PURPOSE_COLUMN}}{purpose}".rstrip() for call, purpose in rows)

@@ -17,6 +17,12 @@ def test_a_page_is_up_to_date(name: str) -> None:
     assert committed == reference.page(name), "run python -m ccltui.tools.reference"
 
 
+@pytest.mark.parametrize("name", sorted(reference.SHELL_FILES))
+def test_a_file_for_shells_is_up_to_date(name: str) -> None:
+    committed = (reference.PACKAGING / name).read_text(encoding="utf-8")
+    assert committed == reference.SHELL_FILES[name](), "run python -m ccltui.tools.reference"
+
+
 def test_the_check_says_what_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
