@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Run the gate of the action: TRACES, CONDITIONS (one a line), and BASELINE, JUNIT, REPORT or "".
+# The exit status is that of ccltui: 4 where a condition holds, 3 where one cannot be decided.
+set -uo pipefail
+
+ccltui=${RUNNER_TEMP:?}/ccltui/bin/ccltui
+options=(--github)
+while IFS= read -r condition; do
+    [[ $condition =~ [^[:space:]] ]] && options+=(--fail-if "$condition")
+done <<<"${CONDITIONS:?}"
+[[ -z ${JUNIT:-} ]] || options+=(--junit "$JUNIT")
+
+if [[ -n ${REPORT:-} ]]; then
+    "$ccltui" report "${TRACES:?}" -o "$REPORT" || echo "::warning::no page was written"
+fi
+if [[ -n ${BASELINE:-} ]]; then
+    "$ccltui" diff "$BASELINE" "${TRACES:?}" "${options[@]}"
+else
+    "$ccltui" "${TRACES:?}" "${options[@]}"
+fi
