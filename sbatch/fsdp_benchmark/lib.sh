@@ -14,6 +14,8 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
+# shellcheck source=../lib/network.sh
+source "$CCLTUI_SBATCH/lib/network.sh"
 # shellcheck source=../lib/site_options.sh
 source "$CCLTUI_SBATCH/lib/site_options.sh"
 
@@ -32,6 +34,7 @@ prepare() {
             "uv pip install -r $FSDP_BENCHMARK/requirements.txt, in .venv here or there, or in VENV_DIR"
     set_distributed
     export PYTHON
+    [[ ${DRY_RUN:-no} == yes ]] || load_network
     log "$NODES x $GPUS_PER_NODE ranks, site $SITE_NAME"
 }
 

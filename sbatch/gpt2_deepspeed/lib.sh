@@ -14,6 +14,8 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
+# shellcheck source=../lib/network.sh
+source "$CCLTUI_SBATCH/lib/network.sh"
 # shellcheck source=../lib/site_options.sh
 source "$CCLTUI_SBATCH/lib/site_options.sh"
 
@@ -61,8 +63,24 @@ need_files() {
     [[ -r $DEEPSPEED_CONFIG ]] || fail "$FAILED" "no $DEEPSPEED_CONFIG" "set DEEPSPEED_CONFIG"
     [[ $NSYS == 0 ]] || command -v nsys >/dev/null || fail "$FAILED" \
         "NSYS=1, but nsys is not on the PATH" "load its module (SITE_MODULES in $CCLTUI_SITE)"
-    "$PYTHON" -P -c 'import torch, numpy' 2>/dev/null || fail "$FAILED" \
-        "$PYTHON has no torch and NumPy" "pip install -r $GPT2_DEEPSPEED/requirements.txt there"
+    need_packages
+}
+
+# need_packages: those of the engine that is used, none of which is imported here: that takes seconds.
+# What only says what would run says that too.
+need_packages() {
+    local names=(torch numpy) missing
+    [[ " $GPT2_EXTRA_ARGS " == *" --plain_ddp "* ]] || names+=(deepspeed)
+    [[ -x $PYTHON ]] || fail "$FAILED" "no Python environment in $VENV_DIR" "make one and set VENV_DIR"
+    missing=$("$PYTHON" -P -c 'import importlib.util as i, sys; print(*(n for n in sys.argv[1:] if i.find_spec(n) is None))' "${names[@]}") ||
+        fail "$FAILED" "$PYTHON does not run" "set VENV_DIR"
+    [[ -n $missing ]] || return 0
+    if [[ ${DRY_RUN:-no} == yes ]]; then
+        warn "$PYTHON has no ${missing// / and no }: this run would be refused"
+        return
+    fi
+    fail "$FAILED" "$PYTHON has no ${missing// / and no }" \
+        "pip install -r $GPT2_DEEPSPEED/requirements.txt there; --plain_ddp in GPT2_EXTRA_ARGS needs no deepspeed"
 }
 
 # gpt2_words: WORDS, the command line of gpt2.py.
@@ -77,10 +95,8 @@ gpt2_words() {
     )
 }
 
-run_gpt2() {
-    local status=0
-    load_site
-    need_site_options "$@"
+# check_run: what a run needs, in the job and before it is submitted.
+check_run() {
     set_switches
     need_run_dir
     set_paths
@@ -88,8 +104,16 @@ run_gpt2() {
     load_modules
     export PYTHON=$VENV_DIR/bin/python
     need_files
+}
+
+run_gpt2() {
+    local status=0
+    load_site
+    need_site_options "$@"
+    check_run
     set_distributed
     gpt2_words
+    [[ ${DRY_RUN:-no} == yes ]] || load_network
     if [[ ${DRY_RUN:-no} == yes ]]; then
         log "would run on each of $NODES nodes, $GPUS_PER_NODE ranks: gpt2.py $(shell_words "${WORDS[@]}")"
         return 0

@@ -22,18 +22,24 @@ set_distributed() {
     export MASTER_ADDR MASTER_PORT WORLD_SIZE NODES GPUS_PER_NODE
 }
 
-# on_every_node WORD...: run it once a node; a node that fails ends the others.
-on_every_node() {
+# set_node_command WORD...: NODE_COMMAND runs it once a node; a node that fails ends the others.
+set_node_command() {
+    NODE_COMMAND=("${SITE_CONTAINER[@]}" "$@")
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
         # Since 22.05 a step no longer inherits the CPUs that sbatch was asked for.
         [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
         # A job of `sbatch --export=NONE` would hand nothing over that its script has set.
         export SLURM_EXPORT_ENV=ALL
-        srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \
-            "${SITE_SRUN_OPTIONS[@]}" "$@"
-    else
-        "$@"
+        NODE_COMMAND=(
+            srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1
+            "${SITE_SRUN_OPTIONS[@]}" "${NODE_COMMAND[@]}"
+        )
     fi
+}
+
+on_every_node() {
+    set_node_command "$@"
+    "${NODE_COMMAND[@]}"
 }
 
 # next_port: for a second run of the same job. The first may hold its port a moment longer, and the

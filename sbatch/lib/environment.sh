@@ -41,9 +41,11 @@ main() {
         HF_HOME XDG_CACHE_HOME TORCH_EXTENSIONS_DIR TRITON_CACHE_DIR CUDA_CACHE_PATH; do
         printf 'export %s=%q\n' "$name" "${!name}"
     done
-    # With these a plain `sbatch …/run.sbatch` asks for what the site needs.
+    # With these a plain `sbatch` asks for what the site needs. A variable wins over the lines of a script:
+    # where nodes differ in their GPUs, each run.sbatch names those it needs.
     for name in ACCOUNT PARTITION CONSTRAINT QOS; do
         site=SITE_$name variable=SBATCH_$name
+        [[ $name != CONSTRAINT || -z ${SITE_LARGE_CONSTRAINT:-} ]] || continue
         [[ -n ${!site} && ${!site} != "${!variable:-}" ]] || continue
         printf 'export SBATCH_%s=%q\n' "$name" "${!site}"
         printf 'export CCLTUI_ACTIVATED_%s=%q\n' "$name" "${!site}"

@@ -24,11 +24,14 @@ source "$CCLTUI_SBATCH/lib/failures.sh"
 source "$CCLTUI_SBATCH/lib/site_options.sh"
 # shellcheck source=records.sh
 source "$CCLTUI_SBATCH/lib/records.sh"
+# shellcheck source=network.sh
+source "$CCLTUI_SBATCH/lib/network.sh"
 
-# run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
+# run_workload NAME [ARGUMENT OF THE LAUNCHED PROGRAM...]
 run_workload() {
     local name=$1 status=0
     shift
+    ENDED_BY="" # the signal that ended the training
     WORKLOAD_DIR=${CCLTUI_WORKLOAD_DIR:-$CCLTUI_SBATCH/workloads/$name}
     name=${WORKLOAD_DIR##*/}
     # Modules that the configuration imports lie there; those of the user come first.
@@ -51,6 +54,7 @@ run_workload() {
     need_program
     need_nsys
     need_assets
+    load_network
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
     # Tasks of an array run at the same time: each has a folder of its own.
     TRACE_DIR+=${SLURM_ARRAY_TASK_ID:+/$SLURM_ARRAY_TASK_ID}
@@ -75,25 +79,60 @@ train() {
     export PROFILER=$1
     shift
     local status=0 arguments
+    [[ -z $ENDED_BY ]] || return "$(status_of_signal)" # after the first of two runs
     mapfile -d '' arguments < <(train_arguments "$@")
     ((${#arguments[@]})) || fail "$FAILED" "the arguments of $TRAIN_PROGRAM could not be made" "see above"
     log "training on $NODES x $GPUS_PER_NODE ranks, profiled by $PROFILER"
-    if recorders_on; then
-        through_signals launch "${arguments[@]}" || status=$?
-    else
-        launch "${arguments[@]}" || status=$?
-    fi
+    launch "${arguments[@]}" || status=$?
     if ((status)); then
         log "error: training ended with status $status, see $TRACE_DIR/${RUN_NAME}_$PROFILER.log"
-        explain_log "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || true
+        explain_log "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" "$TRACE_DIR"/nccl/*.log || true
     fi
     return "$status"
 }
 
-# launch ARGUMENT...: the training program on all nodes, its output in the log of the run too.
+# launch ARGUMENT...: the training program on all nodes, its output in the log of the run too. Where a
+# signal has ended it, the status is 128 and the number of the signal: 143 for SIGTERM.
 launch() {
-    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "$@" 2>&1 |
-        tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log"
+    local output copy status=0 name
+    LAUNCHED=""
+    for name in TERM INT USR1; do
+        # shellcheck disable=SC2064
+        trap "end_training $name" "$name"
+    done
+    set_node_command bash "$CCLTUI_SBATCH/lib/launch_node.sh" "$@"
+    # Slurm sends its signals to every process of the job; the log has to outlive the training.
+    exec {output}> >(trap '' TERM INT USR1 && exec tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log")
+    copy=$!
+    "${NODE_COMMAND[@]}" >&"$output" 2>&1 &
+    LAUNCHED=$!
+    exec {output}>&-
+    [[ -z $ENDED_BY ]] || kill -TERM "$LAUNCHED" 2>/dev/null || true
+    while kill -0 "$LAUNCHED" 2>/dev/null; do wait "$LAUNCHED" || true; done
+    wait "$LAUNCHED" || status=$?
+    trap - TERM INT USR1
+    wait "$copy" || true
+    ((status == 0)) || [[ -z $ENDED_BY ]] || status=$(status_of_signal)
+    return "$status"
+}
+
+status_of_signal() {
+    printf '%s' $((128 + $(kill -l "$ENDED_BY")))
+}
+
+# end_training SIGNAL: Slurm or the user asks for the end: a preemption, a time limit, scancel. What is
+# there is linked first, since Slurm kills the job some seconds later.
+end_training() {
+    ENDED_BY=$1
+    link_traces || true
+    if recorders_on; then
+        log "SIG$1: asked to end: collecting records"
+        mkdir -p -- "$TRACE_DIR/records/$PROFILER"
+        : >"$TRACE_DIR/records/$PROFILER/.collect"
+    else
+        log "SIG$1: asked to end; the traces that exist are kept in $TRACE_DIR"
+        [[ -z $LAUNCHED ]] || kill -TERM "$LAUNCHED" 2>/dev/null || true
+    fi
 }
 
 # train_arguments FURTHER...: the arguments of the training program, each ended by a NUL.
@@ -133,11 +172,13 @@ mark_complete() {
 # finish STATUS: links, the check of what is there, and the status of the job.
 finish() {
     local status=$1
-    if [[ $PROFILE_MODE != nsys && ! -e $TRACE_DIR/kineto_trace_0.json ]]; then
+    [[ -z $ENDED_BY ]] || ((status == 0)) || log "error: SIG$ENDED_BY ended the training before its last step"
+    if [[ $PROFILE_MODE != nsys && (-n $ENDED_BY || ! -e $TRACE_DIR/kineto_trace_0.json) ]]; then
         link_traces || warn "no capture in which all $WORLD_SIZE ranks left a trace; nothing to link"
     fi
     if "$CCLTUI_SBATCH/lib/verify_traces.sh" --ranks "$WORLD_SIZE" --profile "$PROFILE_MODE" \
-        --device "$SITE_DEVICE" --steps "${FACTS[steps]}" --python "$PYTHON" "$TRACE_DIR"; then
+        --device "$SITE_DEVICE" --steps "${FACTS[steps]}" --nodes "$NODES" \
+        --sockets "${SITE_SOCKETS_ALLOWED:-no}" --python "$PYTHON" "$TRACE_DIR"; then
         log "next: ccltui $TRACE_DIR"
     elif ((status == 0)); then
         status=$INCOMPLETE

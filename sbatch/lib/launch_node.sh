@@ -14,8 +14,11 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 source "$CCLTUI_SBATCH/lib/torchrun.sh"
 # shellcheck source=records.sh
 source "$CCLTUI_SBATCH/lib/records.sh"
+# shellcheck source=network.sh
+source "$CCLTUI_SBATCH/lib/network.sh"
 
 load_site
+log_network
 site_environment
 
 # Large models fill the memory to a few percent; what freed blocks leave between them is lost.

@@ -188,17 +188,3 @@ await_other_nodes() {
     done
     warn "node ${SLURM_NODEID:-0}: not every node copied its records within $RECORDS_WAIT_S s"
 }
-
-# through_signals WORD...: in the batch script. Slurm warns it before the time is over (--signal=B:TERM),
-# and the nodes then copy what they have.
-through_signals() {
-    local running status=0
-    trap 'log "asked to end: collecting records"; : >"$TRACE_DIR/records/$PROFILER/.collect"' TERM INT
-    mkdir -p -- "$TRACE_DIR/records/$PROFILER"
-    "$@" &
-    running=$!
-    while kill -0 "$running" 2>/dev/null; do wait "$running" || true; done
-    wait "$running" || status=$?
-    trap - TERM INT
-    return "$status"
-}

@@ -25,7 +25,8 @@ job_environment() {
     [[ -z ${CCLTUI_TRAIN_PROGRAM:-} ]] || JOB_ENVIRONMENT+=("CCLTUI_TRAIN_PROGRAM=$CCLTUI_TRAIN_PROGRAM")
 }
 
-# sbatch_command: SBATCH, the words after `sbatch`. They win over the #SBATCH lines.
+# sbatch_command: SBATCH, the options of `sbatch`. They win over the #SBATCH lines, an empty constraint
+# too; of an empty qos Slurm would say that it is invalid, so the line is taken out (WITHOUT_QOS).
 sbatch_command() {
     local qos=$SITE_QOS time=$TIME_LIMIT
     job_environment
@@ -37,11 +38,32 @@ sbatch_command() {
     [[ -z $SITE_GPU_OPTION ]] || SBATCH+=("$SITE_GPU_OPTION$GPUS_PER_NODE")
     [[ -z $SITE_ACCOUNT ]] || SBATCH+=(--account="$SITE_ACCOUNT")
     [[ -z $SITE_PARTITION ]] || SBATCH+=(--partition="$SITE_PARTITION")
-    [[ -z $SITE_CONSTRAINT ]] || SBATCH+=(--constraint="$SITE_CONSTRAINT")
+    [[ -z $SITE_CONSTRAINT && -z $(directive constraint) ]] || SBATCH+=(--constraint="$SITE_CONSTRAINT")
     [[ -z $qos ]] || SBATCH+=(--qos="$qos")
+    WITHOUT_QOS=no
+    [[ -n $qos || -z $(directive qos) ]] || WITHOUT_QOS=yes
     [[ -z $time ]] || SBATCH+=(--time="$time")
     [[ -z $DEPENDENCY ]] || SBATCH+=(--dependency="$DEPENDENCY")
     # The time in which the nodes dump, copy and check before Slurm kills what still runs.
     ! recorders_on || [[ -n ${SBATCH_SIGNAL:-} ]] || SBATCH+=(--signal=B:TERM@180)
-    SBATCH+=(--output="$(log_pattern)" "${SITE_SBATCH_OPTIONS[@]}" "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}")
+    SBATCH+=(--output="$(log_pattern)" "${SITE_SBATCH_OPTIONS[@]}")
+}
+
+# hand_over OPTION: call sbatch with OPTION and SBATCH.
+hand_over() {
+    if [[ $WITHOUT_QOS == yes ]]; then
+        env "${JOB_ENVIRONMENT[@]}" sbatch "$1" "${SBATCH[@]}" \
+            <(sed '/^#SBATCH --qos=/d' "$WORKLOAD_DIR/run.sbatch") "${TRAIN_ARGUMENTS[@]}"
+    else
+        env "${JOB_ENVIRONMENT[@]}" sbatch "$1" "${SBATCH[@]}" "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}"
+    fi
+}
+
+# shown_command: what hand_over calls, as one types it.
+shown_command() {
+    local script=$WORKLOAD_DIR/run.sbatch arguments=""
+    script=$(shell_words "$script")
+    [[ $WITHOUT_QOS == no ]] || script="<(sed '/^#SBATCH --qos=/d' $script)"
+    ((${#TRAIN_ARGUMENTS[@]} == 0)) || arguments=" $(shell_words "${TRAIN_ARGUMENTS[@]}")"
+    printf '%s\n' "$(shell_words sbatch --parsable "${SBATCH[@]}") $script$arguments"
 }

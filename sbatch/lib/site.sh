@@ -10,6 +10,8 @@ load_site() {
     profile=$(cd -- "$(dirname -- "$profile")" && pwd)/${profile##*/}
     # shellcheck disable=SC2317
     site_environment() { :; }
+    # Profiles that were copied before these were known lack them.
+    SITE_NETWORK_MODULES=() SITE_CONTAINER=()
     take_sbatch_variables
     # shellcheck source=../sites/generic.sh
     source "$profile"
@@ -48,9 +50,11 @@ need_account() {
             "${SITE_ACCOUNT_FROM:-set SITE_ACCOUNT}, or give --account; yours are listed by: $SITE_ACCOUNT_LIST"
 }
 
-# load_modules: module commands use unset variables and fail often, so both are allowed.
+# load_modules [NAME...]: those of the site where none is named. Module commands use unset variables and
+# fail often, so both are allowed.
 load_modules() {
-    ((${#SITE_MODULES[@]})) || return 0
+    (($#)) || set -- "${SITE_MODULES[@]}"
+    (($#)) || return 0
     set +u
     if ! command -v module >/dev/null; then
         set -u
@@ -58,11 +62,11 @@ load_modules() {
             "run it in a login shell, or empty SITE_MODULES in $CCLTUI_SITE"
     fi
     local name
-    for name in "${SITE_MODULES[@]}"; do
+    for name in "$@"; do
         module load "$name" || {
             set -u
             fail "$FAILED" "module $name cannot be loaded" \
-                "see what there is with: module spider ${name%%/*}; then change SITE_MODULES in $CCLTUI_SITE"
+                "see what there is with: module spider ${name%%/*}; then change its name in $CCLTUI_SITE"
         }
     done
     set -u

@@ -161,7 +161,7 @@ show_plan() {
     printf '%s\n' "workload  $name" "site      $SITE_NAME" "ranks     $NODES x $GPUS_PER_NODE" \
         "profile   $PROFILE_MODE" "traces    $TRACE_DIR" "log       $(log_pattern)" "would run"
     printf '    %s\n' "${JOB_ENVIRONMENT[@]}"
-    printf '    %s\n' "$(shell_words sbatch --parsable "${SBATCH[@]}")"
+    printf '    %s\n' "$(shown_command)"
     printf '%s\n' "with, in run.sbatch"
     grep '^#SBATCH' "$WORKLOAD_DIR/run.sbatch" | sed 's/^/    /'
 }
@@ -173,7 +173,7 @@ submit() {
         "log in to a node of the cluster, or use --local"
     mkdir -p -- "$(dirname -- "$(log_pattern)")" || fail "$FAILED" \
         "the folder for logs cannot be made" "set TRACE_BASE to a folder you can write to"
-    id=$(env "${JOB_ENVIRONMENT[@]}" sbatch "$1" "${SBATCH[@]}") ||
+    id=$(hand_over "$1") ||
         fail "$FAILED" "Slurm refused the job" "$(refusal_help)"
     [[ $1 == --parsable ]] || return 0
     if [[ $PARSABLE == yes ]]; then

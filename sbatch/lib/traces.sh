@@ -16,6 +16,7 @@ start_trace_dir() {
         mkdir -p -- "${aside%/*}"
         mv -- "$TRACE_DIR" "$aside"
         log "the run that was in $TRACE_DIR is now $aside"
+        ((${SLURM_RESTART_COUNT:-0} == 0)) || log "Slurm has started this job again: it trains from the first step"
     fi
     mkdir -p -- "$TRACE_DIR" || fail "$FAILED" "$TRACE_DIR cannot be made" "give --output a folder you can write to"
     printf '%s\n' "${SLURM_JOB_ID:-local}" >"$TRACE_DIR/.job_id"

@@ -2,11 +2,12 @@
 # Say what a run has left, what is missing, and what could not be checked.
 #
 #     verify_traces.sh [--ranks N] [--profile torch|nsys|both] [--device cuda|cpu] [--steps N]
-#         [--nsys-steps FIRST-LAST] [--python P] DIR
+#         [--nsys-steps FIRST-LAST] [--nodes N] [--sockets yes|no] [--python P] DIR
 #
 # --ranks is 1 and --profile torch where they are not given; --device cpu expects no GPU events.
 # --steps is the last step of the training; that and the steps of nsys are in launcher_metadata.json
-# of the run as well.
+# of the run as well. On more --nodes than one, NCCL must not have used sockets between them, unless
+# --sockets is yes: the cluster has no faster network.
 # The status is 0 when all that the profile mode promises is there, 4 when something is missing,
 # 2 for a wrong command line.
 set -euo pipefail
@@ -17,10 +18,12 @@ export PROGRAM=verify_traces
 source "$CCLTUI_SBATCH/lib/log.sh"
 # shellcheck source=options.sh
 source "$CCLTUI_SBATCH/lib/options.sh"
+# shellcheck source=network.sh
+source "$CCLTUI_SBATCH/lib/network.sh"
 
 main() {
     local ranks=1 profile=torch device=cuda python=${PYTHON:-python3} directory="" missing=()
-    local steps="" nsys_steps=""
+    local steps="" nsys_steps="" nodes=1 sockets=no
     split_options "$@"
     set -- "${WORDS[@]}"
     while (($#)); do
@@ -29,7 +32,7 @@ main() {
             help_text "${BASH_SOURCE[0]}"
             exit 0
             ;;
-        --ranks | --profile | --device | --python | --steps | --nsys-steps)
+        --ranks | --profile | --device | --python | --steps | --nsys-steps | --nodes | --sockets)
             need_value "$1" $#
             local name=${1#--}
             declare "${name//-/_}=$2"
@@ -43,22 +46,20 @@ main() {
     need_count --ranks "$ranks"
     need_one_of --profile "$profile" torch nsys both
     need_one_of --device "$device" cuda cpu
+    need_count --nodes "$nodes"
+    need_one_of --sockets "$sockets" yes no
     [[ -d $directory ]] || fail "$USAGE" "no directory ${directory:-given}" "name the directory of a run"
     steps_of_run
     [[ $profile == nsys ]] || torch_traces
     [[ $profile == torch ]] || nsys_reports
     side_files
+    network
     contents
     ((${#missing[@]} == 0)) || {
         log "missing: $(printf '%s; ' "${missing[@]}")"
         exit "$INCOMPLETE"
     }
     log "all that profile mode $profile promises is there"
-}
-
-# with_content PATTERN: how many files of that name, not empty, are below the directory.
-with_content() {
-    find -L "$directory" -name '.*' -prune -o -type f -size +0 -name "$1" -print | wc -l
 }
 
 torch_traces() {
@@ -125,7 +126,21 @@ nsys_reports() {
 
 side_files() {
     [[ -s $directory/workload_card.yaml ]] || missing+=("workload_card.yaml")
-    (($(with_content '*.log') > 0)) || missing+=("a log of the training")
+    [[ -n $(find -L "$directory" -maxdepth 1 -type f -size +0 -name '*.log') ]] || missing+=("a log of the training")
+}
+
+# network: over which the nodes communicated, by NCCL's own account.
+network() {
+    local networks
+    [[ $device == cuda ]] && ((nodes > 1)) || return 0
+    networks=$(networks_of "$directory")
+    if [[ -z $networks ]]; then
+        log "not checked: which network NCCL used (it says so with NCCL_DEBUG=INFO)"
+        return
+    fi
+    log "network of NCCL: $networks"
+    [[ $networks != *Socket* || $sockets == yes ]] ||
+        missing+=("a fast network: NCCL used sockets between $nodes nodes (the plug-in or InfiniBand was not found; SITE_SOCKETS_ALLOWED=yes where there is nothing faster)")
 }
 
 # contents: names prove little; ccltui reads the traces.

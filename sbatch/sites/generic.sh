@@ -42,10 +42,23 @@ SITE_SRUN_OPTIONS=()
 # Modules that a job and setup_env.sh load, in this order.
 SITE_MODULES=()
 
+# The network between nodes, for jobs on several: modules that hold NCCL's plug-in for it, or the folder
+# of the plug-in, which is used in their place. SITE_NCCL_NETWORK is the name that NCCL prints after
+# "Using network"; with one, a job without its plug-in ends before it trains.
+SITE_NETWORK_MODULES=()
+: "${SITE_NCCL_PLUGIN:=}"
+: "${SITE_NCCL_NETWORK:=}"
+: "${SITE_SOCKETS_ALLOWED:=no}" # yes: sockets are no failure, as there is no faster network
+
+# Words before the command of each node: a container, as in (shifter --image=NAME --module=gpu). Its
+# Python trains in place of that of VENV_DIR, which still checks; empty: no container.
+SITE_CONTAINER=()
+: "${SITE_CONTAINER_PYTHON:=python}"
+
 # A file system that login and compute nodes share, for traces, caches and tokenizers.
 : "${SITE_SCRATCH:=${SCRATCH:-$HOME}}"
 
-# Called in the job, on every node, before training starts.
+# Called in the job, on every node, before training starts. NODES is the number of nodes.
 site_environment() {
     export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}

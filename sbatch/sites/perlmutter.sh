@@ -39,11 +39,38 @@ SITE_SRUN_OPTIONS=(--cpu-bind=none)
 
 SITE_MODULES=(python cudatoolkit/12.9)
 
+# Slingshot: NCCL reaches it through libfabric, by the plug-in aws-ofi-nccl. NERSC's module nccl holds
+# NCCL and this plug-in; the version has to be one for the CUDA of PyTorch (12 here).
+SITE_NETWORK_MODULES=("${SITE_NCCL_MODULE:-nccl/2.24.3}")
+: "${SITE_NCCL_PLUGIN:=}"
+: "${SITE_NCCL_NETWORK:=AWS Libfabric}"
+: "${SITE_SOCKETS_ALLOWED:=no}"
+
+# As (shifter --image=nersc/pytorch:25.06.01 --module=gpu,nccl-plugin), where PyTorch from pip cannot
+# load the plug-in.
+SITE_CONTAINER=()
+: "${SITE_CONTAINER_PYTHON:=python}"
+
 : "${SITE_SCRATCH:=${SCRATCH:-}}"
 
+# The values are those of NERSC's own tests of this plug-in and of its module, but for the size of the
+# queue, which sites with Slingshot and HPE recommend for large jobs.
 site_environment() {
     export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
-    export NCCL_NET_GDR_LEVEL=${NCCL_NET_GDR_LEVEL:-PHB}
-    export NCCL_IB_QPS_PER_CONNECTION=${NCCL_IB_QPS_PER_CONNECTION:-4}
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}
+    ((${NODES:-1} > 1)) || return 0
+    # Without the plug-in NCCL ends with an error, in place of falling back to sockets in silence.
+    export NCCL_NET=${NCCL_NET:-$SITE_NCCL_NETWORK}
+    # The network cards of Slingshot are hsn0 to hsn3; ranks find each other over them.
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-hsn}
+    # A ring may leave a node by another card than it came in: one network joins all four.
+    export NCCL_CROSS_NIC=${NCCL_CROSS_NIC:-1}
+    # Cards read and write GPU memory directly as long as both hang on one socket.
+    export NCCL_NET_GDR_LEVEL=${NCCL_NET_GDR_LEVEL:-PHB}
+    # Libfabric registers no host memory with CUDA, which can block for ever against NCCL.
+    export FI_CXI_DISABLE_HOST_REGISTER=${FI_CXI_DISABLE_HOST_REGISTER:-1}
+    # How libfabric notices that registered memory was freed; NERSC's examples train with this one.
+    export FI_MR_CACHE_MONITOR=${FI_MR_CACHE_MONITOR:-userfaultfd}
+    # Completions that wait to be read; the default is too small for large jobs.
+    export FI_CXI_DEFAULT_CQ_SIZE=${FI_CXI_DEFAULT_CQ_SIZE:-131072}
 }

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What a VENV_DIR's python does in place of torch.distributed.run: it writes down how it was called
 # and, on the first node, leaves what training would leave. RECORD is a folder; TRAINING says how
-# training goes: well, failing, timed-out, without-et or without-traces.
+# training goes: well, failing, timed-out, without-et, without-traces, or asked-to-end: the job is sent
+# SIGNAL when there is a capture. BATCH is its process.
 
 if [[ "${*:1:3}" == "-P -m torch.distributed.run" ]]; then
     printf '%s\n' "$PROFILER ${SLURM_NODEID:--} $*" >>"$RECORD/launches"
@@ -31,5 +32,10 @@ JSON
                 printf '{"schema": "1.1.1-chakra.0.0.4", "nodes": []}\n' >"$folder/torch_et_$rank.json"
         done
     done
+    if [[ $TRAINING == asked-to-end ]]; then
+        kill -s "$SIGNAL" "$BATCH"
+        until [[ -e $TRACE_DIR/kineto_trace_0.json ]] || ! kill -0 "$BATCH"; do sleep 0.1; done
+        exit 1
+    fi
     exit 0
 fi

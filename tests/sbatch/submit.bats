@@ -18,8 +18,21 @@ setup() {
     run "$LLAMA/run.sh" --parsable --profile nsys 2>/dev/null
     [ "$status" -eq 0 ]
     [[ ${lines[-1]} == 42 ]]
-    [[ $(cat "$RECORD") == "nsys --parsable --export=ALL --nodes=1 "*"/run.sbatch" ]]
+    [[ $(cat "$RECORD") == "nsys --parsable --export=ALL --nodes=1 "*" --constraint= "* ]]
+    CCLTUI_SITE=perlmutter NERSC_ALLOCATION=m1 run "$LLAMA/run.sh"
+    [[ $(sed -n 2p "$RECORD") == *" --constraint=gpu --qos=regular "*"/run.sbatch" ]]
     [ -d "$SCRATCH/ccl-bench-traces/logs" ]
+}
+
+@test "a site without a qos does not ask for that of Perlmutter" {
+    stand_in sbatch 'for word in "$@"; do [[ ! -r $word ]] || cat "$word"; done >"$RECORD"; echo "$*" >"$RECORD.words"; echo 42'
+    run "$LLAMA/run.sh" -- --training.steps 20
+    [ "$status" -eq 0 ]
+    [[ $(cat "$RECORD.words") == *" --training.steps 20" ]]
+    diff <(grep -v '^#SBATCH --qos=' "$LLAMA/run.sbatch") "$RECORD"
+    SITE_QOS=mine run "$LLAMA/run.sh"
+    [ "$status" -eq 0 ]
+    [[ $(cat "$RECORD.words") == *" --qos=mine "*"/run.sbatch" ]]
 }
 
 @test "Slurm may be asked when it would start" {
@@ -103,7 +116,7 @@ copied_scripts() {
 }
 
 @test "a refusal by Slurm is a failure, and the others are submitted" {
-    stand_in sbatch '[[ $* != *llama*tp* ]] || exit 1
+    stand_in sbatch '[[ $CCLTUI_WORKLOAD_DIR != *llama*tp* ]] || exit 1
 printf "%s\n" "$*" >>"$RECORD"; echo $((41 + $(wc -l <"$RECORD")))'
     run "$CCLTUI_SBATCH/submit_all.sh" --only 'llama*'
     [ "$status" -eq 1 ]

@@ -79,7 +79,7 @@ def job(tmp_path: Path) -> Job:
     stand_in(
         tools,
         "srun",
-        'printf "%s\\n" "$SRUN_CPUS_PER_TASK $*" >>"$RECORD/srun"\n'
+        'export BATCH=$PPID; printf "%s\\n" "$SRUN_CPUS_PER_TASK $*" >>"$RECORD/srun"\n'
         "while [[ $1 == -* ]]; do shift; done\n"
         "for node in 0 1; do\n"
         '    SLURM_NODEID=$node SLURM_PROCID=$node SLURMD_NODENAME=nid$node "$@" || exit\n'
@@ -297,6 +297,25 @@ def test_by_the_clock_no_steps_are_counted(job: Job) -> None:
         assert recorded.startswith(" profile ")
         assert "--delay=120 --duration=15" in recorded
     assert len(job.lines("nsys")) == 2
+
+
+@pytest.mark.parametrize(("signal", "status"), [("USR1", 138), ("TERM", 143)])
+def test_a_job_that_is_asked_to_end_keeps_its_traces_and_says_so(
+    job: Job, signal: str, status: int
+) -> None:
+    """As Slurm does before it preempts a job, and at the end of its time."""
+    stand_in(job.folder / "bin", "nsys", "exit 9")
+
+    done = job.run(env={"TRAINING": "asked-to-end", "SIGNAL": signal, "PROFILE_MODE": "both"})
+
+    assert done.status == status, done.talk
+    assert [line.split()[0] for line in job.lines("launches")] == ["torch"]
+    for rank in range(4):
+        kineto = job.traces / f"kineto_trace_{rank}.json"
+        assert str(kineto.readlink()) == f"profile_trace/iteration_20/rank{rank}_trace.json"
+    assert f"error: SIG{signal} ended the training before its last step" in done.talk
+    assert "verify_traces: kineto traces linked: 4 of 4 ranks" in done.talk
+    assert not (job.traces / "RUN_COMPLETE.txt").exists()
 
 
 def test_a_failing_rank_ends_the_job_with_its_status(job: Job) -> None:

@@ -178,7 +178,18 @@ def test_a_folder_holds_nothing_but_what_differs(name: str, expected: Expected) 
     }
     assert (folder(name) / "run.sh").read_bytes() == (first / "run.sh").read_bytes()
     assert body.replace(name, "NAME") == first_body.replace("llama3.1-8b-torchtitan-tp", "NAME")
-    assert header.count("#SBATCH") == 7
+    assert len(directives(name)) == header.count("#SBATCH") == 10
+    large = "gpu&hbm80g" if expected.gpu_gib == 80 else "gpu"
+    assert (directives(name)["constraint"], directives(name)["qos"]) == (large, "regular")
+
+
+def test_the_script_of_the_guide_asks_for_what_its_workload_asks_for() -> None:
+    guide = SBATCH / "perlmutter" / "run_llama3_8b_tp.sbatch"
+    workload = folder("llama3.1-8b-torchtitan-tp") / "run.sbatch"
+
+    asked = [re.findall(r"^#SBATCH .*$", path.read_text(), re.M) for path in (guide, workload)]
+
+    assert asked[0] == asked[1]
 
 
 @EACH
