@@ -11,6 +11,8 @@
 # make faults  500 signals and kills at random moments: what is left of each is looked at
 # make coverage  branches of each package that tests take: half an hour
 # make index-cost  CPU time of ccltui index on a private Slurm, by engine
+# make deepspeed-tests  DeepSpeed on two nodes of the private Slurm; not part of make slurm, as it
+#                       installs DeepSpeed and compiles a part of it
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
@@ -30,7 +32,7 @@ TITAN  := .venv-titan
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
 ATHERIS := $(BIN)/python -m pip install --quiet --only-binary :all: "atheris>=2.3" || true
 
-.PHONY: demo test check gates coverage seeds slurm index-cost titan-tests torch format lint types layers minimum docs docs-site pictures bench faults fuzz-quick fuzz-nightly sanitize clean
+.PHONY: demo test check gates coverage seeds slurm deepspeed-tests index-cost titan-tests torch format lint types layers minimum docs docs-site pictures bench faults fuzz-quick fuzz-nightly sanitize clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -49,6 +51,10 @@ seeds: $(TORCH)
 
 slurm: $(TORCH)
 	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
+
+deepspeed-tests: $(TORCH)
+	$(BIN)/python -m pip install --quiet "deepspeed==0.19.8"
+	CCLTUI_SLURM=require CCLTUI_DEEPSPEED=require $(BIN)/python -m pytest tests/slurm/test_slurm_deepspeed.py
 
 index-cost:
 	$(BIN)/python tests/slurm/index_cost.py

@@ -160,6 +160,7 @@ def _hardware(place: training.Place) -> dict[str, Any]:
 def _config(what: engine.About) -> dict[str, Any] | None:
     if not what.deepspeed:
         return None
+    zero = what.config.get("zero_optimization", {})
     return {
         "path": what.config_path,
         "sha256": what.config_sha256,
@@ -167,6 +168,8 @@ def _config(what: engine.About) -> dict[str, Any] | None:
             "fp16_enabled": what.config["fp16"]["enabled"],
             "wall_clock_breakdown": what.config.get("wall_clock_breakdown"),
             "zero_stage": what.zero_stage,
+            "reduce_bucket_size": zero.get("reduce_bucket_size"),
+            "allgather_bucket_size": zero.get("allgather_bucket_size"),
         },
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,18 @@ def torch_installed() -> None:
     """A visible skip where this Python has no torch: ``make torch`` installs it."""
     if importlib.util.find_spec("torch") is None:
         absent("no torch here: make torch installs it")
+
+
+@pytest.fixture(scope="session")
+def deepspeed_installed(torch_installed: None) -> None:
+    """A visible skip where this Python has no DeepSpeed: only ``make deepspeed-tests`` installs it.
+
+    With CCLTUI_DEEPSPEED=require, as there, a failure.
+    """
+    if importlib.util.find_spec("deepspeed") is None:
+        if os.environ.get("CCLTUI_DEEPSPEED") == "require":
+            pytest.fail("no deepspeed here")
+        pytest.skip("no deepspeed here: make deepspeed-tests installs it")
 
 
 @pytest.fixture
