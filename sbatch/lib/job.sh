@@ -69,7 +69,7 @@ run_workload() {
     both) { train torch "$@" && next_port && train nsys "$@"; } || status=$? ;;
     *) train "$PROFILE_MODE" "$@" || status=$? ;;
     esac
-    ((status)) || mark_complete
+    ((status)) || mark_complete || status=$INCOMPLETE
     finish "$status"
 }
 
@@ -166,7 +166,11 @@ describe_job() {
 # mark_complete: training ended well, by its own account. Tokens a second it does not tell.
 mark_complete() {
     printf 'RUN_COMPLETE world_size=%s total_wall_time_sec=%s timestamp_utc=%s\n' \
-        "$WORLD_SIZE" "$SECONDS" "$(date -u +%FT%TZ)" >"$TRACE_DIR/RUN_COMPLETE.txt"
+        "$WORLD_SIZE" "$SECONDS" "$(date -u +%FT%TZ)" 2>/dev/null >"$TRACE_DIR/RUN_COMPLETE.txt" && return
+    # An empty file would still say that the run is complete.
+    rm -f -- "$TRACE_DIR/RUN_COMPLETE.txt"
+    log "error: RUN_COMPLETE.txt cannot be written to $TRACE_DIR"
+    return 1
 }
 
 # finish STATUS: links, the check of what is there, and the status of the job.
@@ -180,8 +184,10 @@ finish() {
         --device "$SITE_DEVICE" --steps "${FACTS[steps]}" --nodes "$NODES" \
         --sockets "${SITE_SOCKETS_ALLOWED:-no}" --python "$PYTHON" "$TRACE_DIR"; then
         log "next: ccltui $TRACE_DIR"
-    elif ((status == 0)); then
+    elif ((status == 0 || status == INCOMPLETE)); then
         status=$INCOMPLETE
+        explain_log "$TRACE_DIR"/*.log || true
+        has_room || log "error: there is no room left for traces in $TRACE_DIR: look at df -h and your quota"
     fi
     check_records "$status" || ((status)) || status=$INCOMPLETE
     exit "$status"

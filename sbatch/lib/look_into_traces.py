@@ -54,6 +54,7 @@ def nothing_read(profile: str, said: str) -> str:
 def line_of(check: dict[str, Any], device: str) -> str:
     """Return one finding as one line."""
     name, state, message = check["check"], check["state"], check["message"]
+    message = message.removesuffix(", see below")  # notes of files are not printed here
     no_gpu = name == "GPU events" and state in {"problem", "warning"}
     if no_gpu and device == "cuda":
         return f"missing GPU events: {message}"

@@ -181,7 +181,15 @@ submit() {
         return
     fi
     printf '%s\n' "submitted ${id%%;*}: $name"
-    log "watch it with: squeue -j ${id%%;*}; traces arrive in $TRACE_DIR"
+    log "watch it with: squeue -j ${id%%;*}; its log is $(log_of_job "${id%%;*}"); traces arrive in $TRACE_DIR"
+}
+
+# log_of_job ID: log_pattern as Slurm fills it in.
+log_of_job() {
+    local pattern
+    pattern=$(log_pattern)
+    pattern=${pattern//%x/$(directive job-name)}
+    printf '%s' "${pattern//%j/$1}"
 }
 
 refusal_help() {

@@ -19,7 +19,23 @@ start_trace_dir() {
         ((${SLURM_RESTART_COUNT:-0} == 0)) || log "Slurm has started this job again: it trains from the first step"
     fi
     mkdir -p -- "$TRACE_DIR" || fail "$FAILED" "$TRACE_DIR cannot be made" "give --output a folder you can write to"
+    need_room
     printf '%s\n' "${SLURM_JOB_ID:-local}" >"$TRACE_DIR/.job_id"
+}
+
+# has_room: a full disk, or a quota, is noticed. 16 MiB is less than the trace of one step of one rank
+# takes.
+has_room() {
+    local status=0
+    head -c 16777216 /dev/zero 2>/dev/null >"$TRACE_DIR/.room" || status=$?
+    rm -f -- "$TRACE_DIR/.room"
+    return "$status"
+}
+
+# need_room: before the training.
+need_room() {
+    has_room || fail "$FAILED" "there is no room for traces in $TRACE_DIR" \
+        "look at df -h and your quota; or give --output, or TRACE_BASE, on another file system"
 }
 
 # last_capture: the folder of the last iteration_N with a trace of every rank.

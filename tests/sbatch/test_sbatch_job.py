@@ -318,6 +318,27 @@ def test_a_job_that_is_asked_to_end_keeps_its_traces_and_says_so(
     assert not (job.traces / "RUN_COMPLETE.txt").exists()
 
 
+def test_a_full_disk_ends_a_job_before_it_trains(job: Job) -> None:
+    stand_in(job.folder / "bin", "head", "exit 1")
+
+    done = job.run()
+
+    assert done.status == 1, done.talk
+    assert (
+        f"error: there is no room for traces in {job.traces}\n    fix: look at df -h" in done.talk
+    )
+    assert job.lines("launches") == []
+
+
+def test_a_disk_that_fills_while_it_trains_is_named(job: Job) -> None:
+    stand_in(job.folder / "bin", "head", 'if [[ -e "$RECORD/launches" ]]; then exit 1; fi')
+
+    done = job.run(env={"TRAINING": "without-traces"})
+
+    assert done.status == 4, done.talk
+    assert f"error: there is no room left for traces in {job.traces}" in done.talk
+
+
 def test_a_failing_rank_ends_the_job_with_its_status(job: Job) -> None:
     done = job.run(env={"TRAINING": "failing", "PROFILE_MODE": "torch"})
 

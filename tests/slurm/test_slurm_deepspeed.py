@@ -1,4 +1,4 @@
-"""DeepSpeed itself on two nodes: ZeRO-1 with both bucket settings, on CPUs, through the batch script."""
+"""DeepSpeed on two nodes, through the batch script: ZeRO-1 with both bucket settings, on CPUs."""
 
 from __future__ import annotations
 
