@@ -88,6 +88,8 @@ train() {
         log "error: training ended with status $status, see $TRACE_DIR/${RUN_NAME}_$PROFILER.log"
         explain_log "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" "$TRACE_DIR"/nccl/*.log || true
     fi
+    # That of srun is then of a node which it ended because another had failed, not of this job.
+    [[ -n $ENDED_BY ]] || ((status < 128)) || status=$FAILED
     return "$status"
 }
 
@@ -112,6 +114,8 @@ launch() {
     wait "$LAUNCHED" || status=$?
     trap - TERM INT USR1
     wait "$copy" || true
+    # Where a node has died, Slurm ends the job a moment after its training.
+    ((status == 0)) || link_traces || true
     ((status == 0)) || [[ -z $ENDED_BY ]] || status=$(status_of_signal)
     return "$status"
 }
