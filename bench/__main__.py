@@ -12,11 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import get_args
 
-import orjson
+import msgspec
 from msgspec import Struct, structs
 
 from bench import growth, peers, rank_growth
 from bench.compare import Comparison, compare
+from bench.first_frame import starts_s
 from bench.inputs import LAYOUTS, Inputs, RankSet
 from bench.keys import KeyRun, key_run
 from bench.measure import Command, RunError, Spread, compile_modules, run
@@ -29,7 +30,10 @@ from ccltui.parsers.system.machine_limits import allowed_cpus
 
 CULPRITS = "culprits"
 """The part that is run only on request: it measures answers, not speed."""
-PARTS = ("compare", "events", "ranks", "reopen", "metrics", "kernels", "screen", "keys", "nsys")
+PARTS = (
+    *("compare", "events", "ranks", "reopen", "metrics", "starts", "kernels"),
+    *("screen", "keys", "nsys"),
+)
 _INTERVALS = 5_000_000
 _SCREENS = ((120, 40), (200, 50))
 
@@ -79,9 +83,7 @@ def main() -> int:
         sys.stderr.write(f"bench: {error}\n")
         return 1
     print(text_of(results), end="")
-    (options.folder / "results.json").write_bytes(
-        orjson.dumps(results, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    )
+    (options.folder / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     (options.folder / "results.svg").write_text(svg(results), encoding="utf-8")
     _log(f"also in {options.folder}: results.json, results.svg")
     return 0
@@ -130,6 +132,12 @@ class _Bench:
             results = structs.replace(results, ranks=points, steps=self._steps())
         if "metrics" in self._parts:
             results = structs.replace(results, metrics=self._from_store())
+        if "starts" in self._parts:
+            found = self._inputs.ranks(8, sizes.events_a_small_rank)
+            with self._store() as store:
+                growth.fill(found, Path(store), self._jobs)
+                starts = starts_s(found.directory, Path(store), rounds, log=_log)
+            results = structs.replace(results, starts=starts)
         if "kernels" in self._parts:
             output = run(Command.child("kernels", _INTERVALS, rounds)).output
             spreads = {name: Spread(**spread) for name, spread in output.items()}

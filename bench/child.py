@@ -41,6 +41,14 @@ def _orjson(path: str, collector: str) -> Output:
     return _baseline(orjson.loads(Path(path).read_bytes()))
 
 
+def _simdjson(path: str) -> Output:
+    """Parse with simdjson; only the values of the columns become Python objects."""
+    import simdjson  # type: ignore[import-not-found]  # optional: pip install pysimdjson
+
+    gc.disable()
+    return _baseline(simdjson.Parser().parse(Path(path).read_bytes()))
+
+
 def _set_collector(collector: str) -> None:
     """Turn the garbage collector off, which traverses millions of live objects repeatedly."""
     if collector == "off":
@@ -174,6 +182,14 @@ def _metric(path: str, metric: str, cache: str) -> Output:
     return {"value": results[0]["value"]}
 
 
+def _version() -> Output:
+    """Run the command line for the version."""
+    from ccltui.__main__ import main
+
+    sys.argv = ["ccltui", "--version"]
+    return {"status": main()}
+
+
 def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Output:
     from bench.keys import drive
 
@@ -219,6 +235,7 @@ TASKS: dict[str, Callable[..., Output]] = {
     "columns": _columns,
     "json": _json,
     "orjson": _orjson,
+    "simdjson": _simdjson,
     "fill": _fill,
     "store": _store,
     "ranks": _ranks,
@@ -233,6 +250,7 @@ TASKS: dict[str, Callable[..., Output]] = {
     "make_trace": _make_trace,
     "make_nsys": _make_nsys,
     "metric": _metric,
+    "version": _version,
     "make_ranks": _make_ranks,
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.inputs import TraceInput
+from bench.inputs import Layout, TraceInput
 from bench.measure import ROOT, Command, Run, RunError, Spread, alternate, run
 from bench.peers import DOES_NOT_APPLY, Peer
 
@@ -18,6 +18,7 @@ JSON = "json.load + columns"
 JSON_OFF = "json.load, no collector"
 ORJSON = "orjson.loads + columns"
 ORJSON_OFF = "orjson.loads, no collector"
+SIMDJSON = "simdjson, fields on demand"
 PEER = "traceinsight"
 
 
@@ -41,7 +42,7 @@ class Comparison(Struct, frozen=True):
     """All methods on one file."""
 
     family: str
-    layout: str
+    layout: Layout
     size_bytes: int
     events: int
     timed: int
@@ -92,6 +93,7 @@ def commands(trace: TraceInput, peer: Peer, store: Path) -> Mapping[str, Command
         JSON_OFF: Command.child("json", path, "off"),
         ORJSON: Command.child("orjson", path, "on"),
         ORJSON_OFF: Command.child("orjson", path, "off"),
+        SIMDJSON: Command.child("simdjson", path),
         STORE: Command.child("store", path, store),
     }
     if peer.python is not None:

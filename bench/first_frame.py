@@ -1,6 +1,7 @@
 """Measure CPU time to the first complete frame of the explorer and of a minimal Textual app.
 
-``python -m bench.first_frame DIR`` runs both alternately, each in a terminal of 120×40.
+``python -m bench.first_frame DIR`` runs both alternately, each in a terminal of 120×40;
+``python -m bench --only starts`` also ``--version``, and one metric of 8 small ranks in the store.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.keys import PAINTED, SPLASH, Screen
-from bench.measure import compile_modules
+from bench.measure import Command, Spread, alternate, compile_modules
 
 _BARE = """\
 from textual.app import App
@@ -45,6 +46,29 @@ def bare_ms() -> float:
         return screen.cpu_until(PAINTED)
     finally:
         screen.close()
+
+
+FIRST_FRAME, BARE, VERSION, ONE_METRIC = "first frame", "bare Textual", "--version", "one metric"
+_METRIC = "iter_time"
+
+
+def starts_s(
+    directory: Path, store: Path, rounds: int, *, log: Callable[[str], None]
+) -> Mapping[str, Spread]:
+    """Return CPU seconds of starts by name, with ranks of ``directory`` that are in ``store``."""
+    seen: dict[str, list[float]] = {"splash": [], FIRST_FRAME: [], BARE: []}
+    for number in range(rounds):
+        splash, frame = splash_and_paint_ms(directory)
+        for name, found in zip(seen, (splash, frame, bare_ms()), strict=True):
+            seen[name].append(found / 1e3)
+        log(f"  round {number + 1}  first frame: {frame / 1e3:.3f} CPU-s")
+    commands = {
+        VERSION: Command.child("version"),
+        ONE_METRIC: Command.child("metric", directory, _METRIC, store),
+    }
+    runs, _ = alternate(commands, rounds, log=log)
+    seen |= {name: [one.cpu_s for one in done] for name, done in runs.items()}
+    return {name: Spread.of(values) for name, values in seen.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -29,6 +29,9 @@ def text_of(results: Results) -> str:
     if results.openings:
         parts.append(_openings(results.openings))
     parts += [_metrics(stored) for stored in results.metrics]
+    if results.starts:
+        rows = [(name, _seconds(spread)) for name, spread in results.starts.items()]
+        parts.append(_titled("from the start of the process, CPU-s", ("until", "CPU-s"), rows))
     if results.kernels:
         rows = [(name, _seconds(spread)) for name, spread in results.kernels.items()]
         parts.append(_titled("interval kernels, CPU-s", ("kernel", "CPU-s"), rows))

@@ -21,6 +21,11 @@ def main() -> int:
     # Imported here: after the working directory is off the path, and not in worker processes.
     try:
         _raise_lost_signals()
+        if sys.argv[1:] == ["--version"]:  # asked often, and the parser of all else takes longer
+            from ccltui import process  # noqa: PLC0415
+            from ccltui.commands import print_version  # noqa: PLC0415
+
+            return process.run(print_version.run, ())
         from ccltui.splash import SPLASH  # noqa: PLC0415
 
         safe_path.require_safe_children()

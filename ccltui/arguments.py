@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, get_args
 
-from ccltui import __version__
 from ccltui.metrics.view.view_options import Span, ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.store.cache_place import parse_size
@@ -165,10 +164,9 @@ class _PrintVersion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        from ccltui.parsers.plug_ins import by_distribution, contents  # noqa: PLC0415
+        from ccltui.commands.print_version import version_lines  # noqa: PLC0415
 
-        lines = [f"{parser.prog} {__version__}"]
-        lines += [f"plug-in {name}: {contents(of)}" for name, of in by_distribution().items()]
+        lines = version_lines(parser.prog)
         if isinstance(parser, Parser) and "--verbose" in parser.given:
             from ccltui.doctor.version_details import version_details  # noqa: PLC0415  (rare)
 

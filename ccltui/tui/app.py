@@ -106,6 +106,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             self.key_log.record(event)
 
     def _begin(self) -> None:
+        compat.is_painted(self)
         _ = self.control  # imported before the readers are: else the first key waits for both
         self._background.start_loading(self.scene.session.path, self.options)
 

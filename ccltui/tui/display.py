@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
-from textual.containers import Vertical
+from textual.widget import Widget
 
 import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.tui.chrome import chrome_lines
@@ -41,6 +41,10 @@ _LEFT = 55
 """Width of Alignment beside Timeline, in percent."""
 
 
+class _Panes(Widget, inherit_bindings=False):
+    """The panes, one below the other; Textual's own module of containers has a dozen more."""
+
+
 class Display:
     """The widgets on the screen and what covers them.
 
@@ -66,7 +70,7 @@ class Display:
             yield self._made_lines(name)
         self._loadbar = LoadBar(*self._look, id="loadbar")
         yield self._loadbar
-        self._panes = Vertical(self._made_canvas(all_panes()[0].name), id="panes")
+        self._panes = _Panes(self._made_canvas(all_panes()[0].name), id="panes")
         yield self._panes
         for name in ("status", "keys", "cover"):
             yield self._made_lines(name)

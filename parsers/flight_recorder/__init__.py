@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import Format, Match, Priority, Rule
+from ccltui.parsers.format import Format, Match, Priority, Rule, is_pickle
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -34,10 +34,10 @@ def is_dump(value: Any) -> bool:
 
 
 def _pickled(sample: FileSample) -> Match | None:
-    from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle  # noqa: PLC0415
-
     if not is_pickle(sample.data):
         return None
+    from ccltui.parsers.text.plain_pickle import read_plain_pickle  # noqa: PLC0415  (few files need it)
+
     for size in (_SNIFFED, len(sample.data)):  # the first entry of old versions may be longer
         try:
             begun = read_plain_pickle(sample.data[:size], shown=sample.path)

@@ -29,9 +29,10 @@ from ccltui.parsers.flight_recorder.dump import (
     FlightGroup,
     Frame,
 )
+from ccltui.parsers.format import is_pickle
 from ccltui.parsers.names import printable
 from ccltui.parsers.text.json_fields import read_text
-from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle
+from ccltui.parsers.text.plain_pickle import read_plain_pickle
 
 _MOST_TEXT: Final = 1 << 26
 """Characters of different names, sizes and types in a dump; 200,000 entries have 20 million."""

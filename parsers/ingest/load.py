@@ -30,7 +30,6 @@ from ccltui.parsers.errors import (
 )
 from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.rank_transfer import SharedColumnFile, keep_open
-from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.store.cache_place import default_cache_dir
 from ccltui.parsers.store.column_store import DamagedEntryError, PartReader, Store, pin
@@ -40,6 +39,7 @@ from ccltui.parsers.system.slow_calls import each_in_turn
 if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.rank_worker import Outcome
+    from ccltui.parsers.ingest.worker_pool import WorkerPool
 
 
 class Progress(Struct, frozen=True):
@@ -215,6 +215,8 @@ class Reading:
         previewed: Sequence[FoundFile] = (),
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
         """Read ``pending``; return the files whose worker died."""
+        from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool  # noqa: PLC0415  (slow)
+
         sizes = {found.path: found.size_bytes for found in pending}
         died: list[FoundFile] = []
         with pool or WorkerPool(workers) as readers:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import Format, Match, Priority, Rule
-from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle
+from ccltui.parsers.format import Format, Match, Priority, Rule, is_pickle
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -20,6 +19,8 @@ def _pickled(sample: FileSample) -> Match | None:
     is_held = any(key in sample.data for key in _KEYS)
     if not is_pickle(sample.data) or not (is_held or is_named):
         return None
+    from ccltui.parsers.text.plain_pickle import read_plain_pickle  # noqa: PLC0415  (few files need it)
+
     try:
         read_plain_pickle(sample.data[:_SNIFFED], shown="")
     except TraceError as error:

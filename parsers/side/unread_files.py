@@ -8,9 +8,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import Format, Match, Priority, Rule, binary_suffix
+from ccltui.parsers.format import Format, Match, Priority, Rule, binary_suffix, is_pickle
 from ccltui.parsers.names import listed, printable
-from ccltui.parsers.text.plain_pickle import is_pickle, read_plain_pickle
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -67,6 +66,8 @@ def _archive(sample: FileSample) -> Match | None:
 def _pickle(sample: FileSample) -> Match | None:
     if not is_pickle(sample.data):
         return None
+    from ccltui.parsers.text.plain_pickle import read_plain_pickle  # noqa: PLC0415  (few files need it)
+
     try:
         read_plain_pickle(sample.data[:_PICKLE_BYTES], shown="")
     except TraceError as error:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import is_pickle
 from ccltui.parsers.text.pickle_dictionaries import Dictionaries
 from ccltui.parsers.text.pickle_rows import Layout, Rows, Take, layout_of, value_of
 
@@ -84,11 +85,6 @@ class PlainPickle(Struct, frozen=True):
     value: Any
     cut: bool = False
     notes: tuple[Note, ...] = ()
-
-
-def is_pickle(data: bytes) -> bool:
-    """Whether bytes begin as pickles of protocol 2 to 5 do."""
-    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 
 def read_plain_pickle(

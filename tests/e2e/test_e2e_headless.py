@@ -49,6 +49,7 @@ def test_headless_runs_import_no_screen(job: Path) -> None:
 def test_a_metric_of_a_stored_job_imports_little(job: Path) -> None:
     """Each of these costs 1 to 10 of 250 ms, and none is used."""
     unused = {"numpy.ma", "statistics", "fractions", "csv", "json", "textual", "rich"}
+    unused |= {"multiprocessing", "concurrent", "ccltui.parsers.text.plain_pickle"}
     code = (
         "import sys; from ccltui.__main__ import main; main(); "
         "print(*sorted(sys.modules), file=sys.stderr)"
@@ -60,6 +61,29 @@ def test_a_metric_of_a_stored_job_imports_little(job: Path) -> None:
     modules = set(done.stderr.splitlines()[-1].split())
     assert "ccltui.metrics.catalog.stragglers.straggler_lag" in modules
     assert modules & unused == set()
+
+
+def test_the_version_is_printed_without_the_parser_of_all_options() -> None:
+    """Python itself takes most of the 50 ms that are allowed."""
+    code = (
+        "import sys; from ccltui.__main__ import main; status = main(); "
+        "print(status, *sorted(sys.modules), file=sys.stderr)"
+    )
+
+    done = run([MODULE[0], "-c", code], "--version")
+
+    status, *modules = done.stderr.split()
+    assert (status, done.stdout) == ("0", run(CCLTUI, "--debug", "--version").stdout)
+    heavy = {
+        "argparse",
+        "dataclasses",
+        "inspect",
+        "ccltui.cli",
+        "ccltui.splash",
+        "numpy",
+        "msgspec",
+    }
+    assert heavy.isdisjoint(modules)
 
 
 def test_every_metric_of_a_job(job: Path) -> None:

@@ -59,6 +59,24 @@ print(issubclass(CommandPalette, Screen), ssl.SSLContext.__module__)
     assert said_by(code).splitlines() == ["True False False", "True ssl"]
 
 
+def test_toasts_containers_and_folders_are_left_out_until_they_are_asked_for() -> None:
+    code = """\
+import sys
+import ccltui.tui
+from ccltui.tui.terminal.lean_import import import_textual
+import_textual()
+import ccltui.tui.app, textual.app
+left_out = ("platformdirs", "textual.containers", "textual.widgets._toast")
+print([name for name in left_out if name in sys.modules])
+import platformdirs
+print(textual.app.user_downloads_path() == platformdirs.user_downloads_path())
+from textual.widgets._toast import Toast
+print(Toast.__module__)
+"""
+
+    assert said_by(code).splitlines() == ["[]", "True", "textual.widgets._toast"]
+
+
 def test_what_is_there_already_stays() -> None:
     code = """\
 import ssl, textual.app

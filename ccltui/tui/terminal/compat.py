@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.driver import Driver
-from textual.geometry import Region
+from textual.geometry import Region, Size
+from textual.screen import Screen
 
 from ccltui.tui.terminal.screen_cells import Shift
 
@@ -29,6 +30,20 @@ if TYPE_CHECKING:
 
 _HANGUP_CHECK_S = 1.0
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class FirstScreen(Screen[None], inherit_bindings=False):
+    """A screen that is laid out once for its first size: Textual states that three times.
+
+    ``is_painted`` is set by the application. From then on the same size is laid out again: a
+    terminal that reports one may have lost its cells.
+    """
+
+    is_painted = False
+
+    def _screen_resized(self, size: Size) -> None:
+        if self.is_painted or size != self._size:
+            super()._screen_resized(size)
 
 
 class ErrorKeepingApp(App[int], inherit_bindings=False):
@@ -40,12 +55,22 @@ class ErrorKeepingApp(App[int], inherit_bindings=False):
         self._disable_tooltips = self._disable_notifications = True
         self.broken_by: Exception | None = None
 
+    def get_default_screen(self) -> FirstScreen:
+        """Return the screen of the panes."""
+        return FirstScreen(id="_default")
+
     def _handle_exception(self, error: Exception) -> None:
         if self._exception is None:
             self.broken_by = self._exception = error
             self._exception_event.set()
         self._return_code = 1
         self._close_messages_no_wait()
+
+
+def is_painted(app: App[Any]) -> None:
+    """Say that the first frame is painted."""
+    if isinstance(app.screen, FirstScreen):
+        app.screen.is_painted = True
 
 
 def end_with(app: App[Any], error: Exception) -> None:

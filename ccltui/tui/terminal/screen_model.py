@@ -31,38 +31,40 @@ class Run(Struct):
     look: Look
 
     @property
-    def end(self) -> int:
-        """The column after the last cell."""
-        return self.x + len(self.text)
-
-    @property
     def is_blank(self) -> bool:
         """Whether only the background is visible."""
         return not self.text.strip(" ")
 
-    def extend(self, x: int, text: str, look: Look) -> bool:
-        """Append a cell if it can be written with this run; return whether it could."""
-        if x != self.end:
-            return False
-        if look == self.look or (text == " " and blank_look(self.look) == look):
-            self.text += text
-            return True
-        if self.is_blank and blank_look(look) == self.look:
-            self.text += text
-            self.look = look
-            return True
-        return False
-
 
 def runs_of(y: int, wanted: Row, changed: Iterable[int]) -> list[Run]:
-    """Return the runs of the cells in these columns, without unknown cells."""
+    """Return the runs of the cells in these columns, without unknown cells.
+
+    A blank joins a run of any look with its background. One plain loop: the first frame has
+    thousands of cells.
+    """
     runs: list[Run] = []
+    end, cells = -1, [""]
+    now = blank = PLAIN
+    is_blank = False
     for x in changed:
         text, look = wanted.text[x], wanted.look[x]
         if text is None or look is None:
             continue
-        if not runs or not runs[-1].extend(x, text, look):
-            runs.append(Run(y, x, text, look))
+        if x == end and (look == now or (text == " " and look == blank)):
+            is_blank = is_blank and text == " "
+        elif x == end and is_blank and blank_look(look) == now:
+            now, blank, is_blank = look, now, text == " "
+            runs[-1].look = look
+        else:
+            if runs:
+                runs[-1].text = "".join(cells)
+            runs.append(Run(y, x, "", look))
+            cells = []
+            now, blank, is_blank = look, blank_look(look), text == " "
+        cells.append(text)
+        end = x + 1
+    if runs:
+        runs[-1].text = "".join(cells)
     return runs
 
 

@@ -9,6 +9,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
 
 ATTRIBUTES = (
     "_clipboard",
@@ -27,6 +28,7 @@ METHODS = (
     (LinuxDriver, "_get_terminal_size"),
     (LinuxDriver, "run_input_thread"),
     (LinuxDriver, "start_application_mode"),
+    (Screen, "_screen_resized"),
     (XTermParser, "_sequence_to_key_events"),
     (XTermParser, "parse_mouse_code"),
 )
@@ -36,6 +38,12 @@ async def test_an_application_has_the_attributes_that_compat_sets() -> None:
     app: App[None] = App()
 
     assert [name for name in ATTRIBUTES if not hasattr(app, name)] == []
+
+
+async def test_a_screen_has_the_size_that_it_was_laid_out_for() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(90, 30)):
+        assert app.screen._size == (90, 30)
 
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
