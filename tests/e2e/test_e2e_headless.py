@@ -49,7 +49,7 @@ def test_headless_runs_import_no_screen(job: Path) -> None:
 def test_a_metric_of_a_stored_job_imports_little(job: Path) -> None:
     """Each of these costs 1 to 10 of 250 ms, and none is used."""
     unused = {"numpy.ma", "statistics", "fractions", "csv", "json", "textual", "rich"}
-    unused |= {"multiprocessing", "concurrent", "ccltui.parsers.text.plain_pickle"}
+    unused |= {"multiprocessing", "ccltui.parsers.text.plain_pickle"}
     code = (
         "import sys; from ccltui.__main__ import main; main(); "
         "print(*sorted(sys.modules), file=sys.stderr)"
