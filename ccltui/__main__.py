@@ -22,8 +22,7 @@ def main() -> int:
     try:
         _raise_lost_signals()
         if sys.argv[1:] == ["--version"]:  # asked often, and the parser of all else takes longer
-            from ccltui import process  # noqa: PLC0415
-            from ccltui.commands import print_version  # noqa: PLC0415
+            from ccltui import print_version, process  # noqa: PLC0415
 
             return process.run(print_version.run, ())
         from ccltui.splash import SPLASH  # noqa: PLC0415

@@ -164,7 +164,7 @@ class _PrintVersion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        from ccltui.commands.print_version import version_lines  # noqa: PLC0415
+        from ccltui.print_version import version_lines  # noqa: PLC0415
 
         lines = version_lines(parser.prog)
         if isinstance(parser, Parser) and "--verbose" in parser.given:

@@ -332,11 +332,6 @@ def text_stem(stem: str) -> Rule:
     return Rule(Priority.TEXT_NAME, test)
 
 
-def is_pickle(data: bytes) -> bool:
-    """Whether bytes begin as pickles of protocol 2 to 5 do."""
-    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
-
-
 def binary_suffix(*suffixes: str, problem: str) -> Rule:
     """Match bytes that are no text by the end of the file name; ``problem`` is why unused."""
 

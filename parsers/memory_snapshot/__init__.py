@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import Format, Match, Priority, Rule, is_pickle
+from ccltui.parsers.format import Format, Match, Priority, Rule
+from ccltui.parsers.text.file_sample import is_pickle
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample

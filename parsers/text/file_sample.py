@@ -26,6 +26,11 @@ from ccltui.parsers.text.line_prefixes import plain_text
 _UNREADABLE: Final = (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError)
 
 
+def is_pickle(data: bytes) -> bool:
+    """Whether bytes begin as pickles of protocol 2 to 5 do."""
+    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
+
+
 def table_names(path: str) -> frozenset[str]:
     """Return the names of tables and views. Raises TraceError where the file is damaged."""
     try:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import is_pickle
+from ccltui.parsers.text.file_sample import is_pickle
 from ccltui.parsers.text.pickle_dictionaries import Dictionaries
 from ccltui.parsers.text.pickle_rows import Layout, Rows, Take, layout_of, value_of
 

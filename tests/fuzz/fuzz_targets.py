@@ -46,7 +46,6 @@ from ccltui.parsers.discovery.run_settings import run_sources
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.event_record import sought_event
 from ccltui.parsers.flight_recorder.read_dump import read_flight_dump
-from ccltui.parsers.format import is_pickle
 from ccltui.parsers.formats import read_event_record
 from ccltui.parsers.inspector.read_records import read_inspector
 from ccltui.parsers.job import card_file
@@ -81,6 +80,7 @@ from ccltui.parsers.store.column_store import Store
 from ccltui.parsers.store.store_entry import COLUMNS_NAME, MANIFEST_NAME, with_checksum
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.compression import TextChunks
+from ccltui.parsers.text.file_sample import is_pickle
 from ccltui.parsers.text.plain_pickle import read_plain_pickle
 from ccltui.tui.input.recording import event_of, read_recording
 
