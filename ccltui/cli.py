@@ -110,6 +110,11 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="rows per rank, type, group and step in table and csv too (JSON always has them)",
     )
+    group.add_argument(
+        "--explain-cost",
+        action="store_true",
+        help="print on standard error which facts each metric asked for, with their CPU seconds",
+    )
     args.add_gate(
         group,
         'exit with 4 if the condition holds: "straggler_lag.mean_lag_us > 500"; without a key it '
@@ -175,6 +180,7 @@ def _follow(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         "--no-cache": options.no_cache,
         "--sample-ranks": options.sample_ranks is not None,
         "--serve": options.serve is not None,
+        "--explain-cost": options.explain_cost,
     }
     options.interval = options.interval or args.INTERVAL_S
     for name, given in refused.items():
@@ -223,6 +229,7 @@ def _print_metrics(options: argparse.Namespace) -> int:
             debug=options.debug,
             junit=options.junit,
             github=options.github,
+            explain_cost=options.explain_cost,
         ),
         LoadOptions.of(options.trace, options),
         args.selection_of(options),
@@ -234,6 +241,7 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         "--format": options.format is not None,
         "--output": options.output is not None,
         "--detail": options.detail,
+        "--explain-cost": options.explain_cost,
         "--junit": options.junit is not None,
         "--github": options.github,
     }

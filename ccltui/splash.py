@@ -30,7 +30,7 @@ PANES_SHORT: Final = ("Over", "Align", "Time", "Events", "Files", "Steps")
 NARROW: Final = 100
 _HEADLESS: Final = (
     *("--metric", "--fail-if", "--format", "--output", "-o", "--detail", "--list-metrics"),
-    *("--keys", "--serve", "--help", "-h", "--version"),
+    *("--explain-cost", "--keys", "--serve", "--help", "-h", "--version"),
 )
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE: Final = b"\x1b[?25h\x1b[?1049l"

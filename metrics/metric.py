@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field, structs
 
+from ccltui.metrics.facts import of_metric
 from ccltui.metrics.result import Code, Reason, Result
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.data_quality import refusal_reasons
@@ -97,6 +98,8 @@ class Metric(Struct, frozen=True):
         unit: Unit of the value.
         definition: One sentence: the quantity, its unit and its denominator.
         needs: Required input in plain words: "GPU kernels", "step markers", "workload card".
+        facts: Facts that it asks the view for (`ccltui.metrics.facts`); those that they need, and
+            ``steps``, which every result states, are not named.
         keys: Top-level keys of the details; all are null when the metric is unavailable.
         headline: The key whose value is the value of the result.
         compute: The function. It raises Refusal where the metric is unavailable.
@@ -131,6 +134,7 @@ class Metric(Struct, frozen=True):
     parts: str = ""
     in_all: bool = True
     origin: str = ""
+    facts: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -159,7 +163,8 @@ class Metric(Struct, frozen=True):
         try:
             if self.needs_traces:
                 require_traces(view)
-            result = self.compute(view)
+            with of_metric(self.name):
+                result = self.compute(view)
             return covered(result, view, lists_measured=self.lists_measured)
         except Refusal as refusal:
             return self._unavailable(view, refusal_reasons(view, refusal.reasons))
@@ -288,6 +293,7 @@ def metric(
     lists_measured: bool = True,
     parts: str = "",
     in_all: bool = True,
+    facts: tuple[str, ...] = (),
 ) -> Callable[[Callable[[View], Result]], Metric]:
     """Make a `Metric` of the function below.
 
@@ -313,6 +319,7 @@ def metric(
             lists_measured=lists_measured,
             parts=parts,
             in_all=in_all,
+            facts=facts,
         )
 
     return define

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,11 +20,13 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
+from ccltui.metrics.facts import FACTS, CostRecord, recorded
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import check_target, print_message, write_report
+from ccltui.report.text_layout import table
 
 if TYPE_CHECKING:
     from ccltui.report.writers import Writer
@@ -40,6 +43,7 @@ class PrintOptions(Struct, frozen=True):
     debug: bool = False
     junit: str | None = None
     github: bool = False
+    explain_cost: bool = False
 
 
 def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> int:
@@ -57,11 +61,14 @@ def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> 
     from ccltui.report.writers import writer_named  # noqa: PLC0415
 
     write = writer_named(options.format)  # before anything is read: it may not be usable
-    measured = measure(metrics, loading, selection, debug=options.debug)
+    with recorded() if options.explain_cost else nullcontext() as record:
+        measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metrics))
     verdicts = [judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection, write)
     measured.print_messages(warnings=options.format in {"table", "csv", "openmetrics"})
+    if record is not None:
+        print_costs(record)
     print_gates(verdicts)
     write_gate_reports(verdicts, "ccltui", junit_file=options.junit, github=options.github)
     return exit_codes.worst(measured.exit_status, *(gate_status(verdict) for verdict in verdicts))
@@ -80,6 +87,26 @@ def _print(
     entries = [Entry(result, metric.headline) for metric, result in measured.results]
     report = Report(measured.trace, selection, entries, verdicts, detail=options.detail)
     write_report(write(report), options.output)
+
+
+def print_costs(record: CostRecord) -> None:
+    """Print on standard error what each metric asked for, in the order of computation."""
+    rows = []
+    for (metric, name), cost in record.costs.items():
+        known = FACTS.get(name)
+        what = (
+            known.about
+            if known
+            else "the metric itself"
+            if metric
+            else "reading the traces, without worker processes"
+        )
+        grows_with = known.grows_with if known else ""
+        seconds = (f"{ns / 1e9:.4f}" for ns in (cost.cpu_ns, cost.wall_ns))
+        rows.append((metric, name, *seconds, what, grows_with))
+    header = ("metric", "fact", "CPU s", "wall s", "what it is", "grows with")
+    lines = table(header, rows, align=("left", "left", "right", "right"))
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
 def judged(gate: Gate, measured: Measured) -> Verdict:

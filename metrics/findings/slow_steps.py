@@ -18,6 +18,7 @@ from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.arrays.statistics import mean, median, milliseconds
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.confidence import Level, Sure, lowest
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HostWork
 from ccltui.metrics.findings.causes.evidence import cause_words
 from ccltui.metrics.findings.causes.instance_report import describe
@@ -114,6 +115,7 @@ def slow_steps(view: View) -> list[SlowStep]:
     return view.remember(slow_steps, lambda: _slow_steps(view))
 
 
+@fact("slow_steps")
 def _slow_steps(view: View) -> list[SlowStep]:
     if view.options.group is not None:  # steps are slow with all that is in them
         return slow_steps(view.with_options(group=None))

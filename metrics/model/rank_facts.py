@@ -10,6 +10,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.classify import (
     COMM,
     COMP,
@@ -107,11 +108,13 @@ class RankFacts:
         return found
 
     @cached_property
+    @fact("classes")
     def classes(self) -> I8:
         """COMM, COMP or MEM for each row of ``gpu``."""
         return classes_of(self.trace)
 
     @cached_property
+    @fact("steps")
     def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
         """All steps, and the name of the marker that was used."""
         found = steps_of(self.trace)
@@ -119,6 +122,7 @@ class RankFacts:
         return found
 
     @cached_property
+    @fact("step_of_work")
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
         work = step_of_work(self.trace, self.marked_steps[0], self.launched_ns)
@@ -136,11 +140,13 @@ class RankFacts:
         return device_spans(self.trace, self.classes <= COMP, self.work)
 
     @cached_property
+    @fact("launches")
     def launch_row(self) -> I32:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is recorded."""
         return launch_rows(self.trace)
 
     @cached_property
+    @fact("launches")
     def launched_ns(self) -> I64:
         """Launch time of each row of ``gpu`` in ns, the lowest int64 where unknown."""
         return launch_times(self.trace, self.launch_row)
@@ -182,6 +188,7 @@ class RankFacts:
         return bool((self.classes <= COMP).any())
 
     @cached_property
+    @fact("busy")
     def busy(self) -> tuple[Intervals, Intervals, Intervals]:
         """Merged intervals of COMM, COMP and MEM over all streams."""
         gpu = self.trace.group("gpu")

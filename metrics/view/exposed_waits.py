@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.collectives.arrivals import Lateness, clock_free
+from ccltui.metrics.facts import fact
 from ccltui.metrics.view.collective_selection import Part, parts_of
 from ccltui.metrics.view.overrides import positive_number
 from ccltui.parsers.array_types import I64, Bool
@@ -84,6 +85,7 @@ def material_ns(view: View) -> float:
     return rank_time_ns(view) * materiality_pct(view) / 100
 
 
+@fact("waits")
 def _exposed_waits(view: View) -> list[ExposedWaits]:
     ranks = {rank.label: rank for rank in view.ranks}
     floor_ns = view.arrivals.floor_ns

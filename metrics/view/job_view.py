@@ -18,10 +18,11 @@ from ccltui.metrics.card import effective_config
 from ccltui.metrics.card.card_check import check_card
 from ccltui.metrics.card.effective_config import config_of
 from ccltui.metrics.collectives.arrivals import Arrivals, arrivals
-from ccltui.metrics.collectives.clocks.clock_estimate import match_and_clock
+from ccltui.metrics.collectives.clocks.clock_estimate import doubtful_groups, match_and_clock
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.match import Matches, MatchInput
+from ccltui.metrics.collectives.matching.match import Matches, MatchInput, match_calls
 from ccltui.metrics.collectives.matching.p2p import Pairs, match_p2p
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls, calls_of, streams_of, untimed_calls_of
 from ccltui.metrics.model.communicator_groups import (
     CommGroup,
@@ -82,10 +83,12 @@ class JobFacts:
         return sum(len(trace.group("gpu")) for trace in self.job.ranks) > _MANY_ROWS
 
     @cached_property
+    @fact("groups")
     def _table(self) -> GroupTable:
         return group_table(self.job.ranks, self.world_size)
 
     @cached_property
+    @fact("groups")
     def stated_groups(self) -> tuple[CommGroup, ...]:
         """Communicators that files name, with their dimensions; the first of `groups`."""
         return with_dimensions(self._table.groups, self.degrees, self.world_size)
@@ -93,17 +96,22 @@ class JobFacts:
     def recorded_calls(self, label: str) -> Calls:
         """Return the collectives of one rank as its file records them; infers nothing."""
         if label not in self._recorded:
-            facts = self.ranks[label]
-            self._recorded[label] = calls_of(
-                facts.trace,
-                work=facts.work,
-                classes=facts.classes,
-                group_index=self._table.index[label],
-                groups=self.stated_groups,
-            )
-            if self.is_large:
-                facts.forget_launches()
+            self._recorded[label] = self._list_calls(label)
         return self._recorded[label]
+
+    @fact("calls")
+    def _list_calls(self, label: str) -> Calls:
+        facts = self.ranks[label]
+        found = calls_of(
+            facts.trace,
+            work=facts.work,
+            classes=facts.classes,
+            group_index=self._table.index[label],
+            groups=self.stated_groups,
+        )
+        if self.is_large:
+            facts.forget_launches()
+        return found
 
     def untimed_calls(self, label: str) -> Calls:
         """Collectives of a rank whose kernels have impossible times, with the groups of files."""
@@ -116,6 +124,7 @@ class JobFacts:
         )
 
     @cached_property
+    @fact("named_calls")
     def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
         """Collectives and communicators; where a file names none, those inferred from streams.
 
@@ -215,14 +224,20 @@ class JobFacts:
 
     @cached_property
     def _matched(self) -> tuple[Matches, ClockModel]:
-        return match_and_clock(self.match_inputs, self.groups, self.pairs)
-
-    @property
-    def matches(self) -> Matches:
-        """Calls of different ranks, matched to collectives."""
-        return self._matched[0]
+        return match_and_clock(self.match_inputs, self.groups, self.pairs, self._first_matches)
 
     @cached_property
+    def _first_matches(self) -> Matches:
+        return match_calls(self.match_inputs, self.groups)
+
+    @cached_property
+    def matches(self) -> Matches:
+        """Calls of different ranks, matched to collectives; doubtful ones with clocks."""
+        first = self._first_matches
+        return self._matched[0] if doubtful_groups(first) else first
+
+    @cached_property
+    @fact("pairs")
     def pairs(self) -> Pairs:
         """Sends, paired with the receives of other ranks."""
         return match_p2p(self.match_inputs, self.groups)
@@ -233,11 +248,13 @@ class JobFacts:
         return self._matched[1]
 
     @cached_property
+    @fact("arrivals")
     def arrivals(self) -> Arrivals:
         """Arrivals, lags and waits, with starts on corrected clocks."""
         return arrivals(self.matches, self.match_inputs, self.clocks)
 
     @cached_property
+    @fact("arrivals")
     def raw_arrivals(self) -> Arrivals:
         """Arrivals, lags and waits, with starts as recorded."""
         return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)

@@ -59,6 +59,7 @@ complete -c ccltui -n _shtab_ccltui_using -l metric-timeout -x -d 'seconds after
 complete -c ccltui -n _shtab_ccltui_using -l format -x -d 'table, json, jsonl, csv, openmetrics, or that of a plug-in; default: that of the ending of FILE, else table'
 complete -c ccltui -n _shtab_ccltui_using -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write to FILE, whole or not at all'
 complete -c ccltui -n _shtab_ccltui_using -l detail -d 'rows per rank, type, group and step in table and csv too (JSON always has them)'
+complete -c ccltui -n _shtab_ccltui_using -l explain-cost -d 'print on standard error which facts each metric asked for, with their CPU seconds'
 complete -c ccltui -n _shtab_ccltui_using -l fail-if -x -d 'exit with 4 if the condition holds: "straggler_lag.mean_lag_us > 500"; without a key it tests the metric'"'"'s headline value; may be repeated'
 complete -c ccltui -n _shtab_ccltui_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'write the outcome of every --fail-if as JUnit XML to FILE'
 complete -c ccltui -n _shtab_ccltui_using -l github -d 'print every --fail-if that holds as an annotation of GitHub Actions, on standard error'

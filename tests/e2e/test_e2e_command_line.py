@@ -33,7 +33,7 @@ def test_the_version_in_detail_has_what_a_report_of_a_mistake_needs(
     assert facts["python"].startswith(platform.python_version())
     assert f"numpy {version('numpy')}, " in facts["packages"]
     assert f"mcp {version('mcp')}, " in facts["optional"]
-    assert re.match(r"\d of 7 modules", facts["compiled"])
+    assert re.match(r"\d of 8 modules", facts["compiled"])
     assert facts["store"] == str(tmp_path / "c")
     assert facts["settings"] == f"{tmp_path}/x/ccltui/config.toml (absent)"
 
@@ -72,6 +72,7 @@ def test_a_wrong_command_line_does_not_even_import_numpy() -> None:
         (["--metric", "iter_tim"], "unknown metric 'iter_tim'; did you mean iter_time"),
         (["--format", "json"], "--format needs --metric NAME"),
         (["-o", "x"], "--output needs --metric NAME"),
+        (["--explain-cost"], "--explain-cost needs --metric NAME"),
         (["--metric=iter_time", "--window", "2s/1s"], "Illegal window '2s/1s': the start"),
         (["--metric=iter_time", "--ranks", "7-0"], "Illegal rank list '7-0': 7-0 counts down"),
         (["--metric=iter_time", "--steps", "a"], "Illegal steps 'a'"),

@@ -129,6 +129,22 @@ def test_detail_adds_rows_per_rank(job: Path) -> None:
     assert set(brief.stdout.splitlines()) < set(full.stdout.splitlines())
 
 
+def test_the_cost_of_each_fact_is_explained(job: Path) -> None:
+    arguments = (CCLTUI, job, "--metric", "coll_call_num", "--metric", "straggler_lag")
+
+    plain, explained = run(*arguments), run(*arguments, "--explain-cost")
+
+    assert plain.stdout == explained.stdout
+    head, *rows = [line.split() for line in explained.stderr.splitlines()]
+    assert head[:6] == ["metric", "fact", "CPU", "s", "wall", "s"]
+    order = [(metric, fact) for metric, fact, *_ in rows]
+    assert order.index(("coll_call_num", "calls")) < order.index(("coll_call_num", "-"))
+    assert order.index(("straggler_lag", "clocks")) < order.index(("straggler_lag", "roots"))
+    assert ("coll_call_num", "matches") not in order
+    assert ("straggler_lag", "calls") not in order  # they were there
+    assert all(float(seconds) >= 0 for row in rows for seconds in row[2:4])
+
+
 def test_a_selection_is_echoed(job: Path) -> None:
     done = run(
         CCLTUI,

@@ -9,26 +9,17 @@ import pytest
 from nameless_jobs import NODE, listed_node, listed_world, nameless_job
 
 from ccltui.metrics.collectives.implied import implied_groups
+from ccltui.metrics.facts import with_needs
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 
 MAY_INFER = {
-    "blame_chain": "matches collectives across ranks",
-    "clock_offsets": "matches collectives, whose ends tell the clocks",
-    "collective_mismatches": "compares the members of each communicator",
-    "critical_path": "goes from rank to rank at matched collectives",
-    "findings": "weighs the time that stragglers cost, by communicator",
-    "fix_first": "time that stragglers cost, by communicator",
-    "parallelism": "divides communication by communicator",
-    "step_composition": "time that stragglers cost, by communicator",
-    "step_variability": "places slow steps on the clock of the job",
-    "straggler_cause": "matches collectives across ranks",
-    "straggler_lag": "matches collectives across ranks",
-    "verdict": "replays matched collectives",
-    "wait_vs_transfer": "matches collectives across ranks",
-    "what_if_no_straggler": "replays matched collectives",
+    name for name, metric in metrics().items() if "inferred_groups" in with_needs(metric.facts)
+} - {
+    *("alltoall_imbalance", "busbw", "collective_volume", "hockney", "link_utilization"),
+    *("node_locality", "pipeline_bubble", "token_to_expert_assignment"),
 }
-"""Metrics that compare ranks, and what for; of one rank alone and its calls, none may."""
+"""Metrics that compare ranks, without those that refuse this job: it has no sizes and no stages."""
 
 NEED_OTHERS = {
     "blame_chain",

@@ -49,6 +49,7 @@ class _Exchanges(Struct, frozen=True):
         "group, both summed over the all-to-alls that all ranks of a group recorded; 1 is even."
     ),
     needs=("all-to-alls with sizes", "all ranks of a group"),
+    facts=("arrivals",),
     keys=(
         "imbalance_ratio",
         "sent_imbalance_ratio",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "collectives of known size is total bytes divided by total time."
     ),
     needs=("GPU kernels", "message sizes", "2 ranks of one group (of one rank: a lower bound)"),
+    facts=("arrivals",),
     keys=(
         "busbw_GBps",
         "algbw_GBps",

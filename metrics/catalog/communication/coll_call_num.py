@@ -47,6 +47,7 @@ GroupCounts = dict[str, Counter[tuple[int, int, int]]]
         "without GPU kernels, the number of events of one host-side family."
     ),
     needs=("GPU kernels, or one family of recorded collectives",),
+    facts=("calls",),
     keys=(
         "total_calls",
         "calls_per_rank",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         "once, no matter how many ranks recorded it."
     ),
     needs=("collectives with sizes",),
+    facts=("pairs", "matches"),
     keys=(
         "total_message_bytes",
         "total_wire_bytes",

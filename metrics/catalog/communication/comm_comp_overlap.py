@@ -73,6 +73,7 @@ def _is_named(view: View) -> bool:
         "streams, summed over ranks."
     ),
     needs=("GPU kernels", "collective kernels"),
+    facts=("busy", "calls"),
     keys=(
         "comm_time_ms",
         "comp_time_ms",

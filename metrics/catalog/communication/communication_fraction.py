@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "streams; 0 where there are kernels but no collectives."
     ),
     needs=("GPU kernels",),
+    facts=("busy", "calls"),
     keys=(
         "communication_fraction",
         "communication_fraction_of_kernel_time",

@@ -129,6 +129,7 @@ _LEAST_R2: Final = 0.5
         "list all fits."
     ),
     needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
+    facts=("pairs", "matches"),
     keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
     headline="inv_beta_GBps",
     label="bandwidth limit (fit)",

@@ -63,6 +63,7 @@ class Part(Struct, frozen=True):
         "divided by the peak bandwidth of their links in one direction, weighted by time."
     ),
     needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
+    facts=("pairs", "matches"),
     keys=(
         "link_utilization_ratio",
         "by_group",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         "all groups."
     ),
     needs=("GPU kernels", "collectives with sizes", "process groups"),
+    facts=("busy", "calls"),
     keys=(
         "wire_GBps",
         "wire_GBps_while_communicating",

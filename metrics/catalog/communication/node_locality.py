@@ -72,6 +72,7 @@ class _Places(Struct, frozen=True):
         "bandwidth inside and between the NVLink domains that logs of NCCL state."
     ),
     needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
+    facts=("pairs", "matches"),
     keys=(
         "inter_node_ratio",
         *(f"{name}_bytes" for name in PLACES),

@@ -139,6 +139,7 @@ class Sums(Struct):
         "partial; without sizes they are shares of time. by_dim never uses it."
     ),
     needs=("collectives with sizes", "process groups"),
+    facts=("calls",),
     keys=(
         "dp_bytes",
         "tp_bytes",

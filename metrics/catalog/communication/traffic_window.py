@@ -60,6 +60,7 @@ class Bursts(Struct, frozen=True):
         "overlap."
     ),
     needs=("collectives of 2 parallel dimensions", "process groups, or a card that states them"),
+    facts=("calls",),
     keys=(
         "p50_window_us",
         "windows",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         "ranks and over the collectives that all ranks of a group wait for."
     ),
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    facts=("arrivals",),
     keys=(
         "wait_share",
         "wait_ms",

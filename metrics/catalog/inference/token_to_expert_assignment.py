@@ -34,6 +34,7 @@ EXPERTS_OVERRIDE: Final = "num_experts"
         "all-to-alls."
     ),
     needs=("expert-load side files, or all-to-alls with splits between known ranks",),
+    facts=("named_calls",),
     keys=(
         *KEYS,
         "per_expert",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         "latencies that only requests show."
     ),
     needs=("ranges of vLLM or SGLang, or passes that the kernels show",),
+    facts=("launches",),
     keys=(
         "trace_proxy_iter_ms",
         "trace_proxy_prefill_ms",

@@ -31,6 +31,7 @@ _SHOWN: Final = 200
         "two hundred nodes with the most time, over replays and ranks, with module and kernel."
     ),
     needs=("replays of CUDA or HIP graphs",),
+    facts=("classes", "step_of_work"),
     keys=(
         "imbalance_ratio",
         "nodes",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         "with their rates against the roofline of the device."
     ),
     needs=("GPU kernels",),
+    facts=("step_of_work", "busy"),
     keys=(
         "work_time_ms",
         "kernels",

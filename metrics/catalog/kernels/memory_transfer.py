@@ -60,6 +60,7 @@ class Copies(Struct):
         "computes; the details list bytes, times and bandwidth by direction."
     ),
     needs=("device events",),
+    facts=("step_of_work", "busy"),
     keys=(
         "uncovered_mem_ms",
         "uncovered_mem_pct_of_step",

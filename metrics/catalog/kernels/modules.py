@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         "hundred paths of nested ranges with the most time, and the sum of the others."
     ),
     needs=("GPU kernels", "nn.Module frames or ranges of the user", "launch records"),
+    facts=("step_of_work", "busy"),
     keys=("attributed_share", "modules", "other", "num_paths", "num_events"),
     headline="attributed_share",
     label="kernels by module",

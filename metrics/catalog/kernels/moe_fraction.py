@@ -50,6 +50,7 @@ _SHOWN: Final = 30
         "experts."
     ),
     needs=("GPU kernels", "names of experts, routing or grouped products"),
+    facts=("calls",),
     keys=(
         "moe_fraction",
         "moe_ms",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         "shapes of its inputs where they are recorded, and the sum of the others."
     ),
     needs=("GPU kernels", "operators", "launch records or External ids"),
+    facts=("step_of_work", "busy"),
     keys=("attributed_share", "operators", "other", "roofline_of", "num_operators", "num_events"),
     headline="attributed_share",
     label="kernels by operator",

@@ -57,6 +57,7 @@ class Weighted(Struct, frozen=True):
         "SMs. Where they were sampled, also clocks, power and temperature: medians."
     ),
     needs=("GPU kernels",),
+    facts=("classes", "step_of_work"),
     keys=(
         "gpu_busy_ratio",
         "sm_coverage",

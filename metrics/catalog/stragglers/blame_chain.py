@@ -51,6 +51,7 @@ MAX_SHOWN: Final = 10
         "waiting at the collectives that were followed. The root is the rank behind most of it."
     ),
     needs=("GPU kernels", "2 ranks of one group", "process groups"),
+    facts=("roots",),
     keys=(
         "inherited_lag_ratio",
         "root_rank",

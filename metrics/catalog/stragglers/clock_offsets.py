@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         "collectives that all ranks wait for end on each rank."
     ),
     needs=("collectives that all ranks of a group wait for", "2 ranks of one group"),
+    facts=("arrivals",),
     keys=(
         "max_offset_us",
         "residual_p95_us",

@@ -189,6 +189,7 @@ MAX_SHOWN: Final = 50
         "the last collective that all ranks of the group have."
     ),
     needs=("collectives", "2 ranks of one group"),
+    facts=("arrivals",),
     keys=(
         "num_problems",
         "num_missing",

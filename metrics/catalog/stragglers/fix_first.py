@@ -49,6 +49,7 @@ _IDLE: Final = {
         "idle time by cause."
     ),
     needs=("GPU kernels",),
+    facts=("partition",),
     keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
     headline="top_loss_ratio",
     label="largest losses",

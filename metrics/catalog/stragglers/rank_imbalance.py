@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         "even, and collectives are left out because waiting in them makes all totals equal."
     ),
     needs=("GPU kernels", "2 ranks"),
+    facts=("step_of_work", "busy"),
     keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
     headline="imbalance_ratio",
     label="computation imbalance",

@@ -65,6 +65,7 @@ _UNKNOWN = CAUSES.index(UNKNOWN)
         "they last waited for each other, where one cause makes up at least half of it."
     ),
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    facts=("roots",),
     keys=(
         "explained_ratio",
         "main_rank",

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         "ranks of a group wait for."
     ),
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    facts=("roots",),
     keys=(
         "mean_lag_us",
         "p50_lag_us",

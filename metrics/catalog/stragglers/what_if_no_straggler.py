@@ -72,6 +72,7 @@ _REPAIRED: Final = "every pass takes the mean over stages of the typical worker 
         "step markers, or a call that recurs",
         "2 ranks that run the same program",
     ),
+    facts=("arrivals", "lines"),
     keys=(
         "slowdown",
         "step_time_ms",

@@ -71,6 +71,7 @@ class Model(Struct, frozen=True):
         "step markers, or passes of vLLM",
         "a known device, or peak_tflops",
     ),
+    facts=("step_of_work", "groups"),
     keys=(
         "mfu_pct",
         "hfu_pct",

@@ -52,6 +52,7 @@ _PARTS: Final[Mapping[str, _Part]] = {
         "steps and the spread between runs, which has to be stated, and between comparable runs."
     ),
     needs=("step markers in both runs", "the directory of the other run"),
+    facts=("step_of_work", "busy"),
     keys=(
         "change_pct",
         "verdict",

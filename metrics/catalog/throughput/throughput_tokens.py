@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "workload card or overrides: batch_size, seq_len, data-parallel degrees",
         "step markers (in a Kineto trace; else in execution traces)",
     ),
+    facts=("step_of_work", "groups"),
     keys=(
         "throughput_tokens_per_s",
         "throughput_tokens_per_s_by_total_time",

@@ -71,6 +71,7 @@ class Products(Struct):
         "recomputation."
     ),
     needs=("operators with shapes (record_shapes=True), or an execution trace",),
+    facts=("classes", "step_of_work"),
     keys=(
         "trace_tflops",
         "total_flops",

@@ -358,6 +358,7 @@ _SHOWN: Final = 20
         "that arrived last."
     ),
     needs=("GPU kernels", "more with launch records and several ranks"),
+    facts=("arrivals",),
     keys=(
         "comm_on_path_ratio",
         "path_ms",

@@ -47,6 +47,7 @@ class Busy(Struct):
         "collectives that wait for other ranks."
     ),
     needs=("GPU kernels",),
+    facts=("step_of_work", "busy"),
     keys=(
         "gpu_busy_ratio",
         "useful_busy_ratio",

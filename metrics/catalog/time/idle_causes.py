@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         "device waited for."
     ),
     needs=("GPU kernels", "launch records (correlation ids)"),
+    facts=("classes", "idle_causes"),
     keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
     headline="host_late_ms",
     label="host-bound idle time",

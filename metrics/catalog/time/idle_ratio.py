@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         "kernel runs."
     ),
     needs=("GPU kernels",),
+    facts=("step_of_work", "busy"),
     keys=(
         "idle_ratio",
         "idle_ms",

@@ -40,6 +40,7 @@ _UNSTEADY = 0.2
         "CPU, the maximum over ranks of each step."
     ),
     needs=("step markers",),
+    facts=("step_of_work",),
     keys=(
         "avg_iter_time_ms",
         "min_iter_time_ms",

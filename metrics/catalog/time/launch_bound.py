@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "out of the gaps whose end has a launch record."
     ),
     needs=("GPU kernels", "launch records (correlation ids)"),
+    facts=("classes", "step_of_work"),
     keys=(
         "launch_bound_ratio",
         "launch_bound_time_ratio",

@@ -257,6 +257,7 @@ A bubble is any part of it, from none on; waiting inside transfers is not in it.
         "pipeline degree, groups or point-to-point metadata",
         "step markers, or the whole trace is one",
     ),
+    facts=("busy", "pairs"),
     keys=(
         "bubble_ratio",
         "bubble_time_ms",

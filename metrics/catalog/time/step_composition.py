@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         "(communication between pipeline stages), copies, and idle time by cause."
     ),
     needs=("GPU kernels",),
+    facts=("partition",),
     keys=("compute_ratio", "parts", "window_ms", "num_steps", "step_ms", "per_rank"),
     headline="compute_ratio",
     label="step composition",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         "take longer than the median step on the devices, with who or what makes them slow."
     ),
     needs=("step markers of 3 steps",),
+    facts=("slow_steps",),
     keys=(
         "cv",
         "p95_over_p50",

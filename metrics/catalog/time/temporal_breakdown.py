@@ -32,6 +32,7 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         "copies only."
     ),
     needs=("GPU kernels",),
+    facts=("step_of_work", "busy"),
     keys=(
         "comp_ratio",
         "window_ms",

@@ -86,6 +86,7 @@ from ccltui.metrics.collectives.matching.validity import (
     fully_dependent,
     nearest_rank,
 )
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
@@ -377,6 +378,7 @@ _T_975: Final = {2: 12.706, 3: 4.303, 4: 3.182}
 _FEW: Final = max(_T_975)
 
 
+@fact("clocks")
 def estimate_clocks(
     matches: Matches, inputs: Sequence[MatchInput], pairs: Pairs | None = None
 ) -> ClockModel:
@@ -627,17 +629,20 @@ ENOUGH_FOR_CLOCKS: Final = 64
 
 
 def match_and_clock(
-    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], pairs: Pairs | None = None
+    inputs: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    pairs: Pairs | None = None,
+    matches: Matches | None = None,
 ) -> tuple[Matches, ClockModel]:
     """Match the calls of all ranks and estimate the clocks, matching doubtful groups twice.
 
     A large group determines the clocks of its members; a small group with few calls, some of
     which are missing, can then be lined up by time. ``pairs`` are transfers, for the clocks of
-    ranks that no collective links.
+    ranks that no collective links; ``matches`` is what `match_calls` finds, where it is known.
     """
-    matches = match_calls(inputs, groups)
+    matches = matches or match_calls(inputs, groups)
     clocks = estimate_clocks(matches, inputs, pairs)
-    doubtful = frozenset(match.group for match in matches.groups if _is_doubtful(match))
+    doubtful = doubtful_groups(matches)
     if not doubtful:
         return matches, clocks
     known = {
@@ -661,6 +666,11 @@ def match_and_clock(
         return matches, clocks
     matches = replace(matches, groups=tuple(chosen))
     return matches, estimate_clocks(matches, inputs, pairs)
+
+
+def doubtful_groups(matches: Matches) -> frozenset[int]:
+    """Return the groups that are matched again when the clocks are known."""
+    return frozenset(match.group for match in matches.groups if _is_doubtful(match))
 
 
 def _is_doubtful(match: GroupMatch) -> bool:

@@ -26,6 +26,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
 from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.collectives.matching.validity import ONE_CLOCK_NS
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import F64, I32, I64, Bool
@@ -248,6 +249,7 @@ class Implied(Struct, frozen=True):
         return named, [*groups, *(group.as_group() for group in self.groups)]
 
 
+@fact("inferred_groups")
 def implied_groups(
     inputs: Sequence[MatchInput],
     streams: Mapping[str, I64],

@@ -29,6 +29,7 @@ from ccltui.metrics.collectives.matching.align_calls import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
 from ccltui.metrics.collectives.matching.validity import CONFIDENCES, HIGH, LOW, MEDIUM, judge
+from ccltui.metrics.facts import fact
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
@@ -146,6 +147,7 @@ class Matches(Struct, frozen=True):
     ungrouped: int = 0  # calls that name no group in a job where others do
 
 
+@fact("matches")
 def match_calls(
     inputs: Sequence[MatchInput],
     groups: Sequence[CommGroup],

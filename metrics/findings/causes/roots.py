@@ -26,6 +26,7 @@ from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lag_tables import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
 from ccltui.metrics.confidence import Level, Sure
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.causes.cause_search import (
     MIN_ROOT_SHARE,
     UNKNOWN,
@@ -89,6 +90,7 @@ def late_arrivals_of(view: View, limit: int) -> list[LateArrivals]:
     return view.remember((late_arrivals_of, limit), lambda: _late_arrivals(view, limit))
 
 
+@fact("causes")
 def _late_arrivals(view: View, limit: int) -> list[LateArrivals]:
     parts = parts_of(view)
     rows = [_rows(part) for part in parts]
@@ -379,6 +381,7 @@ def root_waiting(view: View) -> RootWaiting:
     return view.remember(root_waiting, lambda: _root_waiting(view))
 
 
+@fact("roots")
 def _root_waiting(view: View) -> RootWaiting:
     worst = most_waiting(late_arrivals_of(view, MAX_FOLLOWED), MAX_FOLLOWED)
     chains = chains_of(job_causes(view), worst)
@@ -625,6 +628,7 @@ def step_roots(view: View) -> dict[int, StepRoot]:
     return view.remember(step_roots, lambda: _step_roots(view))
 
 
+@fact("step_roots")
 def _step_roots(view: View) -> dict[int, StepRoot]:
     worst, whole = _worst_by_step(view)
     places = [place for found in worst.values() for place in found]

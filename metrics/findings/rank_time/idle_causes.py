@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.causes.activity import RULES, HostWork
 from ccltui.metrics.model.rank_steps import NOT_LAUNCHED
 from ccltui.metrics.unavailable import refuse
@@ -114,6 +115,7 @@ def causes_of(rank: RankView) -> dict[str, CauseTime]:
     return rank.remember(causes_of, lambda: _causes_of(rank))
 
 
+@fact("idle_causes")
 def _causes_of(rank: RankView) -> dict[str, CauseTime]:
     found = {}
     for cause, times in idle_times(rank, idle_gaps(rank), rank.windows).items():

@@ -21,6 +21,7 @@ from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
     RootWaiting,
@@ -135,6 +136,7 @@ def partition(view: View) -> Partition:
     return view.remember(partition, lambda: _divided(view, device_ranks(view)))
 
 
+@fact("partition")
 def _divided(view: View, ranks: Sequence[RankView]) -> Partition:
     found: _Found = {}
     waits = _Waits(view)

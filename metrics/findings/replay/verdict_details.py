@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.confidence import Level, Sure, level_of_saving
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.replay.job_facts import lost_reasons, lost_records, steps_left_out
 from ccltui.metrics.findings.replay.ladder import RUNGS
 from ccltui.metrics.findings.replay.lines.pass_units import WHOLE
@@ -44,6 +45,7 @@ def verdict_details(view: View) -> VerdictDetails:
     return view.remember(verdict_details, lambda: _verdict_details(view))
 
 
+@fact("verdict")
 def _verdict_details(view: View) -> VerdictDetails:
     require_ranks(view)
     try:

@@ -20,6 +20,7 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
@@ -129,6 +130,7 @@ def slower_ranks(view: View) -> Slower | None:
     return view.remember(slower_ranks, lambda: _slower(view, device_ranks(view)))
 
 
+@fact("own_times")
 def _slower(view: View, ranks: Sequence[RankView]) -> Slower | None:
     if len(ranks) < 2:
         return None

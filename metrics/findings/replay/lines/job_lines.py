@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
+from ccltui.metrics.facts import fact
 from ccltui.metrics.findings.replay.lines.call_table import (
     CallTable,
     call_table,
@@ -310,6 +311,7 @@ def _reasons_of_ranks(out: Mapping[str, str]) -> str:
     )
 
 
+@fact("lines")
 def _job_lines(view: View) -> JobLines:
     inputs = view.match_inputs
     out = dict(view.matches.skipped)
