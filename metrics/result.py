@@ -163,6 +163,7 @@ _UNITS: Final = tuple(
         ("ns", "ns"),
         ("us", "us"),
         ("ms", "ms"),
+        ("m_s", ""),  # M_S, a share of the slowdown, is no time in seconds
         ("s", "s"),
         ("bytes", "bytes"),
         ("GBps(?:_.*)?", "GB/s"),

@@ -15,6 +15,7 @@ from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.function_files import add_functions
 from ccltui.commands.loading import LoadOptions
+from ccltui.config import read_config
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.numbers import time_text
@@ -129,6 +130,8 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui demo`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
+    if options.keys:
+        return explore.print_keys(read_config(options.config))
     if options.hang is not None:
         directory = write_hung_demo(options)
     elif options.rank_size is not None or (options.ranks or 0) > SMALL_RANKS:
@@ -140,6 +143,8 @@ def run(arguments: Sequence[str]) -> int:
     write_report(text_bytes([str(directory)]), None)
     if options.no_open:
         return exit_codes.OK
+    if options.serve is not None:
+        return explore.serve(options, explorer_arguments(directory, options))
     if not explore.has_terminal():
         print_message(f"{explore.no_terminal()}; without one: ccltui explain {directory}")
         return exit_codes.OK
@@ -293,9 +298,22 @@ def _default_directory(name: str = FOLDER) -> Path:
 
 
 def _loading(directory: Path, options: argparse.Namespace) -> LoadOptions:
-    return LoadOptions(
-        str(directory),
-        cache_dir=options.cache_dir,
-        no_cache=options.no_cache,
-        jobs=options.jobs,
-    )
+    names = dict.fromkeys(("rank_map", "iteration", "capture"))  # the demo is a single job
+    return LoadOptions.of(str(directory), argparse.Namespace(**vars(options), **names))
+
+
+_OWN = {*_CHOICES, "no_open", "seed", "hang", "all_records", "rank_size", "serve"}
+"""Options that choose the job, or how it is shown."""
+
+
+def explorer_arguments(directory: Path, options: argparse.Namespace) -> list[str]:
+    """Arguments with which ``ccltui`` opens the demo in ``directory`` without writing it again."""
+    words = [str(directory)]
+    for action in parser()._actions:  # noqa: SLF001  (argparse lists its options nowhere else)
+        value = getattr(options, action.dest, None)
+        unset = value is None or value == action.default
+        if not action.option_strings or action.dest in _OWN or unset:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            words += [action.option_strings[0], *([] if action.nargs == 0 else [str(one)])]
+    return words

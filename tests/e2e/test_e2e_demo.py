@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from shell import CCLTUI, MODULE
 from warm_shell import run
 
+from ccltui import cli
+from ccltui.commands import demo_command
 from ccltui.metrics.registry import SEED_ORDER
 
 
@@ -89,3 +92,30 @@ def test_a_job_that_cannot_be_is_refused(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "no layout of dp" in refused.stderr
     assert not (tmp_path / "job").exists()
+
+
+def test_keys_are_printed_and_nothing_is_written(tmp_path: Path) -> None:
+    done = run(CCLTUI, "demo", tmp_path / "job", "--keys")
+
+    assert (done.returncode, done.stdout) == (0, run(CCLTUI, "--keys").stdout)
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_browser_opens_the_job_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[tuple[int, list[str]]] = []
+
+    def serve(arguments: Sequence[str], port: int) -> int:
+        served.append((port, list(arguments)))
+        return 0
+
+    monkeypatch.setattr("ccltui.tui.serve.serve", serve)
+    words = ["--serve", "8999", "--fault", "slow_worker", "--theme", "light", "--no-mouse"]
+    assert demo_command.run([str(tmp_path / "job"), *words, "--store-limit", "5G"]) == 0
+
+    opened = [str(tmp_path / "job"), "--theme", "light", "--no-mouse", "--store-limit", "5G"]
+    assert served == [(8999, opened)]
+    options = cli.parser().parse_args(opened)
+    assert (options.trace, options.theme, options.mouse) == (opened[0], "light", False)
+    assert list((tmp_path / "job").iterdir())

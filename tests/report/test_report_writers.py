@@ -228,6 +228,7 @@ def test_the_headline_is_not_repeated() -> None:
         ("tokens_per_step", ""),
         ("bytes_basis", ""),
         ("s", "s"),
+        ("m_s", ""),
         ("total_calls", ""),
         ("focus", ""),
     ],
