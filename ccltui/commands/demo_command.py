@@ -309,7 +309,7 @@ _OWN = {*_CHOICES, "no_open", "seed", "hang", "all_records", "rank_size", "serve
 def explorer_arguments(directory: Path, options: argparse.Namespace) -> list[str]:
     """Arguments with which ``ccltui`` opens the demo in ``directory`` without writing it again."""
     words = [str(directory)]
-    for action in parser()._actions:  # noqa: SLF001  (argparse lists its options nowhere else)
+    for action in parser()._actions:  # argparse lists its options nowhere else
         value = getattr(options, action.dest, None)
         unset = value is None or value == action.default
         if not action.option_strings or action.dest in _OWN or unset:

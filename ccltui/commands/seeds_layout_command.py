@@ -101,7 +101,10 @@ _OF_CCLTUI = {names!r}
 def main():
     """Run ccl-metrics with the metrics of this folder added to its own."""
     if sys.executable != PYTHON:
-        os.execv(PYTHON, [PYTHON, "-P", os.path.join(HERE, "main.py")] + sys.argv[1:])
+        try:
+            os.execv(PYTHON, [PYTHON, "-P", os.path.join(HERE, "main.py")] + sys.argv[1:])
+        except OSError as error:
+            sys.exit("main.py: %s: %s: set PYTHON in it anew" % (PYTHON, error.strerror))
     for name, module in _METRIC_MODULES.items():
         if name not in _OF_CCLTUI:
             sys.argv += ["--metric-file", os.path.join(HERE, module.split(".")[0])]
@@ -213,15 +216,21 @@ def run(arguments: Sequence[str]) -> int:
         write_report(text_bytes(table(["path", "what is there"], rows)), None)
         return exit_codes.OK
     sbatch = _sbatch(options.sbatch)
+    if not options.directory:
+        raise GrammarError("DIR is empty: name a folder, . for this one")
     root = Path(options.directory).absolute()
-    write_tools(root)
+    if options.copy and sbatch is not None:
+        _refuse_copy(root, sbatch)
+    kept = write_tools(root)
     if sbatch is None:
         print_message(
             "the scripts that record are not beside this installation: --sbatch PATH names the "
             "folder sbatch/ of a checkout"
         )
     else:
-        write_links(root, sbatch, copy=options.copy)
+        kept += write_links(root, sbatch, copy=options.copy)
+    if kept:
+        print_message(f"kept, though it is not what would be written now: {', '.join(kept)}")
     write_report(f"{root}\n".encode(), None)
     return exit_codes.OK
 
@@ -239,13 +248,25 @@ def _sbatch(stated: str | None) -> Path | None:
     return beside if (beside / "lib" / "submit.sh").is_file() else None
 
 
-def write_tools(root: Path) -> None:
-    """Write the scripts that compute metrics; no existing file is replaced."""
-    for path, text in _tools():
-        _write(root / path, text)
+def _refuse_copy(root: Path, sbatch: Path) -> None:
+    """Raise GrammarError where a copy would not be one, or would contain itself."""
+    if (root / "sbatch").is_symlink():
+        raise GrammarError(
+            f"--copy: {root / 'sbatch'} is a link, through which settings are changed in the "
+            "checkout: remove it, then copy"
+        )
+    if root.resolve().is_relative_to(sbatch.resolve()):
+        raise GrammarError(f"--copy: {root} is in {sbatch}: name a folder outside of it")
+
+
+def write_tools(root: Path) -> list[str]:
+    """Write the scripts that compute metrics; return existing files that differ and are kept."""
+    kept = [path for path, text in _tools() if not _write(root / path, text)]
     for name in FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
-    _link(root / "tools" / "scripts", Path("..") / "scripts")
+    if not _link(root / "tools" / "scripts", Path("..") / "scripts"):
+        kept.append("tools/scripts")
+    return kept
 
 
 def _tools() -> Iterator[tuple[str, str]]:
@@ -273,30 +294,38 @@ def _tools() -> Iterator[tuple[str, str]]:
     yield "scripts/run_all_metrics.sh", _SCRIPT.format(purpose=what, call="run_metrics '*'")
 
 
-def write_links(root: Path, sbatch: Path, *, copy: bool) -> None:
-    """Link the paths of the documents into ``sbatch/`` of a checkout, or into a copy of it."""
-    if copy and not (root / "sbatch").exists():
-        shutil.copytree(sbatch, root / "sbatch", symlinks=True)
-    _link(root / "sbatch", sbatch)
+def write_links(root: Path, sbatch: Path, *, copy: bool) -> list[str]:
+    """Link the paths of the documents into ``sbatch/`` of a checkout, or into a copy of it.
+
+    Returns existing paths that are other files or links, and are kept.
+    """
+    own = root / "sbatch"
+    if copy and not own.exists():
+        shutil.copytree(sbatch, own, symlinks=True)
+    links = {"sbatch": sbatch} if own.is_symlink() or not own.is_dir() else {}
     for path, target in LINKS.items():
-        up = [".."] * path.count("/")
-        _link(root / path, Path(*up, "sbatch", target))
+        links[path] = Path(*[".."] * path.count("/"), "sbatch", target)
     for folder in sorted((sbatch / "workloads").iterdir()):
         if (folder / "run.sh").is_file():
             workload = Path("..") / "sbatch" / "workloads" / folder.name
-            _link(root / "trace_collection" / folder.name, workload)
+            links[f"trace_collection/{folder.name}"] = workload
+    return [path for path, target in links.items() if not _link(root / path, target)]
 
 
-def _link(path: Path, target: Path) -> None:
+def _link(path: Path, target: Path) -> bool:
+    """Link a path; return False where another file or link is there, which is kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.path.lexists(path):
         path.symlink_to(target)
+    return path.is_symlink() and path.readlink() == target
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> bool:
+    """Write a file; return False where another file is there, which is kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(path):
-        return
+        return path.is_file() and path.read_bytes() == text.encode()
     path.write_text(text, encoding="utf-8")
     if text.startswith("#!"):
         path.chmod(_EXECUTABLE)
+    return True

@@ -206,7 +206,7 @@ def _can_install() -> bool:
 
 def _compiled_modules() -> list[EnvironmentFinding]:
     check = "compiled modules"
-    total = len(slow_path.MODULES)
+    total = len(slow_path.EVERY)
     if not wants_compiled_code():
         return [
             EnvironmentFinding(
@@ -216,7 +216,7 @@ def _compiled_modules() -> list[EnvironmentFinding]:
                 "unset CCLTUI_ACCEL",
             )
         ]
-    reasons = {name: why for name in slow_path.MODULES if (why := _absence(name)) is not None}
+    reasons = {name: why for name in slow_path.EVERY if (why := _absence(name)) is not None}
     if not reasons:
         return [EnvironmentFinding(check, "ok", f"all {total}: the fast path is used")]
     count = f"{total - len(reasons)} of {total}: the slower path is used, with the same numbers"
@@ -302,7 +302,7 @@ def _cache() -> list[EnvironmentFinding]:
             f"{place} cannot be written ({problem}): columns go to {temporary} and are removed "
             "afterwards"
         )
-        fix = "set CCLTUI_CACHE_DIR or --cache-dir to a folder of yours, for example on $SCRATCH"
+        fix = "set CCLTUI_STORE or --store to a folder of yours, for example on $SCRATCH"
         rows.append(EnvironmentFinding("cache", "warning", text, fix))
     problem = write_problem(temporary)
     if problem is None:

@@ -19,7 +19,7 @@ from terminal import session
 from warm_shell import run
 
 from ccltui.doctor.environment_checks import OPTIONAL, REQUIRED, is_required
-from ccltui.slow_path import MODULES
+from ccltui.slow_path import EVERY
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ("doctor", "--environment")
@@ -92,7 +92,7 @@ def test_why_a_compiled_module_is_missing(tmp_path: Path, suffix: str | None, me
     # With the byte code, which is valid for files of the same time.
     ignored = shutil.ignore_patterns("*.so", "*.c", "tui", "demo")
     shutil.copytree(ROOT / "ccltui", tmp_path / "ccltui", ignore=ignored)
-    for name in MODULES if suffix is not None else ():
+    for name in EVERY if suffix is not None else ():
         (tmp_path / f"{name.replace('.', '/')}{suffix}").write_bytes(b"\x7fELF")
     (tmp_path / "empty").mkdir()
 
@@ -104,7 +104,7 @@ def test_why_a_compiled_module_is_missing(tmp_path: Path, suffix: str | None, me
 
     found = findings(done.stdout)
     assert found["compiled modules"]["message"].startswith(
-        f"0 of {len(MODULES)}: the slower path is used"
+        f"0 of {len(EVERY)}: the slower path is used"
     )
     assert message in found["parsers.kineto.scanner._scanner"]["message"]
     fix = found["compiled modules"]["fix"]
@@ -140,7 +140,7 @@ def test_a_home_that_cannot_be_written_changes_no_number(job: Path) -> None:
 
     assert found["state"] == "warning"
     assert "/dev/null/.cache/ccltui cannot be written" in found["message"]
-    assert "CCLTUI_CACHE_DIR" in found["fix"]
+    assert "CCLTUI_STORE" in found["fix"]
     assert (without.returncode, without.stdout) == (0, usual.stdout)
     assert without.stderr == usual.stderr
 

@@ -185,3 +185,56 @@ def test_a_script_runs_all_metrics_of_all_workloads(with_traces: Path) -> None:
     for model, pattern in MODELS.items():
         script = (with_traces / "scripts" / f"run_metrics_{model}.sh").read_text()
         assert f"run_metrics '{pattern}' \"$@\"" in script
+
+
+def test_files_of_others_are_kept_and_named(tmp_path: Path) -> None:
+    root = tmp_path / "my job's"
+    (root / "tools").mkdir(parents=True)
+    (root / "train.py").write_text("mine")
+    (root / "tools" / "main.py").write_text("mine too")
+
+    done = run(CCLTUI, "seeds-layout", root)
+    again = run(CCLTUI, "seeds-layout", root)
+
+    kept = "ccltui: kept, though it is not what would be written now: tools/main.py, train.py\n"
+    assert (done.returncode, done.stderr) == (again.returncode, again.stderr) == (0, kept)
+    assert (root / "train.py").read_text() == "mine"
+
+
+def test_a_copy_is_never_a_link_into_the_checkout(tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    assert run(CCLTUI, "seeds-layout", linked).returncode == 0
+    refused = run(CCLTUI, "seeds-layout", linked, "--copy")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"ccltui: --copy: {linked}/sbatch is a link")
+
+    (linked / "sbatch").unlink()
+    copied = [run(CCLTUI, "seeds-layout", linked, *words) for words in (["--copy"], ["--copy"], [])]
+    assert {(done.returncode, done.stderr) for done in copied} == {(0, "")}
+    assert not (linked / "sbatch").is_symlink()
+
+
+def test_a_copy_does_not_go_into_itself_and_no_name_is_no_folder(tmp_path: Path) -> None:
+    sbatch = tmp_path / "sbatch"
+    (sbatch / "lib").mkdir(parents=True)
+    (sbatch / "lib" / "submit.sh").write_text("")
+    inside = run(CCLTUI, "seeds-layout", sbatch / "mine", "--copy", "--sbatch", sbatch)
+    unnamed = run(CCLTUI, "seeds-layout", "", cwd=tmp_path)
+
+    assert (inside.returncode, unnamed.returncode) == (2, 2)
+    assert "name a folder outside of it" in inside.stderr
+    assert "DIR is empty" in unnamed.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sbatch"]
+    assert [path.name for path in sbatch.iterdir()] == ["lib"]
+
+
+def test_main_without_the_python_that_it_names(tmp_path: Path) -> None:
+    assert run(CCLTUI, "seeds-layout", tmp_path).returncode == 0
+    main = tmp_path / "tools" / "main.py"
+    main.write_text(main.read_text().replace(repr(sys.executable), "'/gone/bin/python'"))
+
+    done = bash("python main.py --trace x --metric iter_time", tmp_path, "tools")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    expected = "main.py: /gone/bin/python: No such file or directory: set PYTHON in it anew\n"
+    assert done.stderr == expected

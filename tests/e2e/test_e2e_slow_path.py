@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from shell import environment, run
 
-from ccltui.slow_path import MODULES
+from ccltui.slow_path import EVERY
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "the slower path is used"
@@ -24,7 +24,7 @@ def unbuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unbuilt")
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
     shutil.copytree(ROOT / "ccltui", folder / "ccltui", ignore=ignored)  # through the links
-    for name in MODULES:
+    for name in EVERY:
         (folder / f"{name.replace('.', '/')}{EXTENSION_SUFFIXES[0]}").write_bytes(b"\x7fELF")
     return folder
 
@@ -46,7 +46,7 @@ def test_one_line_reports_it_and_the_numbers_are_the_same(unbuilt: Path, job: Pa
     assert (done.returncode, done.stdout) == (fast.returncode, fast.stdout)
     said = [line for line in done.stderr.splitlines() if line not in fast.stderr.splitlines()]
     assert len(said) == 1, done.stderr
-    number = len(MODULES)
+    number = len(EVERY)
     expected = f"ccltui: {MARK}, with the same numbers, without {number} of {number} "
     assert said[0].startswith(expected)
     assert "install a C compiler, then run: " in said[0]
