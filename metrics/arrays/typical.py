@@ -24,6 +24,10 @@ LARGE: Final = 100
 """Values of a group from which sorting each group costs less than sorting all together."""
 
 
+MAX_FILLED: Final = 4
+"""Places of a table per value up to which groups are sorted as its rows."""
+
+
 def lower_median(values: F64) -> float:
     """Return the lower median of the values that are not NaN, NaN without any."""
     ordered = np.sort(values[~np.isnan(values)])
@@ -32,10 +36,10 @@ def lower_median(values: F64) -> float:
 
 def lower_medians(values: F64, group: I64, count: int) -> F64:
     """Return the lower median of each group 0 to ``count`` - 1, NaN for empty ones."""
-    order, first, sizes = _sorted(values, group, count)
+    ordered, first, sizes = _sorted(values, group, count)
     found = np.full(count, np.nan)
     held = np.flatnonzero(sizes)
-    found[held] = values[order[first[held] + (sizes[held] - 1) // 2]]
+    found[held] = ordered[first[held] + (sizes[held] - 1) // 2]
     return found
 
 
@@ -63,24 +67,36 @@ def typical_of_groups(values: F64, group: I64, count: int, slow: Bool) -> F64:
         return found
     slow_here = slow_ones(kept, of, count)
     kept, of = kept[~slow_here], of[~slow_here]
-    order, first, sizes = _sorted(kept, of, count)
+    ordered, first, sizes = _sorted(kept, of, count)
     held = np.flatnonzero(sizes)
-    begin, size, ordered = first[held], sizes[held], kept[order]
+    begin, size = first[held], sizes[held]
     found[held] = (ordered[begin + (size - 1) // 2] + ordered[begin + size // 2]) / 2
     return found
 
 
-def _sorted(values: F64, group: I64, count: int) -> tuple[I64, I64, I64]:
-    """Return the order by group and value, and the first place and the size of each group."""
+def _sorted(values: F64, group: I64, count: int) -> tuple[F64, I64, I64]:
+    """Return the values in order in each group, and the first place and the size of each group.
+
+    Small groups are rows of a table, which is filled up with NaN: sorting rows takes a quarter of
+    the time of sorting by group and value.
+    """
     sizes = np.bincount(group, minlength=count)
     first = np.cumsum(sizes) - sizes
-    if len(values) < LARGE * count:
-        return np.lexsort((values, group)), first, sizes
     order = stable_order(group)
-    for begin, size in zip(first.tolist(), sizes.tolist(), strict=True):
-        mine = order[begin : begin + size]
-        order[begin : begin + size] = mine[np.argsort(values[mine])]
-    return order, first, sizes
+    ordered, widest = values[order], int(sizes.max(initial=0))
+    if len(values) >= LARGE * count:
+        for begin, size in zip(first.tolist(), sizes.tolist(), strict=True):
+            ordered[begin : begin + size].sort()
+        return ordered, first, sizes
+    if count * widest > MAX_FILLED * len(values):
+        return values[np.lexsort((values, group))], first, sizes
+    begin = np.arange(count) * widest
+    if count * widest > len(values):
+        rows = np.full(count * widest, np.nan)
+        rows[np.arange(len(values)) + np.repeat(begin - first, sizes)] = ordered
+        ordered = rows
+    ordered.reshape(count, widest).sort(axis=1)
+    return ordered, begin, sizes
 
 
 MAX_POINTS = 64

@@ -14,12 +14,12 @@ from ccltui.metrics.findings.replay.ladder import MAX_UNLINKED, ladder_of
 from ccltui.metrics.findings.replay.lines.step_replay import DeadlockError
 from ccltui.metrics.findings.replay.savings import (
     ROUNDING,
-    Savings,
     bounds_of_hosts,
     is_longer,
     per_step_rows,
     refused,
     saved_time,
+    savings_of,
     why_host_bound,
     why_not_physical,
     withheld,
@@ -118,7 +118,7 @@ def what_if_no_straggler(view: View) -> Result:
 
 def _slowdown(view: View, warnings: Sequence[str]) -> Result:
     ladder = _described(view)
-    found, job = Savings(ladder), ladder.job
+    found, job = savings_of(ladder), ladder.job
     if len(found.alone) == len(job.labels) - len(job.out):
         raise refuse("not_applicable", "no two ranks run the same program")
     was, even = ladder.delayed, found.even

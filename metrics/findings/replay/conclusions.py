@@ -22,7 +22,7 @@ from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
 from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
-from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
+from ccltui.metrics.findings.replay.savings import MAX_APART, savings_of
 from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
@@ -191,7 +191,7 @@ class Namer:
     def __init__(self, ladder: Ladder, facts: JobFacts, signatures: Signatures) -> None:
         self.ladder, self.facts, self.signatures = ladder, facts, signatures
         self.gains = Gains(ladder)
-        self.savings = Savings(ladder)
+        self.savings = savings_of(ladder)
         self.shown: dict[str, float] = {}
 
     def named(self, name: str, share: float) -> Conclusion:

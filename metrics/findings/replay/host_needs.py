@@ -85,17 +85,17 @@ class HostIdle(Struct, frozen=True, dict=True):
         own, table = self.recorded, self.job.table
         call_place = np.arange(len(table.line)) - table.first_call[table.line]
         place = np.arange(len(self.line)) - self.job.operations.first[self.line]
-        host = self._usual(own.host_ns, self.line, place)
+        (host,) = self._usual([own.host_ns], self.line, place)
+        calls = [own.delay_ns.astype(np.float64), own.gap_ns.astype(np.float64)]
         delay, gap = (
-            np.rint(self._usual(one.astype(np.float64), table.line, call_place)).astype(np.int64)
-            for one in (own.delay_ns, own.gap_ns)
+            np.rint(one).astype(np.int64) for one in self._usual(calls, table.line, call_place)
         )
         # One that begins where it ended the step before follows that end in the replay.
         begin = np.maximum(own.begin_ns, 0)
         usual = lower_medians(begin, table.step, self.job.num_steps)[table.step]
         return Idle(host, delay, gap, np.minimum(own.begin_ns, usual))
 
-    def _usual(self, values: F64, line: I64, place: I64) -> F64:
+    def _usual(self, columns: Sequence[F64], line: I64, place: I64) -> list[F64]:
         """Lower median of values at one place of a program in a step, over ranks that are not slow.
 
         A rank that is alone with its program keeps as much as the typical one of all has.
@@ -105,9 +105,13 @@ class HostIdle(Struct, frozen=True, dict=True):
         slow = self.slow[line]
         some = np.bincount(number[~slow], minlength=count) > 0
         counted = np.flatnonzero(~slow | ~some[number])
-        found = lower_medians(values[counted], number[counted], count)[number]
+        compared = number[counted]
         alone = np.bincount(number, minlength=count)[number] == 1
-        return np.where(alone, values * self._kept_alone[line], found)
+        kept = self._kept_alone[line]
+        return [
+            np.where(alone, values * kept, lower_medians(values[counted], compared, count)[number])
+            for values in columns
+        ]
 
     @cached_property
     def _kept_alone(self) -> F64:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from ccltui.metrics.arrays.typical import LARGE, slow_ones, typical_of_groups
+from ccltui.metrics.arrays.typical import (
+    LARGE,
+    lower_median,
+    lower_medians,
+    slow_ones,
+    typical_of_groups,
+)
 from ccltui.parsers.array_types import F64
 
 
@@ -63,3 +70,18 @@ def test_groups_of_slow_members_alone_and_empty_groups() -> None:
     assert found[[0, 2]].tolist() == [5.0, 7.0]
     assert np.isnan(found[1])
     assert not len(slow_ones(np.empty(0), np.empty(0, np.int64), 1))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[4] * 50, [1, 4, 0, 3, 4, 2] * 9, [90, *[1] * 60], [LARGE] * 3, [3 * LARGE, 0, 1], [], [0, 0]],
+    ids=["equal", "uneven", "one is large", "all are large", "large and small", "none", "empty"],
+)
+def test_groups_of_any_sizes_have_their_own_median(sizes: list[int]) -> None:
+    draw = np.random.default_rng(3)
+    group = draw.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    values = draw.integers(0, 30, len(group)).astype(np.float64)
+
+    found = lower_medians(values, group, len(sizes))
+
+    assert_array_equal(found, [lower_median(values[group == i]) for i in range(len(sizes))])

@@ -12,7 +12,7 @@ from planted_jobs import Planted, Run, planted_job
 from ccltui.demo.planted import Damage, JobSpec, PlantedTruth, random_spec, write_planted
 from ccltui.demo.planted.job_spec import Fault, Level
 from ccltui.metrics.findings.replay.ladder import Ladder, ladder_of
-from ccltui.metrics.findings.replay.savings import Savings
+from ccltui.metrics.findings.replay.savings import Savings, savings_of
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -168,6 +168,18 @@ def test_a_rank_that_has_no_like_bounds_what_is_saved_where_it_holds_others_up(
     assert bounds is not None
     assert bounds[0] < 0.2e6 * truth.cost_ms
     assert bounds[1] >= 0.95e6 * truth.cost_ms
+
+
+def test_questions_about_the_same_lines_share_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, view = opened(SLOW, tmp_path)
+    found = savings_of(ladder_of(view))
+    lines = found.lines_of([1])
+    first = found.like_others(lines)
+    monkeypatch.setattr(Ladder, "ends", None)
+
+    assert savings_of(ladder_of(view)).like_others(lines.copy()) is first
 
 
 def inflated(ladder: Ladder, slow: int) -> Ladder:
