@@ -61,8 +61,8 @@ def open(
         jobs: worker processes; None is one a CPU, at most 8. A script needs no ``__main__`` check.
 
     Raises:
-        ccltui.parsers.errors.TraceError: the path does not exist, holds nothing to open, or holds
-            recordings that are not ranks of one job and none is chosen.
+        ccltui.parsers.errors.TraceError: the path does not exist, or holds recordings that are not
+            ranks of one job and none is chosen. A directory without traces is a job of no ranks.
         TypeError, ValueError: an argument is of another type, or no possible value.
     """
     if profile_mode not in get_args(loading.ProfileMode):
@@ -261,10 +261,10 @@ class Job:
         return Explanation(explanation.explain(summary, results, options), _whole(budget, "budget"))
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Findings:
         """What costs time, the largest first: the list of ``ccltui explain``."""
         rows = self.metric("findings").details.get("findings") or ()
-        return tuple(Finding(row) for row in rows)
+        return Findings(Finding(row) for row in rows)
 
     def window(
         self,
@@ -337,6 +337,15 @@ class Finding:
 
     def __repr__(self) -> str:
         return f"Finding({self.headline!r})"
+
+
+class Findings(tuple[Finding, ...]):
+    """Findings of a job; a notebook, which shows the text of a plain tuple, shows each of them."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self)
 
 
 class Explanation:

@@ -231,6 +231,7 @@ def test_a_notebook_shows_a_finding_and_runs_nothing_of_it(job: ccltui.Job) -> N
     shown = first._repr_html_()
     assert html.escape(first.headline) in shown
     assert repr(first) == f"Finding({first.headline!r})"
+    assert job.findings._repr_html_() == "".join(one._repr_html_() for one in job.findings)
     for name in ("share", "cost", "sure"):
         assert f">{name}</th>" in shown
 

@@ -157,6 +157,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui card`` with its arguments and return the exit status."""
     commands: Mapping[str, Callable[[Sequence[str]], int]] = {"init": _init, "lint": _lint}
     command = commands.get(arguments[0]) if arguments else None
+    if arguments and arguments[0] in ("-h", "--help"):
+        parsers = (init_parser(), lint_parser())
+        write_report("\n".join(one.format_help() for one in parsers).encode(), None)
+        return exit_codes.OK
+    if arguments and arguments[0] == "--version":
+        init_parser().parse_args(arguments)  # prints it and exits
     if command is None:
         raise GrammarError(
             f"missing command: {PROG} init [DIR], or {PROG} lint CARD; each has --help"

@@ -113,3 +113,11 @@ def test_what_cannot_be_checked(job: Path, one_rank: Path, tmp_path: Path) -> No
         assert (done.returncode, done.stdout) == (status, ""), arguments
         assert words in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_help_and_version_need_no_command() -> None:
+    helped = run(CCLTUI, "card", "--help")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    for command in ("init", "lint"):
+        assert f"usage: ccltui card {command}" in helped.stdout
+    assert run(CCLTUI, "card", "--version").returncode == 0

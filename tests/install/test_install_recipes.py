@@ -295,6 +295,27 @@ def test_the_action_ends_as_the_gate_does(
     assert (tmp_path / "gate.xml").exists()
 
 
+@pytest.mark.parametrize("folder", ["demo", "-o"])
+def test_the_action_takes_folders_named_like_verbs_and_options(
+    runner: Path, folder: str, tmp_path: Path
+) -> None:
+    (tmp_path / folder).symlink_to(runner / "job")
+    settings = {"RUNNER_TEMP": str(runner), "TRACES": folder, "CONDITIONS": "step_time > 3"}
+    done = subprocess.run(
+        ["bash", ROOT / ".github/actions/gate/gate.sh"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **settings, "BASELINE": folder, "REPORT": "report.html", "JUNIT": ""},
+        timeout=120,
+    )
+
+    assert done.returncode in (0, 3), done.stderr
+    assert "unrecognized" not in done.stderr
+    assert (tmp_path / "report.html").exists()
+
+
 def test_the_inputs_of_the_action_reach_its_script_as_variables() -> None:
     """An input in the text of a script would be run by the shell."""
     action = yaml.safe_load((ROOT / ".github/actions/gate/action.yml").read_text())

@@ -4,6 +4,10 @@
 set -uo pipefail
 
 ccltui=${RUNNER_TEMP:?}/ccltui/bin/ccltui
+# A folder named like a verb (demo, report) or an option is one by its path.
+traces=${TRACES:?} baseline=${BASELINE:-}
+[[ $traces == /* ]] || traces=./$traces
+[[ -z $baseline || $baseline == /* ]] || baseline=./$baseline
 options=(--github)
 while IFS= read -r condition; do
     [[ $condition =~ [^[:space:]] ]] && options+=(--fail-if "$condition")
@@ -11,10 +15,10 @@ done <<<"${CONDITIONS:?}"
 [[ -z ${JUNIT:-} ]] || options+=(--junit "$JUNIT")
 
 if [[ -n ${REPORT:-} ]]; then
-    "$ccltui" report "${TRACES:?}" -o "$REPORT" || echo "::warning::no page was written"
+    "$ccltui" report "$traces" -o "$REPORT" || echo "::warning::no page was written"
 fi
-if [[ -n ${BASELINE:-} ]]; then
-    "$ccltui" diff "$BASELINE" "${TRACES:?}" "${options[@]}"
+if [[ -n $baseline ]]; then
+    "$ccltui" diff "$baseline" "$traces" "${options[@]}"
 else
-    "$ccltui" "${TRACES:?}" "${options[@]}"
+    "$ccltui" "$traces" "${options[@]}"
 fi
