@@ -186,7 +186,8 @@ def median_along(values: npt.ArrayLike, axis: int = 0) -> F64:
 
     The axis has at least one value.
     """
-    array = np.asarray(values, np.float64)
+    given = np.asarray(values)
+    array = given.astype(np.float64, copy=False)
     size = array.shape[axis]
     if size == 2:
         low, high = np.moveaxis(array, axis, 0)
@@ -194,7 +195,8 @@ def median_along(values: npt.ArrayLike, axis: int = 0) -> F64:
     if not size:
         return np.asarray(np.median(array, axis=axis))
     middle = size // 2
-    kept = (middle - 1 + size % 2, middle, size - 1)  # NaN is sorted to the end
+    # NaN is sorted to the end; there is none among whole numbers
+    kept = [middle - 1 + size % 2, middle, *([size - 1] if given.dtype.kind == "f" else [])]
     ordered = np.partition(array, kept, axis=axis)
     if array.ndim > 1:
         ordered = np.moveaxis(ordered, axis, 0)

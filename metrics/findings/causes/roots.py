@@ -659,23 +659,25 @@ def _ordered(roots: Sequence[Root]) -> list[Root]:
 
 def _worst_by_step(view: View) -> tuple[dict[int, list[tuple[int, int]]], dict[int, int]]:
     """Return (matched group, instance) of the worst late arrivals of each step, and all waiting."""
-    rows: list[tuple[int, int, int, int]] = []
+    parts = [np.empty((4, 0), np.int64)]
     for one in exposed_waits(view):
         arrived = one.part.arrived
         last, step = arrived.delaying[one.rows], arrived.match.step[one.rows]
         late = one.is_late & (step >= 0) & (last >= 0) & np.isin(last, one.part.columns)
         caused = one.caused_ns
-        rows += [
-            (int(step[at]), int(caused[at]), one.part.number, int(one.rows[at]))
-            for at in np.flatnonzero(late & (caused > 0)).tolist()
-        ]
+        at = np.flatnonzero(late & (caused > 0))
+        group = np.full(len(at), one.part.number)
+        parts.append(np.stack([step[at].astype(np.int64), caused[at], group, one.rows[at]]))
+    steps, waited, groups, rows = np.concatenate(parts, axis=1)
     whole: defaultdict[int, int] = defaultdict(int)
-    for number, waited, _, _ in rows:
-        whole[number] += waited
+    for number, ns in zip(steps.tolist(), waited.tolist(), strict=True):
+        whole[number] += ns
     per_step = min(max(MOST_FOLLOWED // max(len(whole), 1), 1), MOST_PER_STEP)
     followed = set(sorted(whole, key=lambda step: -whole[step])[: MOST_FOLLOWED // per_step])
     worst: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, _, group, row in sorted(rows, key=lambda row: (row[0], -row[1], row[2:])):
+    order = np.lexsort((rows, groups, -waited, steps))
+    places = (one[order].tolist() for one in (steps, groups, rows))
+    for number, group, row in zip(*places, strict=True):
         if number in followed and len(worst[number]) < per_step:
             worst[number].append((group, row))
     return {step: found for step, found in worst.items() if found}, dict(whole)

@@ -381,7 +381,7 @@ def _idle(
         labels = _mostly_of(loss, scale.ranks)
         who = "" if not labels else f"rank {labels[0]}" if len(labels) == 1 else ""
         text = idle_text(loss.what, share, scale.ranks, who) + scale.cost(loss.total_ns)
-        more, kernel = _idle_detail(loss.what, ranks, scale)
+        more, kernel = _idle_detail(view, loss.what, ranks, scale)
         yield Finding(
             kind=form.kind,
             text=sentence(text),
@@ -438,10 +438,12 @@ def _mostly_of(loss: Part, num_ranks: int) -> tuple[str, ...]:
     return (label,) if is_most else ()
 
 
-def _idle_detail(cause: str, ranks: Sequence[RankView], scale: Scale) -> tuple[str, str | None]:
+def _idle_detail(
+    view: View, cause: str, ranks: Sequence[RankView], scale: Scale
+) -> tuple[str, str | None]:
     """Return a second sentence on idle time, and the name of the call that it is about."""
     if cause in ("operators", "launch_latency", "between_kernels"):
-        return _kernel_size(ranks, scale), None
+        return view.remember(_kernel_size, lambda: _kernel_size(ranks, scale)), None
     return "", None
 
 

@@ -341,12 +341,15 @@ def _speeds(ranks: Sequence[RankView]) -> _Speeds | None:
     names: dict[str, int] = {}
     tables = [_table(rank, names) for rank in ranks]
     ids = distinct_values(np.concatenate([steps for _, _, steps in tables]))
-    total = np.zeros((len(ranks), len(names), len(ids)))
+    cells = len(names), len(ids)
+    total = np.zeros((len(ranks), *cells))
     count = np.zeros_like(total)
     for place, (name, dur, step) in enumerate(tables):
-        at = np.searchsorted(ids, step)
-        np.add.at(total[place], (name, at), dur)
-        np.add.at(count[place], (name, at), 1)
+        at = name * len(ids) + np.searchsorted(ids, step)
+        size = len(names) * len(ids)
+        # whole nanoseconds: float64 sums them exactly
+        total[place] = np.bincount(at, weights=dur, minlength=size).reshape(cells)
+        count[place] = np.bincount(at, minlength=size).reshape(cells)
     if not total.any():
         return None
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -395,11 +398,10 @@ def _table(rank: RankView, names: dict[str, int]) -> tuple[I64, F64, I64]:
     """Return name, duration and step of each kernel that computes."""
     gpu = rank.trace.group("gpu")
     rows = np.flatnonzero((rank.facts.classes == COMP) & rank.starts_inside & (gpu.name >= 0))
-    codes = {
-        one: names.setdefault(bare_name(rank.trace.text(one)), len(names))
-        for one in distinct_values(gpu.name[rows]).tolist()
-    }
-    name = np.array([codes[one] for one in gpu.name[rows].tolist()], np.int64)
+    codes = np.zeros(len(rank.trace.strings), np.int64)
+    for one in distinct_values(gpu.name[rows]).tolist():
+        codes[one] = names.setdefault(bare_name(rank.trace.text(one)), len(names))
+    name = codes[gpu.name[rows]]
     start = gpu.start_ns[rows]
     if not rank.by_steps:
         return name, gpu.dur_ns[rows].astype(np.float64), _parts(name, start)
