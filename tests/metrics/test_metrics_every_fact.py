@@ -6,6 +6,7 @@ job whose files name no communicators, and of one with a slow step.
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,8 @@ from ccltui.metrics.catalog.throughput import run_compare
 from ccltui.metrics.facts import FACTS, recorded, with_needs
 from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find, metrics
-from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.exposed_waits import MATERIALITY
+from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.job import Job
 
 EVERY_RESULT = {"steps"}
@@ -65,6 +67,22 @@ def test_cheap_questions_match_nothing() -> None:
         assert not with_needs(find(name).facts) & {"named_calls", "matches", "clocks"}, name
     for name in ("collective_volume", "hockney", "link_utilization", "node_locality"):
         assert "clocks" not in with_needs(find(name).facts), name
+
+
+@pytest.mark.parametrize("least_pct", [0.001, 20, 99])
+@pytest.mark.parametrize("slow", [{}, {1: 1.5}], ids=["even", "slow"])
+def test_causes_are_searched_only_where_a_rank_may_be_named(
+    slow: dict[int, float], least_pct: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ViewOptions(overrides={MATERIALITY: least_pct})
+    made = planted_job(Planted(slow_ranks=slow))
+    with recorded() as record:
+        found = find("straggler_lag").run(View(made, options))
+    of_module = sys.modules["ccltui.metrics.catalog.stragglers.straggler_lag"]
+    monkeypatch.setattr(of_module, "may_name_a_rank", lambda _: True)
+
+    assert ("roots" in record.facts) is (least_pct < (99 if slow else 1))
+    assert find("straggler_lag").run(View(made, options)) == found
 
 
 def test_each_fact_is_after_those_that_it_needs() -> None:

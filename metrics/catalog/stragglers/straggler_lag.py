@@ -18,7 +18,7 @@ from ccltui.metrics.collectives.lag_tables import (
     tally,
 )
 from ccltui.metrics.collectives.matching.match import METHODS
-from ccltui.metrics.findings.causes.roots import material_ranks, root_waiting
+from ccltui.metrics.findings.causes.roots import material_ranks, may_name_a_rank, root_waiting
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
@@ -183,6 +183,8 @@ def _late_ranks(
     last among them.
     """
     if view.options.ranks is None:
+        if not may_name_a_rank(view):  # most healthy jobs: no search for causes
+            return [], None, None
         found = root_waiting(view)
         places = {label: place for place, label in enumerate(labels)}
         late = [places[label] for label in material_ranks(found, num_ranks) if label in places]

@@ -488,6 +488,16 @@ def begins_recording(chain: tuple[Link, ...]) -> bool:
     return found is not None and bool(found.starts_recording.all())
 
 
+def may_name_a_rank(view: View) -> bool:
+    """Return whether all waiting together is as much as names a rank, without a search for causes.
+
+    No root has more waiting than all of it, with that of collectives that do not count.
+    """
+    whole = sum(int(one.caused_ns.sum()) for one in exposed_waits(view))
+    whole += sum(root.wait_ns for root in _waits_for_absent(view))
+    return whole >= material_ns(view)
+
+
 def material_ranks(found: RootWaiting, num_ranks: int) -> list[str]:
     """Return the ranks that cause more waiting than chance, and material waiting; most first.
 
