@@ -27,6 +27,14 @@ TORCH  := $(VENV)/.installed-torch
 COMPILE := $(BIN)/python -m compileall -q parsers metrics ccltui
 PYTEST  := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
+# Without ensurepip (python3-venv on Debian) an environment is left without pip: it is begun again then,
+# and an older Python begins none, which the next one would keep.
+OLDER := ccltui needs Python 3.11 or newer: name one, as in PYTHON=python3.12 (docs/install.md)
+define MAKE_VENV
+@test -x $(BIN)/pip || { $(PYTHON) -c 'import sys; sys.exit("$(OLDER)" if sys.version_info < (3, 11) else 0)' \
+	&& echo "installing into $(VENV), for the first time: a minute or two" && $(PYTHON) -m venv $(VENV); }
+endef
+
 TITAN  := .venv-titan
 
 # Coverage for fuzzing; there is no wheel of it for every version of Python.
@@ -141,20 +149,20 @@ faults: $(STAMP)
 
 # The demo needs no development package, so it has a stamp of its own.
 $(RUN): pyproject.toml setup.py
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(MAKE_VENV)
 	$(BIN)/python -m pip install --quiet --editable .
 	$(COMPILE)
 	touch $@
 
 $(STAMP): pyproject.toml setup.py
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(MAKE_VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	$(COMPILE)
 	touch $@ $(RUN)
 
 # Large, and of no use outside the tests on Slurm, which are skipped without it.
 $(TORCH): pyproject.toml setup.py
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(MAKE_VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev,slurm-tests]"
 	touch $@ $(STAMP) $(RUN)
 

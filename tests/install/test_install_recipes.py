@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -359,3 +360,52 @@ def test_setup_refuses_an_unknown_kind_of_wheel() -> None:
     )
     assert done.returncode == 1
     assert "CCLTUI_WHEEL=abi4 is none of abi3, pure and require" in done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with an apostrophe in its path that has the Makefile, and no package."""
+    folder = tmp_path / "it's mine"
+    folder.mkdir()
+    (folder / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    for name in ("pyproject.toml", "setup.py"):
+        (folder / name).touch()
+    return folder
+
+
+def make_demo(checkout: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """Run make demo with a script of the shell as Python."""
+    (checkout / "python").write_text(f"#!/bin/sh\n{python}\n")
+    (checkout / "python").chmod(0o755)
+    return subprocess.run(
+        ["make", "demo", "PYTHON=./python"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=checkout,
+        timeout=60,
+    )
+
+
+def test_an_older_python_begins_no_environment(checkout: Path) -> None:
+    older = (
+        f'shift; exec {shlex.quote(sys.executable)} -c "import sys; sys.version_info = (3, 9); $1"'
+    )
+
+    done = make_demo(checkout, older)
+
+    assert done.returncode == 2
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_an_environment_without_pip_is_begun_again(checkout: Path) -> None:
+    without_pip = (
+        '[ "$1" = -c ] && exit 0\n'
+        "mkdir -p .venv/bin && cp python .venv/bin/python && echo x >>begun && exit 1"
+    )
+
+    done = [make_demo(checkout, without_pip) for _ in range(2)]
+
+    assert [one.returncode for one in done] == [2, 2]
+    assert (checkout / "begun").read_text() == "x\nx\n"
