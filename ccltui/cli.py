@@ -258,7 +258,7 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         return explore.serve(options, arguments)
     if not explore.has_terminal():
         raise GrammarError(
-            f"{explore.no_terminal()}; without one ccltui explain DIR says what costs time, and "
+            f"{explore.no_terminal()}; without one ccltui explain DIR shows what costs time, and "
             "--metric NAME or --metric all prints numbers"
         )
     loading, selection = LoadOptions.of(options.trace, options), args.selection_of(options)

@@ -27,7 +27,7 @@ PROG: Final = "ccltui seeds-layout"
 _DESCRIPTION = """\
 Write a folder in which the commands of the seed documents work as they are written there: main.py
 and the scripts of the metrics, and links to the scripts of sbatch/ that record. Without DIR, list
-the paths. Files that are there already are kept."""
+the paths. Files that are there already are not changed."""
 _EXECUTABLE: Final = 0o755
 
 METRICS: Final = (
@@ -230,7 +230,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         kept += write_links(root, sbatch, copy=options.copy)
     if kept:
-        print_message(f"kept, though it is not what would be written now: {', '.join(kept)}")
+        print_message(f"not changed, though it is not what would be written now: {', '.join(kept)}")
     write_report(f"{root}\n".encode(), None)
     return exit_codes.OK
 

@@ -68,7 +68,7 @@ _TO_TRACE: Final = (
     "check the log"
 )
 _TO_BEGIN: Final = (
-    "check the path; docs/collect.md says how to record a job, ccltui demo writes one to look at"
+    "check the path; docs/collect.md shows how to record a job, ccltui demo writes one to look at"
 )
 _COUNTED: Final = (
     "ccltui explain DIR counts the events of NCCL's profiler plug-in; for times of a step record "

@@ -56,7 +56,7 @@ _ALIKE: Final = 0.03
 """Difference between ranks in their share of computing below which they count as alike."""
 _NOTHING_READ: Final = (
     "Check the path: ccltui doctor DIR lists what each file is, and what to do about it. "
-    "docs/collect.md says how to record a job; ccltui demo writes one to look at."
+    "docs/collect.md shows how to record a job; ccltui demo writes one to look at."
 )
 _APART: Final = (
     "If the job hung, look first at rank {rank}, whose collectives begin or end "

@@ -33,7 +33,7 @@ def test_the_version_in_detail_has_what_a_report_of_a_mistake_needs(
     assert facts["python"].startswith(platform.python_version())
     assert f"numpy {version('numpy')}, " in facts["packages"]
     assert f"mcp {version('mcp')}, " in facts["optional"]
-    assert re.match(r"\d of 8 modules", facts["compiled"])
+    assert re.match(r"\d of \d+ modules", facts["compiled"])
     assert facts["store"] == str(tmp_path / "c")
     assert facts["settings"] == f"{tmp_path}/x/ccltui/config.toml (absent)"
 
@@ -68,7 +68,7 @@ def test_a_wrong_command_line_does_not_even_import_numpy() -> None:
         (["--metric=iter_time", "--set", "tp"], "'tp' is not NAME=VALUE, as in tp=4"),
         (["--metric=iter_time", "--set", "dp_sard=2"], "did you mean dp_shard"),
         (["--span", "inner"], "the explorer needs a terminal"),
-        ([], "the explorer needs a terminal; without one ccltui explain DIR says what costs time"),
+        ([], "the explorer needs a terminal; without one ccltui explain DIR shows what costs time"),
         (["--metric", "iter_tim"], "unknown metric 'iter_tim'; did you mean iter_time"),
         (["--format", "json"], "--format needs --metric NAME"),
         (["-o", "x"], "--output needs --metric NAME"),

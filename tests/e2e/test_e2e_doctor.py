@@ -99,7 +99,7 @@ def test_an_empty_folder_says_where_to_begin(tmp_path: Path) -> None:
     done = run(CCLTUI, "doctor", tmp_path)
 
     assert done.returncode == 1
-    assert "check the path; docs/collect.md says how to record a job" in done.stdout
+    assert "check the path; docs/collect.md shows how to record a job" in done.stdout
     advice = run(CCLTUI, "explain", tmp_path).stdout
     assert "- Check the path: ccltui doctor DIR lists what each file is" in advice
 

@@ -44,7 +44,7 @@ def test_a_path_that_is_not_there_opens_no_screen(tmp_path: Path) -> None:
 
 def test_a_terminal_that_cannot_place_text_is_named(job: Path) -> None:
     with session(*CCLTUI, job, env={"TERM": "dumb"}) as explorer:
-        explorer.wait_for("ccltui explain DIR says what")
+        explorer.wait_for("ccltui explain DIR shows what")
         assert explorer.finish() == 2
     assert "needs a terminal, and TERM=dumb cannot place text" in explorer.text
 

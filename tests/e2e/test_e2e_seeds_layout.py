@@ -196,8 +196,9 @@ def test_files_of_others_are_kept_and_named(tmp_path: Path) -> None:
     done = run(CCLTUI, "seeds-layout", root)
     again = run(CCLTUI, "seeds-layout", root)
 
-    kept = "ccltui: kept, though it is not what would be written now: tools/main.py, train.py\n"
-    assert (done.returncode, done.stderr) == (again.returncode, again.stderr) == (0, kept)
+    kept = "not changed, though it is not what would be written now"
+    line = f"ccltui: {kept}: tools/main.py, train.py\n"
+    assert (done.returncode, done.stderr) == (again.returncode, again.stderr) == (0, line)
     assert (root / "train.py").read_text() == "mine"
 
 

@@ -37,7 +37,7 @@ _LOOKED_FOR: Final = (
 )
 _TO_BEGIN: Final = (
     "Check the path. ccltui demo writes a job to look at, ccltui DIR --follow waits for files, and "
-    "docs/collect.md says how to record a job."
+    "docs/collect.md shows how to record a job."
 )
 
 
