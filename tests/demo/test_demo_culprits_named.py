@@ -38,11 +38,18 @@ def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_p
     assert outcome(tmp_path / "job", late, spec) == Outcome(seen=True, named=True, wrong=())
 
 
-def test_where_the_file_of_the_culprit_is_missing_that_rank_is_the_root(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_where_no_trace_of_the_culprit_is_read_that_rank_is_the_root(
+    tmp_path: Path, *, is_cut: bool
+) -> None:
     # what differs between the other ranks is jitter: a few per cent of the waiting
     late, spec = random_job(6)
     write_job(tmp_path, spec)
-    (tmp_path / f"kineto_trace_{late.rank}.json.gz").unlink()
+    trace = tmp_path / f"kineto_trace_{late.rank}.json.gz"
+    if is_cut:
+        trace.write_bytes(trace.read_bytes()[:300])
+    else:
+        trace.unlink()
 
     view = View(open_job(tmp_path, cache_dir=tmp_path / "cache"))
     found = find("blame_chain").run(view)
@@ -53,7 +60,9 @@ def test_where_the_file_of_the_culprit_is_missing_that_rank_is_the_root(tmp_path
     assert named == [str(late.rank), "not_recorded"]
     assert details["root_confidence"] != "high"
     assert details["root_share"] > 0.9
-    assert details["root_why"].startswith(f"rank {late.rank} has no file here; the others wait ")
+    assert details["root_why"].startswith(
+        f"no trace of rank {late.rank} was read; the others wait "
+    )
     cause = find("straggler_cause").run(view).details
     assert [cause[f"main_{key}"] for key in ("rank", "cause", "why")] == [
         *named,

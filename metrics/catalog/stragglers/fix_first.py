@@ -110,7 +110,7 @@ def _words(view: View, loss: Part) -> str:
         if loss.what == OTHERS:
             return "ranks wait for others that come late now and then"
         if all(rank.label != loss.what for rank in view.job.ranks):
-            return f"the others wait for rank {loss.what}, whose file is not here"
+            return f"the others wait for rank {loss.what}, of which no trace was read"
         return f"the others wait for rank {loss.what}, which comes late"
     if loss.kind == "communication":
         name = "communication" if loss.what == UNKNOWN else loss.what

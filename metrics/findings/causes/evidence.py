@@ -205,7 +205,7 @@ CHAIN_WORDS: Final = {
     OTHER_COLLECTIVE: "delayed by a collective of another group",
     SLOW_TRANSFER: "its transfers take longer than those of its peers",
     PIPELINE: "the normal order of the pipeline, not a fault",
-    NOT_RECORDED: "its file is not in the directory",
+    NOT_RECORDED: "no trace of it was read",
 }
 """Causes that only chains have."""
 
@@ -285,7 +285,7 @@ def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLa
     if after.cause == NOT_RECORDED:
         return (
             f"rank {first.label} was delayed {part} at {where}, with rank {after.label}, "
-            "whose file is not in the directory"
+            "of which no trace was read"
         )
     root = chain[-1]
     if root.cause == UNKNOWN:

@@ -534,7 +534,7 @@ def _absence(found: RootWaiting, named: Named) -> str | None:
     if named.cause != NOT_RECORDED:
         return None
     waited = duration(named.wait_ns)
-    return f"rank {named.label} has no file here; the others wait {waited} for it"
+    return f"no trace of rank {named.label} was read; the others wait {waited} for it"
 
 
 def behind_of(waited: ExposedWaits, row: int, chain: tuple[Link, ...]) -> Behind:

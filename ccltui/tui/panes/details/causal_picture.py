@@ -147,7 +147,7 @@ def _rows(chain: CausalChain, name: int, width: int) -> Iterator[_Row]:
         for line in wrap(_heading(rank, place), width - 2, most=_HEADING_LINES, indent="  "):
             yield _Row(line, Ink.STRONG)
         if not rank.is_recorded:
-            yield _Row("  its file is not in the directory: what it did is unknown", Ink.DIM)
+            yield _Row("  no trace of it was read: what it did is unknown", Ink.DIM)
         if rank.events and not place:
             yield heads
         for event in rank.events:

@@ -164,7 +164,7 @@ def test_a_rank_without_a_file_is_the_root_where_all_others_wait() -> None:
     details = blame_chain.run(found).details
     assert named(found) == ["2", "not_recorded", "medium"]
     # four of eight collectives take 3 ms longer on three ranks
-    assert details["root_why"] == ("rank 2 has no file here; the others wait 36 ms for it")
+    assert details["root_why"] == "no trace of rank 2 was read; the others wait 36 ms for it"
     assert straggler_cause.run(found).details["main_rank"] == "2"
 
 
