@@ -34,7 +34,14 @@ _EPILOG = "\n".join(
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui`` with its command-line arguments and return the exit status."""
     if arguments and arguments[0] in VERBS:
-        return _verb(arguments[0])(arguments[1:])
+        try:
+            return _verb(arguments[0])(arguments[1:])
+        except GrammarError as error:
+            unknown = error.message.startswith("unrecognized arguments")
+            if not (unknown and Path(arguments[0]).is_dir()):
+                raise
+            hint = f"for the directory of that name write ./{arguments[0]}"
+            raise GrammarError(f"{error}; {hint}") from error
     options = parser().parse_args(arguments)
     if options.list_metrics:
         use_functions(options)

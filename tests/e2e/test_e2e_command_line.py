@@ -101,6 +101,17 @@ def test_no_directory_at_all_names_the_demo() -> None:
     assert "ccltui demo" in done.stderr
 
 
+def test_a_directory_named_like_a_verb_is_opened_by_its_path(tmp_path: Path) -> None:
+    hint = "for the directory of that name write ./demo"
+    without = run(CCLTUI, "demo", "--fail-if", "iter_time > 1", cwd=tmp_path)
+    (tmp_path / "demo").mkdir()
+    done = run(CCLTUI, "demo", "--fail-if", "iter_time > 1", cwd=tmp_path)
+
+    assert (without.returncode, done.returncode) == (2, 2)
+    assert hint not in without.stderr
+    assert done.stderr.endswith(f"; {hint}\n")
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "json", "jsonl"])
 @pytest.mark.parametrize("kind", ["absent", "empty"])
 def test_nothing_to_read_is_1(tmp_path: Path, form: str, kind: str) -> None:
