@@ -151,3 +151,13 @@ def test_the_rank_that_makes_a_step_slow_comes_first_where_nothing_else_blames_i
     assert first["text"].startswith("Rank 8 makes step 10 take 1.8 times as long as the others")
     assert "more idle time" in first["more"]
     assert first["sure"]["who"] == "medium"
+
+
+def test_single_steps_name_nobody_with_high_confidence(tmp_path: Path) -> None:
+    """One rank has more work in one step by chance; the planted fault is nobody's."""
+    write_planted(tmp_path / "job", random_spec(742067, varied=True))
+    details = find("findings").run(View(open_job(tmp_path / "job"))).details
+
+    (slow,) = (one for one in details["findings"] if one["class"] == "slow_steps")
+    assert slow["where"]["ranks"] == ["2"]
+    assert slow["sure"]["who"] == "medium"
