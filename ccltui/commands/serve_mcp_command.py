@@ -38,14 +38,14 @@ def run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     roots = Roots(options.root)
     try:
-        from ccltui.mcp_server.tool_server import make_server  # noqa: PLC0415
+        from ccltui.mcp_server.tool_server import serve  # noqa: PLC0415
     except ImportError as error:
         raise NotFoundError("serve-mcp needs mcp: pip install 'ccltui[mcp]'", path="mcp") from error
     from ccltui.mcp_server.answer_worker import AnswerWorker  # noqa: PLC0415
 
     worker = AnswerWorker(roots.folders, options.cache_dir)
     try:
-        make_server(worker).run("stdio")
+        serve(worker)
     finally:
         worker.stop()
     return exit_codes.OK

@@ -1,23 +1,12 @@
-"""Bounded answers: rows up to a number of bytes, and the place at which to continue.
-
-The lists of a comparison that a client may ask for are named here, for the server and the
-answering process.
-"""
+"""Bounded answers: rows up to a number of bytes, and the place at which to continue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.printable_json import json_bytes
-
-Section = Literal[
-    "kinds", "waterfall", "dimensions", "kernels", "operators", "collectives", "stragglers"
-]
-SECTIONS: Final[tuple[str, ...]] = get_args(Section)
-"""Lists of the document that are rows of an answer, one list a call."""
-
 
 MAX_BYTES: Final = 16_384
 """Size of an answer. Some 5,000 tokens: several such answers fit beside a conversation."""

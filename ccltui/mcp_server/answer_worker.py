@@ -7,15 +7,20 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from ccltui.parsers.errors import TraceError, internal_error
 from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.parsers.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from ccltui.mcp_server.job_answers import OpenedJobs
 
 _END_S: Final = 2.0
 _LONGEST_LINE: Final = 1000
@@ -93,33 +98,22 @@ def _answer_all(pipe: Connection, folders: tuple[str, ...], cache_dir: Path | No
     from ccltui.mcp_server.roots import Roots  # noqa: PLC0415
 
     jobs = OpenedJobs(Roots(folders), cache_dir)
-    answers = _answers()
     with contextlib.suppress(EOFError, OSError):
         while True:
             tool, arguments = pipe.recv()
-            pipe.send(_answered(lambda: answers[tool](jobs, arguments)))  # noqa: B023
+            pipe.send(_answered(tool, arguments, jobs))
 
 
-def _answers() -> Mapping[str, Callable[..., dict[str, Any]]]:
-    from ccltui.mcp_server import job_answers, row_answers  # noqa: PLC0415
-
-    return {
-        "open": job_answers.open_job,
-        "explain": job_answers.explain,
-        "metric": job_answers.metric,
-        "table": row_answers.table,
-        "collective": row_answers.collective,
-        "kernel": row_answers.kernel,
-        "compare": row_answers.compare,
-        "window": row_answers.window,
-    }
-
-
-def _answered(answer: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
+def _answered(tool: str, arguments: Mapping[str, Any], jobs: OpenedJobs) -> tuple[bool, str]:
+    from ccltui.mcp_server.row_answers import QUESTIONS  # noqa: PLC0415  (numpy)
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415
 
     try:
-        return True, json_bytes(answer()).decode().rstrip("\n")
+        # Not strict: clients write numbers as texts, too.
+        question = msgspec.convert(_decoded(arguments), QUESTIONS[tool], strict=False)
+        return True, json_bytes(question.answer(jobs)).decode().rstrip("\n")
+    except msgspec.ValidationError as error:
+        return False, _line(f"{tool}: {error}")
     except TraceError as error:
         return False, _line(str(error))
     except OSError as error:
@@ -128,6 +122,20 @@ def _answered(answer: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
         return False, "not enough memory for this answer"
     except Exception as error:
         return False, _line(internal_error(error))
+
+
+def _decoded(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with lists and mappings that a client wrote as JSON text, as some do."""
+    return {name: _list_or_mapping(value) for name, value in arguments.items()}
+
+
+def _list_or_mapping(value: Any) -> Any:
+    if not (isinstance(value, str) and value.startswith(("[", "{"))):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value  # a name or a regular expression
 
 
 def _line(text: str) -> str:

@@ -1,6 +1,8 @@
-"""Answers about a job as a whole: what was opened, the explanation, and metrics.
+"""Questions about a job as a whole: what it holds, what slows it down, and one metric.
 
-The jobs that were opened last stay open.
+A question is a struct: its docstring, fields and their descriptions are what the server tells an
+agent of the tool, and `answer` is what the answering process calls. The jobs that were opened last
+stay open.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Meta, Struct
 
 from ccltui.api import Job
 from ccltui.export.table_columns import TABLES
@@ -38,30 +42,26 @@ KEPT: Final = 4
 """Jobs kept open: a comparison needs two, and what follows it goes back to either."""
 
 
+_Key = tuple[str, str | None, ProfileMode]
+
+
 class OpenedJobs:
     """Views of whole jobs by path, capture and profiler."""
 
     def __init__(self, roots: Roots, cache_dir: Path | None) -> None:
         self._roots = roots
         self._cache_dir = cache_dir
-        self._views: OrderedDict[tuple[str, str | None, str], View] = OrderedDict()
+        self._views: OrderedDict[_Key, View] = OrderedDict()
 
-    def view(
-        self, path: str, source: Mapping[str, Any], selection: Mapping[str, Any] | None = None
-    ) -> View:
-        """Return the view of a job, which is opened where it is not yet.
-
-        Args:
-            path: the directory or file, as the agent wrote it.
-            source: ``capture`` and ``profile_mode``; what is absent is the default.
-            selection: texts of ``steps``, ``ranks``, ``window`` and ``group``.
+    def view(self, source: Source) -> View:
+        """Return the view of a job, which is opened where it is not yet, under a selection.
 
         Raises:
             TraceError: the path is refused, or holds nothing to open.
             GrammarError: a text of the selection does not follow its grammar.
         """
-        options = view_options(selection or {})
-        key = self._key(path, source)
+        options = source.view_options()
+        key = self._key(source)
         view = self._views.get(key)
         if view is None:
             view = self._opened(key)
@@ -71,110 +71,159 @@ class OpenedJobs:
             self._views.popitem(last=False)
         return view.with_options(**options) if options else view
 
-    def forget(self, path: str, source: Mapping[str, Any]) -> None:
+    def forget(self, source: Source) -> None:
         """Close a job, so that it is read again: its files may have grown."""
-        self._views.pop(self._key(path, source), None)
+        self._views.pop(self._key(source), None)
 
-    def _key(self, path: str, source: Mapping[str, Any]) -> tuple[str, str | None, str]:
-        mode = source.get("profile_mode") or "auto"
-        if mode not in get_args(ProfileMode):
-            raise GrammarError(f"profile_mode is one of {', '.join(get_args(ProfileMode))}")
-        return self._roots.resolved(path), source.get("capture"), mode
+    def _key(self, source: Source) -> _Key:
+        return self._roots.resolved(source.path), source.capture, source.profile_mode
 
-    def _opened(self, key: tuple[str, str | None, str]) -> View:
+    def _opened(self, key: _Key) -> View:
         path, capture, mode = key
-        modes: dict[str, ProfileMode] = {name: name for name in get_args(ProfileMode)}
         store = default_cache_dir() if self._cache_dir is None else self._cache_dir
-        job = start_job(path, capture=capture, profile_mode=modes[mode], store=store)
+        job = start_job(path, capture=capture, profile_mode=mode, store=store)
         if capture is None:
             require_one_recording(job, path)
         settings = LoadSettings(self._cache_dir, inline=True, for_other_processes=False)
-        return View(load_job(job, settings), ViewOptions(profile_mode=modes[mode]))
+        return View(load_job(job, settings), ViewOptions(profile_mode=mode))
 
 
-def view_options(selection: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `ViewOptions` that texts of an agent set.
+PathOf = Annotated[str, Meta(description="trace directory or file, below a directory of --root")]
+Steps = Annotated[str | None, Meta(description="only these steps: I-J, both included")]
+Ranks = Annotated[str | None, Meta(description="only these ranks: 0-7,16")]
+Window = Annotated[
+    str | None, Meta(description="only this time since the earliest event: 4s420ms/5s; A/ or /B")
+]
+Cursor = Annotated[int, Meta(ge=0, description="next_cursor of the answer before; 0 is the start")]
 
-    Raises:
-        GrammarError: a text does not follow the grammar that the commands have.
-    """
-    parse: dict[str, Callable[[str], object]] = {
+
+class Question(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A question of an agent, which is a tool by the name of its class."""
+
+    def answer(self, jobs: OpenedJobs) -> dict[str, Any]:
+        """Return the document that answers it."""
+        raise NotImplementedError
+
+
+class Source(Question, kw_only=True, frozen=True):
+    """A question about a job."""
+
+    path: PathOf
+    capture: Annotated[
+        str | None, Meta(description="name of the capture, where there are several")
+    ] = None
+    profile_mode: Annotated[ProfileMode, Meta(description="traces to use: torch is Kineto")] = (
+        "auto"
+    )
+
+    def view_options(self) -> dict[str, Any]:
+        """Return the fields of `ViewOptions` that texts of an agent set: none of a whole job."""
+        return {}
+
+
+class Part(Source, kw_only=True, frozen=True):
+    """A question about a job, or a part of it."""
+
+    steps: Steps = None
+    ranks: Ranks = None
+    window: Window = None
+    group: Annotated[
+        str | None, Meta(description="only collectives of this group or dimension")
+    ] = None
+
+    _grammars: ClassVar[Mapping[str, Callable[[str], object]]] = {
         "steps": parse_steps,
         "ranks": parse_ranks,
         "window": parse_window,
         "group": str,
     }
-    return {name: parse[name](text) for name, text in selection.items() if text}
+
+    def view_options(self) -> dict[str, Any]:
+        """Return the fields of `ViewOptions` that are given, parsed as those of the commands.
+
+        Raises:
+            GrammarError: a text does not follow the grammar that the commands have.
+        """
+        given = {name: getattr(self, name) for name in self._grammars}
+        return {name: self._grammars[name](text) for name, text in given.items() if text}
 
 
-Arguments = Mapping[str, Any]
+class Open(Source, kw_only=True, frozen=True):
+    """Read a directory: ranks, captures, steps, groups, files that failed, metrics, tables."""
 
-MIN_BUDGET: Final = 1024
-MAX_BUDGET: Final = 65_536
-
-
-def open_job(jobs: OpenedJobs, arguments: Arguments) -> dict[str, Any]:
-    """Read a directory again, and describe what it holds."""
-    jobs.forget(arguments["path"], arguments)
-    view = jobs.view(arguments["path"], arguments)
-    trace = TraceSummary.of(view.job).to_dict()
-    failures = trace.pop("failures")
-    steps = sorted({step.id for rank in view.ranks for step in rank.steps})
-    found: dict[str, Any] = clipped(
-        {
-            **trace,
-            "captures": [one.name for one in view.job.discovery.captures],
-            "num_failures": len(failures),
-            "failures": [f"{one['path']}: {one['error']}" for one in failures],
-            "steps": {"first": steps[0], "last": steps[-1], "count": len(steps)} if steps else None,
-            "ranks_read": [rank.label for rank in view.ranks],
-            "groups": [
-                {"name": group.label, "dim": group.dim, "size": group.size} for group in view.groups
-            ],
-            "tables": {name: list(table.columns) for name, table in TABLES.items()},
-        }
-    )
-    return found | {"metrics": " ".join(registry.metrics())}
-
-
-def explain(jobs: OpenedJobs, arguments: Arguments) -> dict[str, Any]:
-    """Return the document of ``ccltui explain --format json``."""
-    budget = arguments.get("budget") or BUDGET
-    if not MIN_BUDGET <= budget <= MAX_BUDGET:
-        raise GrammarError(f"budget {budget}: from {MIN_BUDGET} to {MAX_BUDGET} bytes")
-    view = jobs.view(arguments["path"], arguments, selection_of(arguments))
-    job = Job(view, arguments.get("capture"))
-    found: dict[str, Any] = json.loads(job.explain(budget=budget).to_json())
-    return found
+    def answer(self, jobs: OpenedJobs) -> dict[str, Any]:
+        """Read the directory again, and describe what it holds."""
+        jobs.forget(self)
+        view = jobs.view(self)
+        trace = TraceSummary.of(view.job).to_dict()
+        failures = trace.pop("failures")
+        steps = sorted({step.id for rank in view.ranks for step in rank.steps})
+        described: dict[str, Any] = clipped(
+            {
+                **trace,
+                "captures": [capture.name for capture in view.job.discovery.captures],
+                "num_failures": len(failures),
+                "failures": [f"{failure['path']}: {failure['error']}" for failure in failures],
+                "steps": {"first": steps[0], "last": steps[-1], "count": len(steps)}
+                if steps
+                else None,
+                "ranks_read": [rank.label for rank in view.ranks],
+                "groups": [
+                    {"name": group.label, "dim": group.dim, "size": group.size}
+                    for group in view.groups
+                ],
+                "tables": {name: list(table.columns) for name, table in TABLES.items()},
+            }
+        )
+        return described | {"metrics": " ".join(registry.metrics())}
 
 
-def metric(jobs: OpenedJobs, arguments: Arguments) -> dict[str, Any]:
-    """Return one metric: the headline, and the numbers below one key or all keys as rows."""
-    try:
-        found = registry.find(arguments["name"])
-    except KeyError as error:
-        raise GrammarError(str(error)) from None
-    result = found.run(jobs.view(arguments["path"], arguments, selection_of(arguments)))
-    key = arguments.get("key") or ""
-    numbers = [
-        (name, value)
-        for name, value in leaves(result.details.items(), longest=MAX_LISTED)
-        if not key or name == key or name.startswith(f"{key}.")
-    ]
-    if key and not numbers:
-        raise GrammarError(f"{result.metric} has no key {key[:80]!r}")
+class Explain(Part, kw_only=True, frozen=True):
+    """Explain what slows the job down: verdict, claims with sources, what to do and record."""
 
-    def row(index: int) -> tuple[Any, ...]:
-        name, value = numbers[index]
-        return name, value, result.unit if name == found.headline else unit_of(name)
+    budget: Annotated[
+        Annotated[int, Meta(ge=1024, le=65_536)] | None,
+        Meta(description=f"largest size in bytes; default {BUDGET}"),
+    ] = None
 
-    return paged(
-        {**result_head(result), "headline": found.headline},
-        ("key", "value", "unit"),
-        len(numbers),
-        row,
-        cursor=arguments.get("cursor") or 0,
-    )
+    def answer(self, jobs: OpenedJobs) -> dict[str, Any]:
+        """Return the document of ``ccltui explain --format json``."""
+        job = Job(jobs.view(self), self.capture)
+        document: dict[str, Any] = json.loads(job.explain(budget=self.budget or BUDGET).to_json())
+        return document
+
+
+class Metric(Part, kw_only=True, frozen=True):
+    """Compute one metric: value, unit, definition, status, reasons; its details as rows."""
+
+    name: Annotated[str, Meta(description="name of the metric; open lists them")]
+    key: Annotated[
+        str | None, Meta(description="only this key and those below it: wait_us, by_dim.tp")
+    ] = None
+    cursor: Cursor = 0
+
+    def answer(self, jobs: OpenedJobs) -> dict[str, Any]:
+        """Return the headline, and the numbers below one key or all keys as rows."""
+        try:
+            metric = registry.find(self.name)
+        except KeyError as error:
+            raise GrammarError(str(error)) from None
+        result = metric.run(jobs.view(self))
+        key = self.key or ""
+        numbers = [
+            (name, value)
+            for name, value in leaves(result.details.items(), longest=MAX_LISTED)
+            if not key or name == key or name.startswith(f"{key}.")
+        ]
+        if key and not numbers:
+            raise GrammarError(f"{result.metric} has no key {key[:80]!r}")
+
+        def row(index: int) -> tuple[Any, ...]:
+            name, value = numbers[index]
+            return name, value, result.unit if name == metric.headline else unit_of(name)
+
+        head = {**result_head(result), "headline": metric.headline}
+        return paged(head, ("key", "value", "unit"), len(numbers), row, cursor=self.cursor)
 
 
 def result_head(result: Result) -> dict[str, Any]:
@@ -190,8 +239,3 @@ def result_head(result: Result) -> dict[str, Any]:
         ),
         "warnings": clipped(list(result.warnings)),
     }
-
-
-def selection_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the arguments that restrict the numbers."""
-    return {name: arguments.get(name) for name in ("steps", "ranks", "window", "group")}

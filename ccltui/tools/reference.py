@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from ccltui import cli, exit_codes
 from ccltui.commands import (
@@ -31,6 +33,7 @@ from ccltui.commands import (
     serve_mcp_command,
     stats_command,
 )
+from ccltui.mcp_server.row_answers import QUESTIONS
 from ccltui.metrics import registry
 from ccltui.metrics.findings import sentences
 from ccltui.metrics.metric import Metric
@@ -93,6 +96,24 @@ def cli_page() -> str:
     rows = [f"| {code} | {meaning} |" for code, meaning in exit_codes.MEANINGS]
     status = "\n".join(["## Exit status", "", "| status | meaning |", "|---|---|", *rows])
     return "\n\n".join(["# Command line", _NOTICE, *sections, status]) + "\n"
+
+
+def tools_page() -> str:
+    """Page on the tools of ``ccltui serve-mcp``, and the arguments of each."""
+    _, schemas = msgspec.json.schema_components(QUESTIONS.values())
+    sections = [_tool_section(name, schemas[one.__name__]) for name, one in QUESTIONS.items()]
+    note = "The tools of `ccltui serve-mcp` ([agents](agents.md)), with the arguments of each."
+    return "\n\n".join(["# Tools for agents", _NOTICE, note, *sections]) + "\n"
+
+
+def _tool_section(name: str, schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    rows = ["| argument | meaning |", "|---|---|"]
+    for argument, of in schema["properties"].items():
+        chosen = f" ({', '.join(of['enum'])})" if "enum" in of else ""
+        needed = "; required" if argument in required else ""
+        rows.append(f"| `{argument}` | {_cell(of['description'])}{chosen}{needed} |")
+    return "\n\n".join([f"## {name}", schema["description"], "\n".join(rows)])
 
 
 def keys_page() -> str:
@@ -170,6 +191,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "metrics.md": metrics_page,
     "cli.md": cli_page,
     "keys.md": keys_page,
+    "agent_tools.md": tools_page,
     "findings.md": findings_page,
     "sentences.md": sentences_page,
 }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ccltui.commands.serve_mcp_command import _DESCRIPTION
 from ccltui.demo import Spec, write_job
 from ccltui.mcp_server.answer_pages import MAX_BYTES, MAX_LISTED, MAX_TEXT, clipped, paged
 from ccltui.mcp_server.answer_worker import AnswerWorker, RefusedError
 from ccltui.mcp_server.roots import Roots
+from ccltui.mcp_server.row_answers import QUESTIONS
 from ccltui.parsers.errors import GrammarError, NotFoundError, TraceError
 
 
@@ -119,7 +123,7 @@ def test_one_bad_file_and_wrong_questions_leave_the_process_as_it_is(
         ("metric", {"path": "job", "name": "straggler"}, "unknown metric"),
         ("metric", {"path": "job", "name": "straggler_lag", "key": "no"}, "has no key"),
         ("metric", {"path": "job", "name": "straggler_lag", "cursor": 10**6}, "there are"),
-        ("table", {"path": "job", "table": "no"}, "no table"),
+        ("table", {"path": "job", "table": "no"}, "Invalid enum value"),
         ("table", {"path": "job", "table": "steps", "columns": ["no"]}, "no column"),
         ("table", {"path": "job", "table": "steps", "where": {"step": "x"}}, "is not N"),
         ("table", {"path": "job", "table": "events", "sort": "name"}, "column of numbers"),
@@ -131,9 +135,30 @@ def test_one_bad_file_and_wrong_questions_leave_the_process_as_it_is(
         ("window", {"path": "job"}, "state the window"),
         ("window", {"path": "job", "window": "x"}, "Illegal window"),
         ("explain", {"path": "job", "budget": 1}, "budget"),
+        ("explain", {"path": "job", "bugdet": 4096}, "unknown field `bugdet`"),
+        ("explain", {}, "missing required field `path`"),
+        ("compare", {"a": "job", "a_steps": "1", "runs_vary_pct": float("inf")}, "runs_vary_pct"),
+        ("open", {"path": ["job"]}, "Expected `str`"),
     ):
         with pytest.raises(RefusedError, match=why) as error:
             worker.ask(tool, arguments)
         assert "\n" not in str(error.value)
         assert "internal error" not in str(error.value), (tool, arguments)
     assert worker._process.pid == pid
+
+
+def test_numbers_and_lists_may_be_written_as_texts(worker: AnswerWorker) -> None:
+    asked = {"path": "job", "table": "steps"}
+    plain = worker.ask("table", {**asked, "columns": ["step", "rank"], "limit": 2})
+    assert plain == worker.ask("table", {**asked, "columns": '["step", "rank"]', "limit": "2"})
+
+
+def test_the_help_names_each_tool_and_the_schema_describes_each_argument() -> None:
+    listed = _DESCRIPTION[_DESCRIPTION.index("Tools: ") :].partition(".")[0]
+    assert re.findall(r"\w+", listed.replace(" and ", ", "))[1:] == list(QUESTIONS)
+    _, schemas = msgspec.json.schema_components(QUESTIONS.values())
+    for name, question in QUESTIONS.items():
+        schema = schemas[question.__name__]
+        assert schema["description"], name
+        undescribed = [key for key, of in schema["properties"].items() if "description" not in of]
+        assert undescribed == [], name
