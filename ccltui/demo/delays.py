@@ -1,24 +1,15 @@
-"""Apply injected delays and random variation of kernels to the program of a rank."""
+"""Apply injected delays to the program of a rank, and draw the variation of its kernels."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from msgspec.structs import replace
 
 from ccltui.demo.program import Communicate, Item, Stall, StepProgram, Work
 from ccltui.demo.spec import Cause, Spec
-from ccltui.demo.topology import Topology
-
-
-def program(spec: Spec, topology: Topology, rank: int) -> Iterator[Item]:
-    """All operations of a rank over all steps, with its delays."""
-    steps = StepProgram(spec, topology, rank)
-    for step in range(spec.steps):
-        items = delayed_items(steps, rank, step)
-        yield from _jittered(items, spec.jitter_ns, jitter_source(spec, rank, step))
 
 
 def delayed_items(steps: StepProgram, rank: int, step: int) -> list[Item]:
@@ -136,11 +127,3 @@ _ON_DEVICE: dict[Cause, Callable[[list[Item], int], list[Item]]] = {
     "tokens": _more_tokens,
     "copies": _long_copies,
 }
-
-
-def _jittered(items: Iterable[Item], jitter_ns: int, chance: random.Random) -> Iterator[Item]:
-    for item in items:
-        if jitter_ns and isinstance(item, Work):
-            yield replace(item, dur_ns=item.dur_ns + chance.randint(0, jitter_ns))
-        else:
-            yield item

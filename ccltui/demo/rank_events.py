@@ -18,10 +18,10 @@ from ccltui.demo.call_args import (
     param_args,
     wait_args,
 )
+from ccltui.demo.event_graph import MAIN
 from ccltui.demo.simulate import (
     CALL_NS,
     LAUNCH_NS,
-    MAIN_STREAM,
     OPERATOR_NS,
     Activity,
     Call,
@@ -126,14 +126,12 @@ class RankEvents:
         if self.spec.with_sync_rows:
             args = {
                 "cuda_sync_kind": "Stream Sync",
-                "stream": MAIN_STREAM,
+                "stream": MAIN,
                 "correlation": number,
                 "device": self.device,
                 "context": 1,
             }
-            self._on_device(
-                "cuda_sync", "Stream Sync", MAIN_STREAM, item.start_ns, dur_ns, args=args
-            )
+            self._on_device("cuda_sync", "Stream Sync", MAIN, item.start_ns, dur_ns, args=args)
 
     def _work(self, activity: Activity) -> None:
         backward = activity.phase == "backward"
@@ -359,7 +357,7 @@ def _main_spans(activities: tuple[Activity, ...]) -> dict[int, tuple[int, int]]:
     """Start of the first and end of the last work of the main stream, by step."""
     by_step: dict[int, list[Activity]] = {}
     for activity in activities:
-        if activity.stream == MAIN_STREAM:
+        if activity.stream == MAIN:
             by_step.setdefault(activity.step, []).append(activity)
     return {step: (inside[0].start_ns, inside[-1].end_ns) for step, inside in by_step.items()}
 
@@ -374,7 +372,7 @@ def device_steps(
             "gpu_user_annotation",
             f"ProfilerStep#{first_step + step}",
             device,
-            MAIN_STREAM,
+            MAIN,
             start_ns,
             end_ns - start_ns,
             {"External id": 1},

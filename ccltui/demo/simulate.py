@@ -3,19 +3,26 @@
 Each rank has a host that launches without waiting, a main stream that runs in order, and one
 stream per communicator (four for p2p: to and from either neighbour). A call starts on a member
 when the member's main stream has reached it and its own stream is free, and it ends on all
-members at the latest of these starts plus the transfer. The result is device activities, host
-ranges and calls.
+members at the latest of these starts plus the transfer.
+
+Ranks that run the same program, those of a pipeline stage with the same delays, are a lane: their
+times are arrays, and the program is recorded once. ``simulate_lanes`` returns what large jobs are
+written from, ``simulate`` the records of each rank: device activities, host ranges and calls.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
 
+import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from ccltui.demo.delays import program
+from ccltui.demo.delays import delayed_items, jitter_source
+from ccltui.demo.event_graph import MAIN, Graph, Host, Op, Span, evaluate
 from ccltui.demo.program import (
     BYTES_PER_ELEMENT,
     Await,
@@ -27,10 +34,12 @@ from ccltui.demo.program import (
     Stall,
     StepBegin,
     StepEnd,
+    StepProgram,
     Work,
 )
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import DemoGroup, Topology, lay_out
+from ccltui.parsers.array_types import I64
 
 Class = Literal["comp", "mem", "comm"]
 HostKind = Literal["step", "sync", "wait"] | Stall
@@ -103,7 +112,6 @@ class Schedule(Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-MAIN_STREAM = 7
 STREAMS = {"tp": 20, "dp_shard": 24, "dp_replicate": 28, "world": 32, "ep": 36}
 P2P_STREAMS = {("send", 1): 40, ("recv", -1): 44, ("send", -1): 48, ("recv", 1): 52}
 
@@ -111,141 +119,191 @@ OPERATOR_NS = 9_000  # host time of an operator that launches a kernel
 CALL_NS = 40_000  # host time of a collective call
 LAUNCH_AT_NS = {"comp": 3_000, "mem": 3_000, "comm": 20_000}  # from the start of the operator
 LAUNCH_NS = 5_000
-LATENCY_NS = 4_000  # from the launch to the earliest start on the device
 WAIT_NS = 5_000
 BETWEEN_STEPS_NS = 2_000
 FIRST_SEQ = 101
+WORK_TIMES = 4  # host, launch, start and end on the device
+RANGE_TIMES = 2  # start and end on the host
+
+Line = tuple[str, bool]
+"""Dimension of a group, and whether its transfers between two ranks are meant."""
 
 
-def simulate(spec: Spec) -> Schedule:
-    """Simulate the job; the first operation of every host starts at 0."""
-    topology = lay_out(spec)
-    calls = _Calls(spec, topology)
-    ranks = [_Rank(spec, topology, rank, calls) for rank in range(spec.world_size)]
-    waiting = list(ranks)
-    while waiting:
-        moved = [rank.advance() for rank in waiting]
-        assert any(moved), "the programs of the ranks wait for each other"
-        waiting = [rank for rank in waiting if not rank.done]
-    return Schedule(
-        spec,
-        topology,
-        tuple(tuple(_activity(record) for record in rank.records) for rank in ranks),
-        tuple(tuple(rank.host_ranges) for rank in ranks),
-        tuple(calls.finished()),
-    )
+def class_of(item: Work | Communicate) -> Class:
+    """Class of an operation on a device."""
+    if isinstance(item, Communicate):
+        return "comm"
+    return "comp" if item.computes else "mem"
 
 
-class _Record(Struct, eq=False):
-    """An activity whose times may still be unknown."""
+class Entry(Struct, frozen=True):
+    """One operation or range of the log of a step; the same for all ranks of a lane.
 
-    rank: int
+    Attributes:
+        item: The operation without its duration; None for ranges of the host.
+        kind: ``work``, ``call``, ``wait``, ``sync``, ``step``, or the kind of a stall.
+        stream: Of work and calls.
+        line: Of calls and waits.
+        number: Of calls and waits: place among the calls of the line in this step.
+    """
+
+    item: Work | Communicate | None
     kind: str
-    klass: Class
-    stream: int
-    host_ns: int
-    step: int
-    phase: Phase
-    ready_ns: int
-    size_bytes: int = 0
-    seq: int = -1
-    call: _OpenCall | None = None
-    item: Communicate | None = None
-    after: tuple[_Record, ...] = ()
-    followers: list[_Record] = field(default_factory=list)
-    start_ns: int = -1
-    end_ns: int = -1
+    stream: int = -1
+    line: Line = ("", False)
+    number: int = 0
 
     @property
-    def resolved(self) -> bool:
-        return self.end_ns >= 0
+    def times(self) -> int:
+        """Number of its times in the log."""
+        return RANGE_TIMES if self.item is None else WORK_TIMES
 
 
-class _OpenCall(Struct, eq=False):
-    """A call that is waiting for records of its members."""
+class StepLog(Struct):
+    """What a lane did in one step.
 
-    index: int
-    item: Communicate
-    members: tuple[int, ...]
-    transfer_ns: int
-    step: int
-    records: dict[int, _Record] = field(default_factory=dict)
+    Attributes:
+        entries: In the order of the host; the marker of the step is the first.
+        times: Of the entries, one after another, int64 ns; each array has one number a rank.
+        first_seqs: Calls of each line before this step.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    times: list[I64] = field(default_factory=list)
+    first_seqs: dict[Line, int] = field(default_factory=dict)
+
+
+class Lane(Struct):
+    """Ranks that run the same program, with the log of each step."""
+
+    ranks: I64
+    stage: int
+    steps: list[StepLog] = field(default_factory=list)
+
+
+def simulate_lanes(spec: Spec, topology: Topology) -> list[Lane]:
+    """Simulate a job; the first operation of every host starts at 0."""
+    return [lane for lane, _ in _run(spec, topology)]
+
+
+def _run(spec: Spec, topology: Topology) -> list[tuple[Lane, list[LaneCall]]]:
+    """Lanes with their logs, and the calls of each in their order."""
+    lanes = _lanes(spec, topology)
+    calls = _Calls(spec, topology, Counter(lane.stage for lane in lanes))
+    graph: Graph[I64] = Graph()
+    hosts = [_LaneHost(spec, lane, calls, graph) for lane in lanes]
+    evaluate(graph)
+    for host in hosts:
+        host.write_times()
+    return [(lane, host.calls) for lane, host in zip(lanes, hosts, strict=True)]
+
+
+def _lanes(spec: Spec, topology: Topology) -> list[Lane]:
+    """Ranks with the same stage and the same delays."""
+    delays: dict[int, list[tuple[object, ...]]] = {}
+    for item in spec.stragglers:
+        delays.setdefault(item.rank, []).append((item.cause, item.extra_ns, item.steps))
+    found: dict[tuple[object, ...], list[int]] = {}
+    for rank, place in enumerate(topology.places):
+        found.setdefault((place.pp, *delays.get(rank, ())), []).append(rank)
+    return [
+        Lane(np.array(ranks, np.int64), topology.places[ranks[0]].pp) for ranks in found.values()
+    ]
+
+
+_AXES = {"tp": 3, "dp_shard": 2, "ep": 2, "dp_replicate": 1}
+"""Axis of the grid (stage, replica, shard, tensor-parallel index) along which a group lies."""
+
+
+class LaneCall:
+    """The same call of all groups of a kind; it ends for all when it has started on all lanes."""
+
+    def __init__(self, item: Communicate, stages: tuple[int, ...], missing: int) -> None:
+        self.item = item
+        self.stages = stages  # of the members; of a transfer, sender and receiver
+        self.missing = missing
+        self.transfer = np.empty(0, np.int64)  # of the group of each rank, in the grid's shape
+        self.members: list[tuple[I64, Op[I64]]] = []
+
+    def started(self, op: Op[I64]) -> Sequence[Op[I64]]:
+        """Take note of the start on a lane, and return all lanes after the last one."""
+        self.missing -= 1
+        if self.missing:
+            return []
+        starts = np.zeros(self.transfer.shape, np.int64)
+        for ranks, member in self.members:
+            starts.reshape(-1)[ranks] = member.start_ns
+        ends = (self.largest(starts) + self.transfer).reshape(-1)
+        for ranks, member in self.members:
+            member.end(ends[ranks])
+        return [member for _, member in self.members]
+
+    def largest(self, grid: I64) -> I64:
+        """Largest value of the group of each rank; other stages keep theirs."""
+        if self.item.peer >= 0:
+            found = grid.copy()
+            source, target = self.stages
+            found[source] = found[target] = np.maximum(grid[source], grid[target])
+            return found
+        if self.item.group.dimension == "world":
+            return np.full_like(grid, grid.max())
+        axis = _AXES[self.item.group.dimension]
+        return np.broadcast_to(grid.max(axis=axis, keepdims=True), grid.shape)
 
 
 class _Calls:
-    """All calls of the job, identified by group, members and position."""
+    """All calls, identified by dimension, stages and position."""
 
-    def __init__(self, spec: Spec, topology: Topology) -> None:
+    def __init__(self, spec: Spec, topology: Topology, lanes: Mapping[int, int]) -> None:
         self.spec = spec
         self.topology = topology
-        self.open: dict[tuple[object, ...], _OpenCall] = {}
-        self.counts: dict[tuple[object, ...], int] = {}
-        self.skew = random.Random(f"{spec.seed}/ends")
+        self.places = topology.places
+        self.shape = (spec.pp, spec.dp_replicate, spec.dp_shard, spec.tp)
+        hosts = [topology.host_of(rank) for rank in range(spec.world_size)]
+        self.hosts = np.array(hosts, np.int64).reshape(self.shape)
+        self._lanes = lanes  # number by stage
+        self._open: dict[tuple[object, ...], LaneCall] = {}
+        self._transfers: dict[tuple[object, ...], I64] = {}
 
-    def join(self, item: Communicate, record: _Record) -> None:
-        """Add a rank's record to its call, and compute the times once all members have joined."""
-        members: tuple[int, ...] = item.group.ranks
-        if item.operation in ("send", "recv"):
-            pair = (record.rank, item.peer)
-            members = pair if item.operation == "send" else pair[::-1]
-        line = (item.group.index, members)
-        nth = self.counts.get((*line, record.rank), 0)
-        self.counts[(*line, record.rank)] = nth + 1
-        call = self.open.get((*line, nth))
-        if call is None:
-            transfer_ns = self._transfer_ns(item, members, record.step)
-            call = _OpenCall(len(self.open), item, members, transfer_ns, record.step)
-            self.open[(*line, nth)] = call
-        call.records[record.rank] = record
-        record.call = call
-        self._settle(call)
+    def call(self, item: Communicate, lane: Lane, counts: Counter[object]) -> LaneCall:
+        """The call of a lane; ``counts`` are its calls so far."""
+        stages = self._stages(item, lane.stage)
+        line = (item.group.dimension, item.peer >= 0, stages)
+        key = (*line, counts[line])
+        counts[line] += 1
+        if key not in self._open:
+            call = LaneCall(item, stages, sum(self._lanes[stage] for stage in stages))
+            call.transfer = self._transfer(call)
+            self._open[key] = call
+        return self._open[key]
 
-    def _transfer_ns(self, item: Communicate, members: tuple[int, ...], step: int) -> int:
+    def _stages(self, item: Communicate, stage: int) -> tuple[int, ...]:
+        if item.peer >= 0:
+            peer = self.places[item.peer].pp
+            return (stage, peer) if item.operation == "send" else (peer, stage)
+        return tuple(range(self.shape[0])) if item.group.dimension == "world" else (stage,)
+
+    def _transfer(self, call: LaneCall) -> I64:
+        item = call.item
+        size = 2 if item.peer >= 0 else len(item.group.ranks)
+        wire = wire_bytes(item, size)
+        key = (item.group.dimension, call.stages, item.peer >= 0, wire)
+        if key not in self._transfers:
+            self._transfers[key] = self._new_transfer(call, wire)
+        return self._transfers[key]
+
+    def _new_transfer(self, call: LaneCall, wire: int) -> I64:
         spec = self.spec
-        near = self.topology.within_host(members)
-        rate = spec.node_bytes_per_ns if near else spec.network_bytes_per_ns
-        extra = sum(
-            link.extra_ns
-            for link in spec.slow_links
-            if link.dimension == item.group.dimension and link.rank in members
-        )
-        return spec.link_latency_ns + wire_bytes(item, len(members)) // rate + extra
-
-    def _settle(self, call: _OpenCall) -> None:
-        pending = [call]
-        while pending:
-            call = pending.pop()
-            records = [call.records.get(rank) for rank in call.members]
-            known = [record for record in records if record is not None]
-            if len(known) < len(records) or any(
-                not earlier.resolved for record in known for earlier in record.after
-            ):
-                continue
-            for record in known:
-                record.start_ns = max(
-                    record.ready_ns, *(earlier.end_ns for earlier in record.after), 0
-                )
-            end_ns = max(record.start_ns for record in known) + call.transfer_ns
-            for record in known:
-                late_ns = self.skew.randint(0, self.spec.end_skew_ns)
-                record.end_ns = end_ns + late_ns
-                pending += [other.call for other in record.followers if other.call is not None]
-
-    def finished(self) -> Iterator[Call]:
-        for call in self.open.values():
-            item = call.item
-            items = [record.item for record in call.records.values() if record.item is not None]
-            yield Call(
-                call.index,
-                item.group,
-                "send" if item.operation == "recv" else item.operation,
-                call.members,
-                min(one.in_elems for one in items),
-                min(one.out_elems for one in items),
-                item.dtype,
-                call.transfer_ns,
-                call.step,
-            )
+        near = call.largest(self.hosts) == -call.largest(-self.hosts)
+        extra = np.zeros(self.shape, np.int64)
+        for link in spec.slow_links:
+            if link.dimension == call.item.group.dimension:
+                own = np.zeros(self.shape, np.int64)
+                own.reshape(-1)[link.rank] = link.extra_ns
+                extra += call.largest(own)
+        rate = np.where(near, spec.node_bytes_per_ns, spec.network_bytes_per_ns)
+        times: I64 = spec.link_latency_ns + wire // rate + extra
+        return times
 
 
 def wire_bytes(item: Communicate, size: int) -> int:
@@ -259,157 +317,263 @@ def wire_bytes(item: Communicate, size: int) -> int:
     return whole * (size - 1) // size * (2 if item.operation == "allreduce" else 1)
 
 
-class _Rank:
-    """Execute the program of one rank until it depends on a time that is not known yet."""
+class _LaneHost(Host[I64]):
+    """Record the program of a lane."""
 
-    def __init__(self, spec: Spec, topology: Topology, rank: int, calls: _Calls) -> None:
-        self.rank = rank
-        self.calls = calls
-        self.stage = topology.places[rank].pp
-        self.places = topology.places
-        self.items = program(spec, topology, rank)
-        self.held: Item | None = next(self.items, None)
-        self.host_ns = 0
-        self.main_ns = 0
-        self.step = 0
-        self.step_began_ns = 0
-        self.last: dict[int, _Record] = {}  # on each communication stream
-        self.seqs: dict[tuple[int, bool], int] = {}
-        self.posted: _Record | None = None
-        self.records: list[_Record] = []
-        self.host_ranges: list[HostRange] = []
+    def __init__(self, spec: Spec, lane: Lane, calls: _Calls, graph: Graph[I64]) -> None:
+        super().__init__(graph, np.zeros(len(lane.ranks), np.int64))
+        self.spec = spec
+        self.lane = lane
+        self.calls: list[LaneCall] = []
+        self._all_calls = calls
+        self._counts: Counter[object] = Counter()
+        self._seqs: dict[Line, int] = {}
+        self._line_of: dict[int, tuple[Line, int]] = {}  # line and number of the calls, by id
+        self._made: list[list[Op[I64] | Span[I64]]] = []  # what the entries of each step stand for
+        self._ends = [random.Random(f"{spec.seed}/{rank}/ends") for rank in lane.ranks.tolist()]
+        first = int(lane.ranks[0])
+        program = StepProgram(spec, calls.topology, first)
+        for step in range(spec.steps):
+            items = delayed_items(program, first, step)
+            self._record(items, step)
 
-    @property
-    def done(self) -> bool:
-        return self.held is None
+    def _record(self, items: list[Item], step: int) -> None:
+        jitter = iter(self._jitter(sum(isinstance(item, Work) for item in items), step))
+        for item in items:
+            match item:
+                case Work():
+                    self._work(item, next(jitter))
+                case Communicate():
+                    self._post(item)
+                case Await(group):
+                    if STREAMS[group.dimension] in self.last:
+                        self._wait_for(self.last[STREAMS[group.dimension]])
+                case HostBusy(kind, dur_ns):
+                    self._busy(kind, dur_ns)
+                case StepBegin():
+                    self._begin_step()
+                case StepEnd(sync):
+                    self._end_step(sync=sync)
 
-    def advance(self) -> bool:
-        """Run as far as possible; return whether anything was run."""
-        moved = False
-        while self.held is not None and self.run(self.held):
-            moved = True
-            self.held = next(self.items, None)
-        return moved
+    def _begin_step(self) -> None:
+        self.lane.steps.append(StepLog(first_seqs=dict(self._seqs)))
+        self._made.append([])
+        self._range("step", 0)
 
-    def run(self, item: Item) -> bool:
-        """Run one operation; return False if it must be retried later."""
-        match item:
-            case Work():
-                self.work(item)
-            case Communicate():
-                return self.communicate(item)
-            case Await(group):
-                return self.wait_for([self.last[key] for key in self.streams_of(group)])
-            case HostBusy():
-                self.host_busy(item)
-            case StepBegin(step):
-                self.step, self.step_began_ns = step, self.host_ns
-            case StepEnd(sync):
-                return self.end_step(sync=sync)
-        return True
-
-    def work(self, item: Work) -> None:
-        klass: Class = "comp" if item.computes else "mem"
-        record = self.record(item.kind, klass, MAIN_STREAM, item.phase, OPERATOR_NS)
-        record.size_bytes = item.size_bytes
-        record.start_ns = record.ready_ns
-        record.end_ns = self.main_ns = record.start_ns + item.dur_ns
-
-    def communicate(self, item: Communicate) -> bool:
-        """Post a call once; a blocking call is then awaited until its end is known."""
-        if self.posted is None:
-            self.posted = self.post(item)
-        if item.blocking and not self.wait_for([self.posted]):
-            return False
-        self.posted = None
-        return True
-
-    def post(self, item: Communicate) -> _Record:
-        """Post a call after the earlier calls of its stream."""
-        stream = self.stream_of(item)
-        record = self.record(item.operation, "comm", stream, item.phase, CALL_NS)
-        line = (item.group.index, item.peer >= 0)  # p2p calls are numbered separately
-        record.item = item
-        record.seq = self.seqs.get(line, FIRST_SEQ)
-        self.seqs[line] = record.seq + 1
-        earlier = [self.last[stream]] if stream in self.last else []
-        if item.after is not None:
-            earlier += [self.last[key] for key in self.streams_of(item.after)]
-        record.after = tuple(earlier)
-        for other in earlier:
-            other.followers.append(record)
-        self.last[stream] = record
-        self.calls.join(item, record)
-        return record
-
-    def record(self, kind: str, klass: Class, stream: int, phase: Phase, host_ns: int) -> _Record:
-        """Create a record at the host's current time and advance the host."""
-        launched_ns = self.host_ns + LAUNCH_AT_NS[klass]
-        ready_ns = max(self.main_ns, launched_ns + LATENCY_NS)
-        record = _Record(self.rank, kind, klass, stream, self.host_ns, self.step, phase, ready_ns)
-        self.records.append(record)
-        self.host_ns += host_ns
-        return record
-
-    def wait_for(self, records: list[_Record]) -> bool:
-        """Let the main stream wait for records; return False if an end is unknown."""
-        if not all(record.resolved for record in records):
-            return False
-        for record in records:
-            self.main_ns = max(self.main_ns, record.end_ns)
-            assert record.call is not None
-            self.host_range("wait", WAIT_NS, call=record.call.index)
-        return True
-
-    def host_busy(self, item: HostBusy) -> None:
-        if item.kind:
-            self.host_range(item.kind, item.dur_ns)
-        else:
-            self.host_ns += item.dur_ns
-
-    def end_step(self, *, sync: bool) -> bool:
-        if sync:
-            if not all(record.resolved for record in self.last.values()):
-                return False
-            drained_ns = max([self.main_ns, *(record.end_ns for record in self.last.values())])
-            self.host_range("sync", max(WAIT_NS, drained_ns - self.host_ns))
-        self.host_ranges.append(
-            HostRange(self.rank, "step", self.step_began_ns, self.host_ns, self.step)
+    def _work(self, item: Work, jitter: I64) -> None:
+        self._add(
+            Entry(replace(item, dur_ns=0), "work", MAIN),
+            item.dur_ns + jitter,
+            OPERATOR_NS,
+            self.waits.pop(MAIN, ()),
         )
-        self.host_ns += BETWEEN_STEPS_NS
-        return True
 
-    def host_range(self, kind: HostKind, dur_ns: int, *, call: int = -1) -> None:
-        start_ns = self.host_ns
-        self.host_ns += dur_ns
-        self.host_ranges.append(HostRange(self.rank, kind, start_ns, self.host_ns, self.step, call))
+    def _post(self, item: Communicate) -> None:
+        """Post a call after the earlier calls of its stream."""
+        log, line = self.lane.steps[-1], (item.group.dimension, item.peer >= 0)
+        number = self._seqs.get(line, 0)
+        self._seqs[line] = number + 1
+        after = self.pending_main()
+        if item.after is not None and (other := STREAMS[item.after.dimension]) in self.last:
+            after.append(self.last[other])
+        in_step = number - log.first_seqs.get(line, 0)
+        op = self._add(Entry(item, "call", self._stream_of(item), line, in_step), 0, CALL_NS, after)
+        call = self._all_calls.call(item, self.lane, self._counts)
+        call.members.append((self.lane.ranks, op))
+        self.calls.append(call)
+        op.call = call
+        op.skew_ns = self._skew()
+        self._line_of[id(op)] = (line, number)
+        if item.blocking:
+            self._wait_for(op)
 
-    def stream_of(self, item: Communicate) -> int:
+    def _add(
+        self, entry: Entry, dur_ns: int | I64, host_ns: int, after: Sequence[Op[I64]]
+    ) -> Op[I64]:
+        assert entry.item is not None
+        op: Op[I64] = Op(int(self.lane.ranks[0]), entry.kind, entry.stream, dur_ns, 0)
+        self.add(op, LAUNCH_AT_NS[class_of(entry.item)])
+        self.queue(op, after)
+        self.segment.length_ns += host_ns
+        self._log(entry, op)
+        return op
+
+    def _wait_for(self, op: Op[I64]) -> None:
+        """Let the main stream wait for a call."""
+        self.waits.setdefault(MAIN, []).append(op)
+        line, number = self._line_of[id(op)]
+        first = self.lane.steps[-1].first_seqs.get(line, 0)
+        self._range("wait", WAIT_NS, line=line, number=number - first)
+
+    def _busy(self, kind: str, dur_ns: int) -> None:
+        if kind:
+            self._range(kind, dur_ns)
+        else:
+            self.segment.length_ns += dur_ns
+
+    def _end_step(self, *, sync: bool) -> None:
+        if sync:
+            drained = [*self.pending_main(), *self.last.values()]
+            self.wait_on_host("sync", drained, before_ns=WAIT_NS)
+            self._log(Entry(None, "sync"), self.spans[-1])
+        marker = self._made[-1][0]
+        assert isinstance(marker, Span)
+        marker.end_segment, marker.end_offset_ns = self.segment, self.segment.length_ns
+        self.segment.length_ns += BETWEEN_STEPS_NS
+
+    def _range(self, kind: str, dur_ns: int, *, line: Line = ("", False), number: int = 0) -> None:
+        begin = self.segment.length_ns
+        self.segment.length_ns += dur_ns
+        entry = Entry(None, kind, line=line, number=number)
+        self._log(entry, self.span("", kind, self.segment, begin))
+
+    def _log(self, entry: Entry, made: Op[I64] | Span[I64]) -> None:
+        self.lane.steps[-1].entries.append(entry)
+        self._made[-1].append(made)
+
+    def _stream_of(self, item: Communicate) -> int:
         if item.peer < 0:
             return STREAMS[item.group.dimension]
-        return P2P_STREAMS[item.operation, self.places[item.peer].pp - self.stage]
+        peer = self._all_calls.places[item.peer]
+        return P2P_STREAMS[item.operation, peer.pp - self.lane.stage]
 
-    def streams_of(self, group: DemoGroup) -> list[int]:
-        """Streams of a group on which something has been posted."""
-        return [key for key in (STREAMS[group.dimension],) if key in self.last]
+    def _skew(self) -> int | I64:
+        """How much later than a call each rank ends."""
+        most = self.spec.end_skew_ns
+        return np.array([one.randint(0, most) for one in self._ends], np.int64) if most else 0
+
+    def _jitter(self, count: int, step: int) -> I64:
+        """Prolongation of each work item, shape (work, ranks)."""
+        if not self.spec.jitter_ns:
+            return np.zeros((count, len(self.lane.ranks)), np.int64)
+        most = self.spec.jitter_ns + 1
+        bits = most.bit_length()
+        drawn = []
+        for rank in self.lane.ranks.tolist():
+            draw = jitter_source(self.spec, rank, step).getrandbits
+            row: list[int] = []
+            while len(row) < count:  # as randint(0, jitter_ns) draws, at a third of its cost
+                value = draw(bits)
+                if value < most:
+                    row.append(value)
+            drawn.append(row)
+        return np.ascontiguousarray(np.array(drawn, np.int64).reshape(-1, count).T)
+
+    def write_times(self) -> None:
+        """Write the computed times into the logs."""
+        for log, made in zip(self.lane.steps, self._made, strict=True):
+            for entry, one in zip(log.entries, made, strict=True):
+                if isinstance(one, Op):
+                    assert entry.item is not None
+                    launched = one.launched_ns
+                    began = launched - LAUNCH_AT_NS[class_of(entry.item)]
+                    log.times += [began, launched, one.start_ns, one.end_ns]
+                else:
+                    log.times += [one.start_ns, one.end_ns]
 
 
-def _activity(record: _Record) -> Activity:
-    return Activity(
-        record.rank,
-        record.kind,
-        record.klass,
-        record.stream,
-        record.start_ns,
-        record.end_ns,
-        record.host_ns,
-        record.host_ns + (CALL_NS if record.klass == "comm" else OPERATOR_NS),
-        record.host_ns + LAUNCH_AT_NS[record.klass],
-        record.step,
-        record.phase,
-        record.size_bytes,
-        -1 if record.call is None else record.call.index,
-        record.seq,
-        -1 if record.item is None else record.item.in_elems,
-        -1 if record.item is None else record.item.out_elems,
+def records(
+    log: StepLog,
+    times: Sequence[int],
+    *,
+    rank: int,
+    step: int,
+    first_seqs: Mapping[Line, int],
+    calls: Mapping[tuple[Line, int], int],
+) -> tuple[list[Activity], list[HostRange]]:
+    """What one rank did in a step.
+
+    Args:
+        log: The step of its lane.
+        times: Those of the log, of this rank.
+        rank: The rank.
+        step: The step, counted from 0.
+        first_seqs: Sequence number of the first call of each line.
+        calls: Index of each call, by line and number in the step.
+    """
+    activities, ranges, place = [], [], 0
+    for entry in log.entries:
+        item, own = entry.item, times[place : place + entry.times]
+        call = calls.get((entry.line, entry.number), -1)
+        place += entry.times
+        if item is None:
+            kind = cast("HostKind", entry.kind)
+            ranges.append(HostRange(rank, kind, own[0], own[1], step, call))
+            continue
+        host_ns, launch_ns, start_ns, end_ns = own
+        klass = class_of(item)
+        host_end_ns = host_ns + (CALL_NS if klass == "comm" else OPERATOR_NS)
+        span = (start_ns, end_ns, host_ns, host_end_ns, launch_ns, step, item.phase)
+        if isinstance(item, Work):
+            made = Activity(rank, item.kind, klass, entry.stream, *span, item.size_bytes)
+        else:
+            seq = first_seqs[entry.line] + entry.number
+            sizes = (item.in_elems, item.out_elems)
+            made = Activity(rank, item.operation, klass, entry.stream, *span, 0, call, seq, *sizes)
+        activities.append(made)
+    return activities, ranges
+
+
+def simulate(spec: Spec) -> Schedule:
+    """Simulate the job; the first operation of every host starts at 0."""
+    topology = lay_out(spec)
+    calls = _RankCalls(topology)
+    activities: dict[int, list[Activity]] = {}
+    host: dict[int, list[HostRange]] = {}
+    for lane, of_lane in _run(spec, topology):
+        for place, rank in enumerate(lane.ranks.tolist()):
+            activities[rank], host[rank] = [], []
+            left = iter(of_lane)
+            for step, log in enumerate(lane.steps):
+                index = {
+                    (entry.line, entry.number): calls.add(rank, entry.item, next(left), step)
+                    for entry in log.entries
+                    if isinstance(entry.item, Communicate)
+                }
+                first = {line: FIRST_SEQ + log.first_seqs.get(line, 0) for line, _ in index}
+                times = [int(time[place]) for time in log.times]
+                found = records(log, times, rank=rank, step=step, first_seqs=first, calls=index)
+                activities[rank] += found[0]
+                host[rank] += found[1]
+    ranks = range(spec.world_size)
+    return Schedule(
+        spec,
+        topology,
+        tuple(tuple(activities[rank]) for rank in ranks),
+        tuple(tuple(host[rank]) for rank in ranks),
+        tuple(calls.made.values()),
     )
+
+
+class _RankCalls:
+    """The calls of each group, numbered, from those of lanes."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.made: dict[tuple[object, ...], Call] = {}
+        self._topology = topology
+
+    def add(self, rank: int, item: Communicate, call: LaneCall, step: int) -> int:
+        """Index of the call of a rank; of several members the smallest sizes are kept."""
+        group = self._topology.group_of(item.group.dimension, rank)
+        assert group is not None
+        members = group.ranks
+        if item.peer >= 0:
+            members = tuple(group.ranks[stage] for stage in call.stages)
+        earlier = self.made.get((id(call), members))
+        in_elems, out_elems = item.in_elems, item.out_elems
+        if earlier is not None:
+            in_elems = min(in_elems, earlier.in_elems)
+            out_elems = min(out_elems, earlier.out_elems)
+        index = len(self.made) if earlier is None else earlier.index
+        self.made[id(call), members] = Call(
+            index,
+            group,
+            "send" if item.operation == "recv" else item.operation,
+            members,
+            in_elems,
+            out_elems,
+            item.dtype,
+            int(call.transfer.reshape(-1)[rank]),
+            step,
+        )
+        return index

@@ -1,4 +1,4 @@
-"""Jobs of many ranks: byte for byte those of the simulator of small ones, whole files only."""
+"""Jobs of many ranks: byte for byte those of the event writer of small ones, whole files only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ccltui.commands import demo_command
 from ccltui.demo import Cut, SlowLink, Spec, Straggler, build
 from ccltui.demo.demo_job import CARD_NAME
 from ccltui.demo.scale import large_spec, write_large
-from ccltui.demo.scale.lockstep import simulate_lanes
 from ccltui.demo.scale.write_large import large_truth
+from ccltui.demo.simulate import simulate_lanes
 from ccltui.demo.topology import lay_out
 from ccltui.parsers.errors import GrammarError
 
@@ -25,6 +25,7 @@ SMALL = Spec(layers=2, micro_batches=2, steps=3, stragglers=(), compress=False)
     [
         replace(
             SMALL,
+            end_skew_ns=3_001,
             stragglers=(
                 Straggler(1, "compute", 2_400_000),
                 Straggler(6, "data_loading", 9_000_000, steps=(1,)),
@@ -56,7 +57,7 @@ SMALL = Spec(layers=2, micro_batches=2, steps=3, stragglers=(), compress=False)
     ],
     ids=("stages", "experts", "no stages", "stages alone"),
 )
-def test_files_are_those_of_a_job_simulated_rank_by_rank(spec: Spec, tmp_path: Path) -> None:
+def test_files_are_those_of_a_job_written_event_by_event(spec: Spec, tmp_path: Path) -> None:
     write_large(tmp_path / "job", spec)
 
     expected = build(spec).files
@@ -136,8 +137,6 @@ def test_faults_of_many_ranks_are_one_entry() -> None:
 def test_what_only_small_jobs_can_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cuts"):
         write_large(tmp_path, replace(SMALL, cuts=(Cut(0, 0.5),)))
-    with pytest.raises(ValueError, match="end_skew_ns"):
-        write_large(tmp_path, replace(SMALL, end_skew_ns=5))
     with pytest.raises(ValueError, match="choose from any"):
         large_spec(64, faults=("slow_pair",))
     with pytest.raises(ValueError, match="cannot have"):

@@ -9,9 +9,10 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from ccltui.demo.event_graph import LATENCY_NS, DeadlockError, Graph, Host, Op, evaluate
 from ccltui.demo.planted import Fault, JobSpec, random_spec
-from ccltui.demo.planted.event_graph import LATENCY_NS, Call, DeadlockError, Op, Segment, evaluate
 from ccltui.demo.planted.planted_truth import known_truth
+from ccltui.demo.planted.tape import Call, RankOp
 from ccltui.demo.planted.training_steps import run_job, step_time_ns
 
 FORWARD = 4.85  # kernels of a layer, in kernels of average size
@@ -95,11 +96,11 @@ def test_a_forward_pause_is_of_the_main_thread_alone() -> None:
     pause = Fault("garbage_collection", (1,), extra_ns=30_000_000)
     _, tapes = run_job(replace(QUIET, faults=(pause,)))
 
-    collected = [event for event in tapes[1].host if "collect" in event.name]
+    collected = [event for event in tapes[1].spans if "collect" in event.name]
 
     assert len(collected) == QUIET.steps
     assert not any(event.backward for event in collected)
-    assert not any("collect" in event.name for event in tapes[0].host)
+    assert not any("collect" in event.name for event in tapes[0].spans)
 
 
 def test_work_of_micro_batches_is_one_on_average_and_shared_by_stages() -> None:
@@ -141,7 +142,7 @@ def test_every_schedule_keeps_the_order_of_streams_and_calls(seed: int, varied: 
     job, tapes = run_job(replace(random_spec(seed, varied=varied), steps=4, faults=()))
 
     for tape in tapes:
-        streams: dict[int, list[Op]] = defaultdict(list)
+        streams: dict[int, list[RankOp]] = defaultdict(list)
         for op in tape.ops:
             assert op.start_ns >= op.launched_ns + LATENCY_NS
             assert all(op.start_ns >= other.end_ns for other in op.after)
@@ -205,19 +206,18 @@ def test_ranks_that_alternate_are_slow_in_turn() -> None:
 
 
 def test_operations_that_wait_for_each_other_are_reported() -> None:
-    segments, ops = [Segment(None, []), Segment(None, [])], []
+    graph: Graph[int] = Graph()
     calls = [Call(n, "allreduce", (0, 1), (0, 1), "dp", 10, 1, "all", 0) for n in (0, 1)]
     for rank in (0, 1):
-        before: list[Op] = []
+        host = Host(graph, 0)
         for call in calls if rank == 0 else calls[::-1]:
-            op = Op(rank, "allreduce", 20, 0, 0)
-            op.segment, op.call, op.after = segments[rank], call, before
-            call.members[rank] = op
-            before = [op]
-            ops.append(op)
+            op: RankOp = Op(rank, "allreduce", 20, 0, 0)
+            op.call, call.members[rank] = call, op
+            host.add(op, 0)
+            host.queue(op, ())
 
     with pytest.raises(DeadlockError, match="never end"):
-        evaluate(ops, segments)
+        evaluate(graph)
 
 
 def test_the_costs_of_a_fault_in_single_steps_add_up_to_its_cost() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ccltui.demo.planted.event_graph import Call
 from ccltui.demo.planted.job_spec import Fault, FaultKind, Workload
-from ccltui.demo.planted.tape import COPY, SIDE, Tape
+from ccltui.demo.planted.tape import COPY, SIDE, Call, Tape
 
 LOADING_NS: Final = 250_000
 """Wait of every rank for its next batch."""
@@ -249,7 +248,7 @@ class Layers:
             weight=weight,
         )
         tape.wait(done)
-        assert done.call is not None
+        assert isinstance(done.call, Call)
         return done.call
 
     def _decoy(self) -> None:

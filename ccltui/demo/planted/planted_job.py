@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.demo.planted import profiled_rows
-from ccltui.demo.planted.event_graph import Op
 from ccltui.demo.planted.job_spec import Damage, JobSpec, Level
 from ccltui.demo.planted.planted_truth import PlantedTruth, known_truth
 from ccltui.demo.planted.profiled_rows import RankRows, Row, group_name
+from ccltui.demo.planted.tape import RankOp
 from ccltui.demo.planted.training_steps import run_job
 
 _OURS = re.compile(r"kineto_trace_\d+\.json")
@@ -105,7 +105,7 @@ def damaged(rows: list[Row], damage: list[Damage], seed: int) -> list[Row]:
     return rows
 
 
-def _calls(rows: list[Row]) -> list[Op]:
+def _calls(rows: list[Row]) -> list[RankOp]:
     """Calls of the rank in the order of their launches."""
     ops = {id(row.op): row.op for row in rows if row.op is not None and row.op.call is not None}
     return sorted(ops.values(), key=lambda op: op.launched_ns)

@@ -8,9 +8,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ccltui.demo import profiler_names
-from ccltui.demo.planted.event_graph import Call, Op
+from ccltui.demo.event_graph import Span
 from ccltui.demo.planted.job_spec import DEVICE_ONLY, JobSpec, Level
-from ccltui.demo.planted.tape import CALL_HOST_NS, HostEvent, Tape
+from ccltui.demo.planted.tape import CALL_HOST_NS, Call, RankOp, Tape
 
 NEW: Final = profiler_names.NEW_ARGUMENTS
 SIDE_KERNEL: Final = (
@@ -109,7 +109,7 @@ class Row(Struct):
     name: str
     place: tuple[int, int]
     args: dict[str, Any]
-    op: Op | None = None
+    op: RankOp | None = None
 
     @property
     def on_device(self) -> bool:
@@ -142,16 +142,16 @@ class RankRows:
 
     def all(self) -> list[Row]:
         """All rows, host rows first."""
-        for event in self.tape.host:
+        for event in self.tape.spans:
             self._host_event(event)
         for op in self.tape.ops:
-            if op.call is None:
-                self._work(op)
-            else:
+            if isinstance(op.call, Call):
                 self._call(op, op.call)
+            else:
+                self._work(op)
         return sorted(self.rows, key=lambda row: (row.on_device, row.start_ns, -row.dur_ns))
 
-    def _host_event(self, event: HostEvent) -> None:
+    def _host_event(self, event: Span[int]) -> None:
         step = event.name.startswith("ProfilerStep")
         runtime = event.category == "cuda_runtime"
         if self.level in DEVICE_ONLY or (self.level == "names" and not (step or runtime)):
@@ -182,7 +182,7 @@ class RankRows:
         self._external += 1
         return self._external
 
-    def _operator(self, op: Op, name: str, inset_ns: int = 0, **args: Any) -> dict[str, Any]:
+    def _operator(self, op: RankOp, name: str, inset_ns: int = 0, **args: Any) -> dict[str, Any]:
         """Add the operator or annotation of a launch; return the link to it."""
         if self.level in ("names", *DEVICE_ONLY) or op.graph:
             return {}
@@ -199,7 +199,7 @@ class RankRows:
         )
         return {"External id": external}
 
-    def _launch(self, op: Op, name: str, shift_ns: int = 0) -> int:
+    def _launch(self, op: RankOp, name: str, shift_ns: int = 0) -> int:
         if op.graph:
             if op.graph == self._graph:
                 return self._correlation
@@ -214,7 +214,7 @@ class RankRows:
             )
         return number
 
-    def _work(self, op: Op) -> None:
+    def _work(self, op: RankOp) -> None:
         link = self._operator(op, operator(op.kind, backward=op.backward))
         copies = op.kind.startswith("copy")
         number = self._launch(op, "cudaMemcpyAsync" if copies else "cudaLaunchKernel")
@@ -228,7 +228,7 @@ class RankRows:
 
     def _device(
         self,
-        op: Op,
+        op: RankOp,
         category: str,
         name: str,
         span: tuple[int, int],
@@ -244,7 +244,7 @@ class RankRows:
         place = (self.device, op.stream)
         self.rows.append(Row(start_ns, dur_ns, launched_ns, category, name, place, args, op))
 
-    def _call(self, op: Op, call: Call) -> None:
+    def _call(self, op: RankOp, call: Call) -> None:
         metadata = self._metadata(op, call)
         link: dict[str, Any] = {}
         if op.kind in OPERATORS:
@@ -266,7 +266,7 @@ class RankRows:
             start_ns = max(member.start_ns for member in call.members.values())
         self._device(op, "kernel", name, (start_ns, op.end_ns - start_ns), args)
 
-    def _copies(self, op: Op, call: Call, link: dict[str, Any]) -> None:
+    def _copies(self, op: RankOp, call: Call, link: dict[str, Any]) -> None:
         """Copies from the peers, once all of them have arrived; no kernel waits."""
         met_ns = max(member.start_ns for member in call.members.values())
         count = len(call.ranks) - 1
@@ -278,7 +278,7 @@ class RankRows:
             start_ns = met_ns + nth * share_ns
             self._device(op, "gpu_memcpy", PEER_COPY, (start_ns, share_ns), args)
 
-    def _metadata(self, op: Op, call: Call) -> dict[str, Any]:
+    def _metadata(self, op: RankOp, call: Call) -> dict[str, Any]:
         """Arguments of a call as the profiler writes them, {} where it has none."""
         if op.kind not in ANNOTATIONS or op.kind == "batch":
             return {}  # a group of calls is launched when it ends, in none of them

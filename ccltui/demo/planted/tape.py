@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from ccltui.demo.planted.event_graph import Call, Meeting, Op, Segment
+from ccltui.demo.event_graph import MAIN, Graph, Host, Op, Segment
 from ccltui.demo.planted.job_spec import JobSpec
 
-MAIN: Final = 7
 SIDE: Final = 50
 COPY: Final = 9
 CALL_HOST_NS: Final = 24_000
@@ -21,35 +20,62 @@ BETWEEN_HOSTS: Final = 1.6  # time of a transfer between hosts, in times of one 
 SKEW_NS: Final = 6_000  # each member ends 0 to this much after the call
 
 
-class HostEvent(Struct):
-    """A range on the host rows, relative to the beginning of its segment."""
-
-    category: str
-    name: str
-    segment: Segment
-    offset_ns: int
-    end_segment: Segment
-    end_offset_ns: int
-    backward: bool = False
-
-    @property
-    def start_ns(self) -> int:
-        """Start on the true clock."""
-        return self.segment.start_ns + self.offset_ns
-
-    @property
-    def end_ns(self) -> int:
-        """End on the true clock."""
-        return self.end_segment.start_ns + self.end_offset_ns
+RankOp = Op[int]
+Meeting = Literal["all", "sender", "previous"]
 
 
-class Simulation(Struct):
+class Call(Struct):
+    """One collective or transfer; ``members`` fill up while programs are recorded.
+
+    It ends for its members after all of them, its sender, or the member before each, have started.
+    """
+
+    index: int
+    operation: str
+    ranks: tuple[int, ...]  # members in group order; source and destination of a transfer
+    group: tuple[int, ...]  # the process group; of a transfer, that of the pipeline
+    label: str  # kind of group: "dp", "tp", "pp", "ep", "world"
+    transfer_ns: int
+    elements: int
+    meeting: Meeting
+    step: int
+    splits: dict[int, tuple[int, ...]] = field(default_factory=dict)  # sent, by rank
+    members: dict[int, RankOp] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
+
+    def started(self, op: RankOp) -> Sequence[RankOp]:
+        """Take note of the start of a member, and return those whose end is known by that."""
+        self.begun.add(op.rank)
+        if self.meeting == "all":
+            if len(self.begun) < len(self.ranks):
+                return []
+            members = list(self.members.values())
+            met_ns = max(member.start_ns for member in members)
+            for member in members:
+                member.end(met_ns + self.transfer_ns)
+            return members
+        return self._from_source()
+
+    def _from_source(self) -> list[RankOp]:
+        """Each rank waits for one other, the first or the one before it; a sender for nobody."""
+        ended = []
+        for place, rank in enumerate(self.ranks):
+            source = self.ranks[place - 1 if self.meeting == "previous" else 0]
+            member = self.members[rank]
+            if {rank, source} <= self.begun and not member.ended:
+                met_ns = max(member.start_ns, self.members[source].start_ns)
+                member.end(met_ns + self.transfer_ns)
+                ended.append(member)
+        return ended
+
+
+class Simulation(Graph[int]):
     """Everything that all ranks record, before and after evaluation."""
 
-    spec: JobSpec
-    ops: list[Op] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
-    calls: dict[tuple[object, ...], Call] = field(default_factory=dict)
+    def __init__(self, spec: JobSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.calls: dict[tuple[object, ...], Call] = {}
 
     def call(self, key: tuple[object, ...], operation: str, ranks: tuple[int, ...]) -> Call:
         """The call of a key; it is created by the first member that posts it."""
@@ -74,23 +100,17 @@ class Simulation(Struct):
         return int(time_ns)
 
 
-class Tape:
+class Tape(Host[int]):
     """What one rank launches, in the order of its host."""
 
     def __init__(self, job: Simulation, rank: int) -> None:
+        super().__init__(job, 0)
         self.job = job
         self.spec = job.spec
         self.rank = rank
-        self.step = 0
-        self.segment = Segment(None, [])
-        job.segments.append(self.segment)
-        self.last: dict[int, Op] = {}  # on each stream
-        self.waits: dict[int, list[Op]] = {}  # what the next operation of a stream waits for
-        self.host: list[HostEvent] = []
-        self.ops: list[Op] = []
         self.graph = 0  # number of the replay that is recorded, 0 outside of one
         self._graphs = 0
-        self._open: list[tuple[str, str, Segment, int]] = []
+        self._open: list[tuple[str, str, Segment[int], int]] = []
         self._kernels = random.Random(f"{job.spec.seed}/{rank}/kernels")
         self._host = random.Random(f"{job.spec.seed}/{rank}/host")
         self._ends = random.Random(f"{job.spec.seed}/{rank}/ends")
@@ -103,13 +123,13 @@ class Tape:
         backward: bool = False,
         stream: int = MAIN,
         vary: bool = True,
-        after: Iterable[Op] = (),
-    ) -> Op:
+        after: Iterable[RankOp] = (),
+    ) -> RankOp:
         """Launch a kernel or copy; ``vary`` draws its variation."""
         if vary:
             dur_ns *= max(0.2, 1 + self._kernels.gauss(0, self.spec.jitter / 2))
         op = self._launch(kind, stream, max(1_000, int(dur_ns)), backward, self._operator_ns())
-        self._queue(op, [*after, *self.waits.pop(stream, ())])
+        self.queue(op, [*after, *self.waits.pop(stream, ())])
         return op
 
     def call(
@@ -123,10 +143,10 @@ class Tape:
         stream: int,
         backward: bool = False,
         meeting: Meeting = "all",
-        after: Iterable[Op] | None = None,
+        after: Iterable[RankOp] | None = None,
         group: tuple[int, ...] | None = None,
         weight: float = 1.0,
-    ) -> Op:
+    ) -> RankOp:
         """Post a collective or transfer; it waits for the main stream unless ``after`` is given."""
         call = self.job.call(key, "send" if operation == "recv" else operation, ranks)
         if not call.members:
@@ -144,15 +164,10 @@ class Tape:
         if after is None:
             after = self.pending_main()
         own = self.waits.pop(stream, []) if stream != MAIN or same_stream else []
-        self._queue(op, [*after, *own])
+        self.queue(op, [*after, *own])
         return op
 
-    def pending_main(self) -> list[Op]:
-        """All that an operation launched now behind the main stream has to wait for."""
-        last = self.last.get(MAIN)
-        return [*([last] if last is not None else []), *self.waits.get(MAIN, ())]
-
-    def wait(self, *ops: Op, stream: int = MAIN) -> None:
+    def wait(self, *ops: RankOp, stream: int = MAIN) -> None:
         """Let a stream wait for operations."""
         self.waits.setdefault(stream, []).extend(op for op in ops if op.stream != stream)
         self._advance(WAIT_NS)
@@ -162,17 +177,7 @@ class Tape:
         begin = self.segment.length_ns
         self._advance(dur_ns)
         if name:
-            self.host.append(
-                HostEvent(
-                    category,
-                    name,
-                    self.segment,
-                    begin,
-                    self.segment,
-                    self.segment.length_ns,
-                    backward=backward,
-                )
-            )
+            self.span(category, name, self.segment, begin, backward)
 
     def sync(self, *, main_only: bool = False) -> None:
         """Let the host wait for the main stream, or for all device work so far.
@@ -180,17 +185,11 @@ class Tape:
         In the middle of a step a wait for all streams would include receives that are posted
         ahead, which the peer may only send after it has heard from this rank: a deadlock.
         """
-        begin, before = self.segment.length_ns, self.segment
         name = "cudaStreamSynchronize" if main_only else "cudaDeviceSynchronize"
         waits = self.pending_main()
         if not main_only:
             waits = [*self.last.values(), *(op for ops in self.waits.values() for op in ops)]
-        self.segment = Segment(before, waits)
-        self.job.segments.append(self.segment)
-        self.segment.length_ns = WAIT_NS
-        self.host.append(
-            HostEvent("cuda_runtime", name, before, begin, self.segment, self.segment.length_ns)
-        )
+        self.wait_on_host(name, waits, after_ns=WAIT_NS)
 
     def begin(self, category: str, name: str) -> None:
         """Begin a range around what follows."""
@@ -198,18 +197,7 @@ class Tape:
 
     def end(self, *, backward: bool = False) -> None:
         """End the range that was begun last."""
-        category, name, segment, offset_ns = self._open.pop()
-        self.host.append(
-            HostEvent(
-                category,
-                name,
-                segment,
-                offset_ns,
-                self.segment,
-                self.segment.length_ns,
-                backward=backward,
-            )
-        )
+        self.span(*self._open.pop(), backward)
 
     def begin_graph(self) -> None:
         """Begin a replay, where passes are replayed: what follows is launched at once."""
@@ -236,23 +224,13 @@ class Tape:
                 usual_ns *= fault.factor
         return int(usual_ns)
 
-    def _launch(self, kind: str, stream: int, dur_ns: int, backward: bool, host_ns: int) -> Op:
-        op = Op(self.rank, kind, stream, dur_ns, self.step)
+    def _launch(self, kind: str, stream: int, dur_ns: int, backward: bool, host_ns: int) -> RankOp:
+        op: RankOp = Op(self.rank, kind, stream, dur_ns, self.step)
         op.backward = backward
         op.graph = self.graph
         if op.graph and self.ops and self.ops[-1].graph == op.graph:
             host_ns = 0  # the first launches all
-        op.segment = self.segment
         op.host_ns = host_ns
-        op.launch_ns = self.segment.length_ns + (0 if self.spec.free_hosts else host_ns // 2)
+        self.add(op, 0 if self.spec.free_hosts else host_ns // 2)
         self._advance(host_ns)
-        self.ops.append(op)
-        self.job.ops.append(op)
         return op
-
-    def _queue(self, op: Op, after: list[Op]) -> None:
-        earlier = self.last.get(op.stream)
-        op.after = list(
-            {id(one): one for one in (*after, *([earlier] if earlier else ()))}.values()
-        )
-        self.last[op.stream] = op

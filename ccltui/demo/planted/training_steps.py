@@ -11,10 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ccltui.demo.planted.event_graph import Op, evaluate
+from ccltui.demo.event_graph import MAIN, evaluate
 from ccltui.demo.planted.job_spec import JobSpec, Workload
 from ccltui.demo.planted.layers import HostPauses, Layers
-from ccltui.demo.planted.tape import MAIN, Simulation, Tape
+from ccltui.demo.planted.tape import RankOp, Simulation, Tape
 
 DP_STREAM: Final = 20
 WORLD_STREAM: Final = 25
@@ -45,8 +45,8 @@ class ReplicatedStep:
         spec = self.spec
         self.dp_group = tuple(spec.rank_at(self.stage, other, self.tp) for other in range(spec.dp))
         self.pipeline = tuple(spec.rank_at(other, self.dp, self.tp) for other in range(spec.pp))
-        self.reductions: list[Op] = []
-        self.batched: dict[tuple[bool, int], Op] = {}  # receives that a batch holds, by pass
+        self.reductions: list[RankOp] = []
+        self.batched: dict[tuple[bool, int], RankOp] = {}  # receives that a batch holds, by pass
 
     def record(self, step: int) -> None:
         """Record one step."""
@@ -57,7 +57,7 @@ class ReplicatedStep:
             self.layers.load_input(INPUT_NS)
         self._broadcast()
         order = passes(self.spec, self.stage)
-        receives: list[Op | None] = []
+        receives: list[RankOp | None] = []
         ahead = 1 if self.spec.prefetch else 0
         for place, one in enumerate(order):
             while len(receives) < min(len(order), place + 1 + ahead):
@@ -103,7 +103,7 @@ class ReplicatedStep:
             )
         )
 
-    def _transfer(self, operation: str, one: Pass) -> Op | None:
+    def _transfer(self, operation: str, one: Pass) -> RankOp | None:
         """Post the receive before or the send after a pass; None at the ends of the pipeline."""
         spec, tape = self.spec, self.tape
         if operation == "recv" and (one.backward, one.batch) in self.batched:
@@ -261,9 +261,9 @@ class ShardedStep:
         self.layers = Layers(tape, load, self.pauses)
         _, _, tp = self.spec.place(tape.rank)
         self.group = tuple(self.spec.rank_at(0, dp, tp) for dp in range(self.spec.dp))
-        self.gathered: dict[int, Op] = {}  # by place in the sequence of layers of a step
-        self.freed: list[Op] = []  # last kernel of each layer so far
-        self.scattered: list[Op] = []
+        self.gathered: dict[int, RankOp] = {}  # by place in the sequence of layers of a step
+        self.freed: list[RankOp] = []  # last kernel of each layer so far
+        self.scattered: list[RankOp] = []
 
     def record(self, step: int) -> None:
         """Record one step."""
@@ -348,7 +348,7 @@ def run_job(spec: JobSpec) -> tuple[Simulation, list[Tape]]:
             steps.record(step)
             tape.end()
             tape.busy("", "", BETWEEN_STEPS_NS)
-    evaluate(job.ops, job.segments)
+    evaluate(job)
     return job, tapes
 
 

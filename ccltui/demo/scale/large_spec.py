@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
-from ccltui.demo.scale.lockstep import simulate_lanes
 from ccltui.demo.scale.rank_text import LaneText
+from ccltui.demo.simulate import simulate_lanes
 from ccltui.demo.spec import Cause, Dimension, SlowLink, Spec, Straggler
 from ccltui.demo.topology import lay_out
 

@@ -38,9 +38,16 @@ from ccltui.demo.rank_events import (
     row_names,
     window,
 )
-from ccltui.demo.scale.call_meeting import Line
-from ccltui.demo.scale.lockstep import Entry, Lane, StepLog
-from ccltui.demo.simulate import FIRST_SEQ, Activity, Call, Class, HostRange, Schedule
+from ccltui.demo.simulate import (
+    FIRST_SEQ,
+    Call,
+    Entry,
+    Lane,
+    Line,
+    Schedule,
+    StepLog,
+    records,
+)
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import DemoGroup, Topology
 
@@ -199,8 +206,7 @@ def _of_item(entry: Entry) -> object:
 def make_template(spec: Spec, topology: Topology, rank: int, log: StepLog) -> StepTemplate:
     """Write the text of a step, with gaps, from the log of a rank that is one of its lane."""
     lines = list(dict.fromkeys(entry.line for entry in log.entries if entry.line[0]))
-    drawn = _Drawing(spec, topology, rank, lines)
-    schedule = drawn.schedule(log)
+    schedule, main = _drawn(spec, topology, rank, lines, log)
     body = RankEvents(schedule, 0, pid=_PID, device=_DEVICE)
     marks = _Marks()
     host = native_events([marks.event(event) for event in body.host], 0)
@@ -211,7 +217,7 @@ def make_template(spec: Spec, topology: Topology, rank: int, log: StepLog) -> St
         lines,
         marks.externals,
         marks.correlations,
-        drawn.main,
+        main,
         frozenset(entry.stream for entry in log.entries if entry.item is not None),
     )
 
@@ -238,69 +244,42 @@ def names_of(topology: Topology, rank: int, pid: int, device: int) -> dict[str, 
     return names
 
 
-class _Drawing:
-    """A schedule of one rank and one step whose times are marks."""
+def _drawn(
+    spec: Spec, topology: Topology, rank: int, lines: list[Line], log: StepLog
+) -> tuple[Schedule, tuple[int, int]]:
+    """A schedule of one rank and step whose times are marks, and the span of the main stream."""
+    items = [entry for entry in log.entries if isinstance(entry.item, Communicate)]
+    index = {(entry.line, entry.number): place for place, entry in enumerate(items)}
+    calls = [_call(place, entry.item, rank) for place, entry in enumerate(items)]
+    times: list[int] = []
+    main: list[int] = []
+    for entry in log.entries:
+        place = len(times)
+        if entry.kind == "work":
+            main.append(place)
+        times += [_mark_ns(place + one)[0] for one in range(entry.times)]
+        start_ns, dur_ns = _mark_ns(len(times) - 2)
+        times[-1] = start_ns + dur_ns
+    first = {line: place * _SEQ_OF_LINE + _SEQ_ZERO for place, line in enumerate(lines)}
+    activities, ranges = records(log, times, rank=0, step=0, first_seqs=first, calls=index)
+    schedule = Schedule(spec, topology, (tuple(activities),), (tuple(ranges),), tuple(calls))
+    return schedule, (main[0] + 2, main[-1] + 3)
 
-    def __init__(self, spec: Spec, topology: Topology, rank: int, lines: list[Line]) -> None:
-        self.spec = spec
-        self.topology = topology
-        self.rank = rank
-        self.lines = lines
-        self.main = (0, 0)
 
-    def schedule(self, log: StepLog) -> Schedule:
-        activities: list[Activity] = []
-        ranges: list[HostRange] = []
-        calls: list[Call] = []
-        index: dict[tuple[Line, int], int] = {}
-        place, main = 0, []
-        for entry in log.entries:
-            if isinstance(entry.item, Communicate):
-                index[entry.line, entry.number] = len(calls)
-                calls.append(self._call(len(calls), entry.item))
-            if entry.item is None:
-                call = index[entry.line, entry.number] if entry.kind == "wait" else -1
-                start_ns, dur_ns = _mark_ns(place)
-                kind: Any = entry.kind
-                ranges.append(HostRange(0, kind, start_ns, start_ns + dur_ns, 0, call))
-            else:
-                call = len(calls) - 1 if isinstance(entry.item, Communicate) else -1
-                activities.append(self._activity(entry, place, call))
-                if entry.kind == "work":
-                    main.append(place)
-            place += entry.times
-        self.main = (main[0] + 2, main[-1] + 3)
-        return Schedule(
-            self.spec, self.topology, (tuple(activities),), (tuple(ranges),), tuple(calls)
-        )
-
-    def _activity(self, entry: Entry, place: int, call: int) -> Activity:
-        item = entry.item
-        assert item is not None
-        host_ns, _ = _mark_ns(place)
-        launch_ns, _ = _mark_ns(place + 1)
-        start_ns, dur_ns = _mark_ns(place + 2)
-        end_ns = start_ns + dur_ns
-        common = (start_ns, end_ns, host_ns, host_ns, launch_ns, 0, item.phase)
-        if isinstance(item, Work):
-            klass: Class = "comp" if item.computes else "mem"
-            return Activity(0, item.kind, klass, entry.stream, *common, item.size_bytes)
-        seq = self.lines.index(entry.line) * _SEQ_OF_LINE + _SEQ_ZERO + entry.number
-        sizes = (item.in_elems, item.out_elems)
-        return Activity(0, item.operation, "comm", entry.stream, *common, 0, call, seq, *sizes)
-
-    def _call(self, number: int, item: Communicate) -> Call:
-        group = item.group
-        members = tuple(range(len(group.ranks)))  # places in the group instead of ranks
-        marked = DemoGroup(group.index, group.dimension, f"@{group.dimension}@", members)
-        sizes = (item.in_elems, item.out_elems)
-        if item.operation == "all_to_allv":
-            sizes = (min(sizes),) * 2  # of a member that is sent no more than the others
-        if item.peer >= 0:
-            pair = (group.ranks.index(self.rank), group.ranks.index(item.peer))
-            members = pair if item.operation == "send" else pair[::-1]
-        operation = "send" if item.operation == "recv" else item.operation
-        return Call(number, marked, operation, members, *sizes, item.dtype, 0, 0)
+def _call(number: int, item: Work | Communicate | None, rank: int) -> Call:
+    """The call of a rank, with places in the group instead of ranks."""
+    assert isinstance(item, Communicate)
+    group = item.group
+    members = tuple(range(len(group.ranks)))
+    marked = DemoGroup(group.index, group.dimension, f"@{group.dimension}@", members)
+    sizes = (item.in_elems, item.out_elems)
+    if item.operation == "all_to_allv":
+        sizes = (min(sizes),) * 2  # of a member that is sent no more than the others
+    if item.peer >= 0:
+        pair = (group.ranks.index(rank), group.ranks.index(item.peer))
+        members = pair if item.operation == "send" else pair[::-1]
+    operation = "send" if item.operation == "recv" else item.operation
+    return Call(number, marked, operation, members, *sizes, item.dtype, 0, 0)
 
 
 def _mark_ns(place: int) -> tuple[int, int]:

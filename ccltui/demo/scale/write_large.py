@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from ccltui.demo.demo_job import CARD_NAME, card, remove_earlier_job
 from ccltui.demo.kineto_writer import trace_name
 from ccltui.demo.profiler_view import drift_ppb, offset_ns
-from ccltui.demo.scale.lockstep import Lane, simulate_lanes
 from ccltui.demo.scale.rank_text import LaneText
+from ccltui.demo.simulate import Lane, simulate_lanes
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import Topology, lay_out
 from ccltui.demo.truth import delay_sentence, link_sentence
