@@ -1,7 +1,4 @@
-"""Profiler events of one rank, with metadata events, in the form of 2025 and later.
-
-``legacy_layout`` converts them to older layouts.
-"""
+"""Profiler events of one rank, with metadata events, in the form of 2025 and later."""
 
 from __future__ import annotations
 
@@ -61,17 +58,24 @@ class RankEvents:
     """Host and device events of one rank, host events in the order of the host's work."""
 
     def __init__(
-        self, schedule: Schedule, rank: int, *, pid: int | None = None, device: int | None = None
+        self,
+        schedule: Schedule,
+        rank: int,
+        pid: int,
+        device: int,
+        *,
+        external: int = 0,
+        correlation: int = FIRST_CORRELATION,
     ) -> None:
         self.schedule = schedule
         self.spec = schedule.spec
         self.rank = rank
-        self.device = schedule.topology.device_of(rank) if device is None else device
-        self.pid = pid_of(rank) if pid is None else pid
+        self.device = device
+        self.pid = pid
         self.host: list[Event] = []
         self.gpu: list[Event] = []
-        self._external = 0
-        self._correlation = FIRST_CORRELATION
+        self.external = external  # ids that were given last
+        self.correlation = correlation
         self._of_call: dict[int, Activity] = {}
         self._write()
 
@@ -90,12 +94,12 @@ class RankEvents:
                 self._work(item)
 
     def _new_external(self) -> int:
-        self._external += 1
-        return self._external
+        self.external += 1
+        return self.external
 
     def _new_correlation(self) -> int:
-        self._correlation += 1
-        return self._correlation
+        self.correlation += 1
+        return self.correlation
 
     def _host_range(self, item: HostRange) -> None:
         dur_ns = item.end_ns - item.start_ns
@@ -319,7 +323,7 @@ LEAD_NS, TAIL_NS = 20_000, 30_000  # the profiler begins and ends this long arou
 
 def rank_events(schedule: Schedule, rank: int) -> list[Event]:
     """All events of a rank's file, in the order of a real file."""
-    body = RankEvents(schedule, rank)
+    body = RankEvents(schedule, rank, pid_of(rank), schedule.topology.device_of(rank))
     ranges, activities = schedule.host[rank], schedule.activities[rank]
     items: list[HostRange | Activity] = [*ranges, *activities]
     first_ns = min(item.start_ns for item in items) - LEAD_NS

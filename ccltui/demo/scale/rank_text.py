@@ -1,7 +1,9 @@
 """Text of the file of one rank of a large job: a step as a template, filled for each step.
 
-The event writer of small jobs writes a step in which each time is a mark: its place among the times
-of the step. Ids, group names and members are replaced before it is written.
+The event writer of small jobs writes a step in which each number that differs between ranks or
+steps is a mark: its place among the numbers of a rank and step, far above all other numbers. Names
+and members of groups are replaced before it is written. Written event by event, a rank takes ten
+times as long.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from ccltui.demo.call_args import list_text
 from ccltui.demo.kineto_writer import (
@@ -27,7 +28,6 @@ from ccltui.demo.kineto_writer import (
 from ccltui.demo.profiler_view import drift_ppb, offset_ns, origin_ns
 from ccltui.demo.program import Communicate, Work
 from ccltui.demo.rank_events import (
-    BACKWARD_THREAD,
     FIRST_CORRELATION,
     LEAD_NS,
     TAIL_NS,
@@ -50,122 +50,94 @@ from ccltui.demo.simulate import (
 )
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import DemoGroup, Topology
+from ccltui.parsers.array_types import I64
 
-# Times of a step are far below these, and marks are 1 ms apart, because events inside others begin
-# some microseconds after them on the same clock.
-_START_US: Final = 7_000_000_000
-_DURATION_US: Final = 4_000_000_000
-_APART_US: Final = 1_000
-_PID: Final = 1  # device ordinals are never negative, so that no row is taken for another
-_DEVICE: Final = -1
-_SEQ_OF_LINE: Final = 1_000_000_000
-_SEQ_ZERO: Final = 500_000_000
-
-_BANDWIDTH: Final = "memory bandwidth (GB/s)"
-_GAP: Final = re.compile(
-    r'"(ts|dur)": ([47]\d{9})\.000|"#([a-z_]+):([^"#]*)#"|"@([a-z_]+(?::\d+)?)@"|@(step)@'
+# Marks are 1 ms apart, because events inside others begin some microseconds after them, and ids
+# count up from a mark by less than half of that, or down by one.
+_NUMBER: Final = 7_000_000_500_000
+_OF_RANK: Final = 6_000_000_500_000
+_DURATION: Final = 4_000_000_000_000  # between a time and the next one
+_APART: Final = 1_000_000
+_PID, _DEVICE, _RANK = (_OF_RANK + place * _APART for place in range(3))
+_MARK: Final = re.compile(
+    r'([47]\d{9})\.(\d{3})|\b([67]\d{12})\b|"@([a-z_]+(?::\d+)?)@"'
+    r'|(?<="bytes": )(\d+), "memory bandwidth \(GB/s\)": ([^\n,]+)'
 )
-
-Names = Mapping[str, str]
-"""JSON text of each token of a rank: its ids, and the names and members of its groups."""
 
 
 class _Fill(Struct, frozen=True):
     """Where the numbers of one kind go: places in the values, what is taken, what is added."""
 
-    into: NDArray[np.int64]
-    what: NDArray[np.int64]
-    add: NDArray[np.int64]
-
-
-class StepNumbers(Struct, frozen=True):
-    """Numbers of one rank and step.
-
-    Attributes:
-        times: Of the log, on the clock of the host less the base of the file, int64 ns.
-        external, correlation: Ids given out before this step.
-        step: As in ``ProfilerStep#N``.
-        first_seqs: Calls of each line before this step.
-    """
-
-    times: NDArray[np.int64]
-    external: int
-    correlation: int
-    step: int
-    first_seqs: Mapping[Line, int]
+    into: I64
+    what: I64
+    add: I64
 
 
 class Part:
-    """Host or device rows of a step: texts and tokens of the rank, with formats for numbers."""
+    """Host or device rows of a step: texts, what is the rank's own, and formats for numbers."""
 
     def __init__(self, text: str) -> None:
-        pieces, end = [""], 0
-        rows: dict[str, list[tuple[int, int, int]]] = {}
+        self.pieces, end = [""], 0
         self.bandwidths: list[tuple[int, int, int]] = []
-        self.seqs: list[tuple[int, int]] = []
-        count = 0
-        for found in _GAP.finditer(text):
-            pieces[-1] += text[end : found.start()].replace("%", "%%")
+        self.count = 0
+        rows: dict[str, list[tuple[int, int, int]]] = {"start": [], "dur": [], "number": []}
+        for found in _MARK.finditer(text):
+            self.pieces[-1] += text[end : found.start()].replace("%", "%%")
             end = found.end()
-            key, mark, kind, value, token, step = found.groups()
-            if token:
-                pieces += [token, ""]
+            whole_us, rest_ns, number, token, size, rate = found.groups()
+            if whole_us:
+                kind = "dur" if whole_us[0] == "4" else "start"
+                zero = _DURATION if kind == "dur" else _NUMBER
+                place, add = divmod(int(whole_us + rest_ns) - zero, _APART)
+                rows[kind].append((self.count, place, add))
+                self.pieces[-1] += "%d.%03d"
+                self.count += 1
+            elif size:
+                place = round((int(size) / float(rate) - _DURATION) / _APART)
+                self.bandwidths.append((self.count, place, int(size)))
+                self.pieces[-1] += f'{size}, "memory bandwidth (GB/s)": %s'
+            elif token or number[0] == "6":
+                self.pieces += [token or number, ""]
                 continue
-            if key:
-                pieces[-1] += f'"{key}": %d.%03d'
-                zero_us = _START_US if key == "ts" else _DURATION_US
-                place, add_us = divmod(int(mark) - zero_us, _APART_US)
-                rows.setdefault(key, []).append((count, place, add_us * 1_000))
-                count += 2
-                continue
-            pieces[-1] += "%s" if kind == "bandwidth" else "%d"
-            if step:
-                rows.setdefault("step", []).append((count, 0, 0))
-            elif kind == "bandwidth":
-                at, size = value.split(",")
-                self.bandwidths.append((count, int(at), int(size)))
-            elif kind == "seq":
-                self.seqs.append((count, int(value)))
             else:
-                rows.setdefault(kind, []).append((count, 0, int(value)))
-            count += 1
-        pieces[-1] += text[end:].replace("%", "%%")
-        self.pieces = pieces
-        self.count = count
-        self._fills = {kind: _Fill(*np.array(found, np.int64).T) for kind, found in rows.items()}
+                place = round((int(number) - _NUMBER) / _APART)
+                rows["number"].append((self.count, place, int(number) - _NUMBER - place * _APART))
+                self.pieces[-1] += "%d"
+            self.count += 1
+        self.pieces[-1] += text[end:].replace("%", "%%")
+        self._fills = {
+            kind: _Fill(*np.array(found, np.int64).reshape(-1, 3).T) for kind, found in rows.items()
+        }
 
-    def of_rank(self, names: Names) -> str:
-        """The text with the tokens of a rank replaced; formats remain."""
+    def of_rank(self, names: Mapping[str, str]) -> str:
+        """The text with what is the rank's own; formats remain."""
         pieces = self.pieces.copy()
-        pieces[1::2] = [names[token] for token in pieces[1::2]]
+        for place in range(1, len(pieces), 2):
+            token = pieces[place]
+            pieces[place] = names[token] if token in names else _own_number(token, names)
         return "".join(pieces)
 
-    def values(self, numbers: StepNumbers, lines: list[Line]) -> tuple[int | float, ...]:
+    def values(self, numbers: I64) -> tuple[int | float, ...]:
         """What the formats are filled with."""
-        times = numbers.times
         found = np.empty(self.count, np.int64)
-        for kind, fill in self._fills.items():
-            if kind in ("ts", "dur"):
-                ns = times[fill.what] + fill.add
-                if kind == "dur":
-                    ns = times[fill.what + 1] - times[fill.what]
-                found[fill.into] = ns // 1_000
-                found[fill.into + 1] = ns % 1_000
-            else:
-                base = {
-                    "external": numbers.external,
-                    "correlation": numbers.correlation,
-                    "step": numbers.step,
-                }[kind]
-                found[fill.into] = base + fill.add
-        for place, mark in self.seqs:
-            line, number = divmod(mark, _SEQ_OF_LINE)
-            first = numbers.first_seqs.get(lines[line], 0)
-            found[place] = FIRST_SEQ + first + number - _SEQ_ZERO
+        start, dur, number = (self._fills[kind] for kind in ("start", "dur", "number"))
+        for fill, ns in (
+            (start, numbers[start.what] + start.add),
+            (dur, numbers[dur.what + 1] - numbers[dur.what]),
+        ):
+            found[fill.into], found[fill.into + 1] = ns // 1_000, ns % 1_000
+        found[number.into] = numbers[number.what] + number.add
         values: list[int | float] = [*found.tolist()]
-        for place, time, size in self.bandwidths:
-            values[place] = size / max(int(times[time + 1] - times[time]), 1)
+        for place, what, size in self.bandwidths:
+            values[place] = size / max(int(numbers[what + 1] - numbers[what]), 1)
         return tuple(values)
+
+
+def _own_number(token: str, names: Mapping[str, str]) -> str:
+    """A number of the rank itself: its mark and what is added."""
+    place = round((int(token) - _OF_RANK) / _APART)
+    mark = _OF_RANK + place * _APART
+    return str(int(names[str(mark)]) + int(token) - mark)
 
 
 class StepTemplate(Struct, frozen=True):
@@ -204,66 +176,35 @@ def _of_item(entry: Entry) -> object:
 
 
 def make_template(spec: Spec, topology: Topology, rank: int, log: StepLog) -> StepTemplate:
-    """Write the text of a step, with gaps, from the log of a rank that is one of its lane."""
+    """Write the text of a step, with marks, from the log of a rank that is one of its lane."""
     lines = list(dict.fromkeys(entry.line for entry in log.entries if entry.line[0]))
-    schedule, main = _drawn(spec, topology, rank, lines, log)
-    body = RankEvents(schedule, 0, pid=_PID, device=_DEVICE)
-    marks = _Marks()
-    host = native_events([marks.event(event) for event in body.host], 0)
-    device = native_events([marks.event(event) for event in body.gpu], 0)
-    return StepTemplate(
-        Part(host),
-        Part(device),
-        lines,
-        marks.externals,
-        marks.correlations,
-        main,
-        frozenset(entry.stream for entry in log.entries if entry.item is not None),
-    )
-
-
-def names_of(topology: Topology, rank: int, pid: int, device: int) -> dict[str, str]:
-    """Text of the tokens of a rank."""
-    names = {
-        "pid": str(pid),
-        "backward": str(pid + BACKWARD_THREAD),
-        "device": str(device),
-        "rank": str(rank),
-    }
-    for group in topology.groups_of(rank):
-        key = group.dimension
-        names |= {
-            f"{key}_name": f'"{group.name}"',
-            f"{key}_ranks": f'"{list_text(group.ranks)}"',
-            f"{key}_start": str(group.ranks[0]),
-            f"{key}_stride": str(group.ranks[1] - group.ranks[0]),
-            f"{key}_comms": str(group.comms_id),
-        }
-        if key == "pp":
-            names |= {f"pp_member:{n}": str(member) for n, member in enumerate(group.ranks)}
-    return names
-
-
-def _drawn(
-    spec: Spec, topology: Topology, rank: int, lines: list[Line], log: StepLog
-) -> tuple[Schedule, tuple[int, int]]:
-    """A schedule of one rank and step whose times are marks, and the span of the main stream."""
     items = [entry for entry in log.entries if isinstance(entry.item, Communicate)]
     index = {(entry.line, entry.number): place for place, entry in enumerate(items)}
-    calls = [_call(place, entry.item, rank) for place, entry in enumerate(items)]
+    calls = tuple(_call(place, entry.item, rank) for place, entry in enumerate(items))
     times: list[int] = []
     main: list[int] = []
     for entry in log.entries:
-        place = len(times)
         if entry.kind == "work":
-            main.append(place)
-        times += [_mark_ns(place + one)[0] for one in range(entry.times)]
-        start_ns, dur_ns = _mark_ns(len(times) - 2)
-        times[-1] = start_ns + dur_ns
-    first = {line: place * _SEQ_OF_LINE + _SEQ_ZERO for place, line in enumerate(lines)}
-    activities, ranges = records(log, times, rank=0, step=0, first_seqs=first, calls=index)
-    schedule = Schedule(spec, topology, (tuple(activities),), (tuple(ranges),), tuple(calls))
-    return schedule, (main[0] + 2, main[-1] + 3)
+            main.append(len(times))
+        times += [_NUMBER + (len(times) + one) * _APART for one in range(entry.times)]
+        times[-1] = times[-2] + _DURATION + (len(times) - 2) * _APART
+    external, correlation, step, *seqs = (
+        _NUMBER + (len(times) + one) * _APART for one in range(3 + len(lines))
+    )
+    first = dict(zip(lines, seqs, strict=True))
+    activities, ranges = records(log, times, rank=_RANK, step=0, first_seqs=first, calls=index)
+    drawn = replace(spec, first_step=step)
+    schedule = Schedule(drawn, topology, (tuple(activities),), (tuple(ranges),), calls)
+    body = RankEvents(schedule, 0, _PID, _DEVICE, external=external, correlation=correlation)
+    return StepTemplate(
+        Part(native_events([_with_tokens(event) for event in body.host], 0)),
+        Part(native_events([_with_tokens(event) for event in body.gpu], 0)),
+        lines,
+        body.external - external,
+        body.correlation - correlation,
+        (main[0] + 2, main[-1] + 3),
+        frozenset(entry.stream for entry in log.entries if entry.item is not None),
+    )
 
 
 def _call(number: int, item: Work | Communicate | None, rank: int) -> Call:
@@ -282,64 +223,11 @@ def _call(number: int, item: Work | Communicate | None, rank: int) -> Call:
     return Call(number, marked, operation, members, *sizes, item.dtype, 0, 0)
 
 
-def _mark_ns(place: int) -> tuple[int, int]:
-    """Start and duration that stand for the times at a place."""
-    return (_START_US + place * _APART_US) * 1_000, (_DURATION_US + place * _APART_US) * 1_000
-
-
-class _Marks:
-    """Replace what differs between ranks and steps in events, and count the ids."""
-
-    def __init__(self) -> None:
-        self.externals = 0
-        self.correlations = 0
-
-    def event(self, event: Event) -> Event:
-        rows: dict[int | str, str] = {
-            _PID: "@pid@",
-            _PID + BACKWARD_THREAD: "@backward@",
-            _DEVICE: "@device@",
-        }
-        on_host = event.pid == _PID
-        name = "ProfilerStep#@step@" if event.name.startswith("ProfilerStep#") else event.name
-        return replace(
-            event,
-            name=name,
-            pid=rows[event.pid],
-            tid=rows[event.tid] if on_host else event.tid,
-            args=self._args(event),
-            flow=self._correlation(event.flow),
-        )
-
-    def _args(self, event: Event) -> dict[str, Any]:
-        args = dict(event.args)
-        for key in ("External id", "Ev Idx"):
-            if key in args:
-                self.externals = max(self.externals, args[key])
-                args[key] = f"#external:{args[key]}#"
-        if "correlation" in args:
-            args["correlation"] = self._correlation(args["correlation"])
-        for key, token in (("device", "@device@"), ("Rank", "@rank@")):
-            if key in args:
-                args[key] = token
-        if "Seq" in args:
-            args["Seq"] = f"#seq:{args['Seq']}#"
-        if _BANDWIDTH in args:
-            place = (event.dur_ns // 1_000 - _DURATION_US) // _APART_US
-            args[_BANDWIDTH] = f"#bandwidth:{place},{args['bytes']}#"
-        if "Process Group Name" in args:
-            args |= _group_tokens(args)
-        return args
-
-    def _correlation(self, number: int | str) -> int | str:
-        if not isinstance(number, int) or not number:
-            return number
-        count = number - FIRST_CORRELATION
-        self.correlations = max(self.correlations, count)
-        return f"#correlation:{count}#"
-
-
-def _group_tokens(args: dict[str, Any]) -> dict[str, Any]:
+def _with_tokens(event: Event) -> Event:
+    """The event with tokens for the name and the members of its group."""
+    args: dict[str, Any] = event.args
+    if "Process Group Name" not in args:
+        return event
     dimension = args["Process Group Name"].strip("@")
     tokens = {
         "Process Group Name": f"@{dimension}_name@",
@@ -351,15 +239,32 @@ def _group_tokens(args: dict[str, Any]) -> dict[str, Any]:
     }
     if args["Process Group Ranks"] != "[]":
         tokens["Process Group Ranks"] = f"@{dimension}_ranks@"
-    return {key: token for key, token in tokens.items() if key in args}
+    return replace(event, args=args | {key: tokens[key] for key in tokens if key in args})
+
+
+def names_of(topology: Topology, rank: int, pid: int, device: int) -> dict[str, str]:
+    """JSON text of the tokens of a rank, and its own numbers by their marks."""
+    names = {str(_PID): str(pid), str(_DEVICE): str(device), str(_RANK): str(rank)}
+    for group in topology.groups_of(rank):
+        key = group.dimension
+        names |= {
+            f"{key}_name": f'"{group.name}"',
+            f"{key}_ranks": f'"{list_text(group.ranks)}"',
+            f"{key}_start": str(group.ranks[0]),
+            f"{key}_stride": str(group.ranks[1] - group.ranks[0]),
+            f"{key}_comms": str(group.comms_id),
+        }
+        if key == "pp":
+            names |= {f"pp_member:{n}": str(member) for n, member in enumerate(group.ranks)}
+    return names
 
 
 class _Step(Struct):
-    """A step of a lane: its template, and its times, one row a rank."""
+    """A step of a lane: its template, its times, one row a rank, and its first sequence numbers."""
 
     template: StepTemplate
-    log: StepLog
-    times: NDArray[np.int64]
+    times: I64
+    seqs: list[int]
 
 
 class LaneText(Struct):
@@ -382,56 +287,57 @@ class LaneText(Struct):
             key = signature(log)
             if key not in templates:
                 templates[key] = make_template(self.spec, self.topology, rank, log)
+            template = templates[key]
             times = np.ascontiguousarray(np.array(log.times, np.int64).T)
             log.times = []
-            self._steps.append(_Step(templates[key], log, times))
+            seqs = [FIRST_SEQ + log.first_seqs.get(line, 0) for line in template.lines]
+            self._steps.append(_Step(template, times, seqs))
 
     def pieces(self, place: int) -> Iterator[str]:
         """The text of the rank at a place of the lane, in pieces."""
         spec, topology = self.spec, self.topology
         rank = int(self.lane.ranks[place])
         pid, device = pid_of(rank), topology.device_of(rank)
-        numbers = self._numbers(place)
-        starts = [times.times for times in numbers]
-        first_ns = int(min(times.min() for times in starts)) - LEAD_NS
-        last_ns = int(max(times.max() for times in starts)) + TAIL_NS
+        times = [self._on_clock(step.times[place], rank) for step in self._steps]
+        first_ns = int(min(one.min() for one in times)) - LEAD_NS
+        last_ns = int(max(one.max() for one in times)) + TAIL_NS
         head, tail = native_ends(header(spec, topology, rank), trace_name(rank))
         streams = sorted({stream for step in self._steps for stream in step.template.streams})
         names = names_of(topology, rank, pid, device)
         yield head
         yield native_events(list(row_names(pid, device, streams, first_ns)), 0)
+        numbers = self._numbers(times)
         for part in ("host", "device"):
             texts: dict[int, str] = {}
-            for step, filled in zip(self._steps, numbers, strict=True):
+            for step, own in zip(self._steps, numbers, strict=True):
                 rows: Part = getattr(step.template, part)
                 if id(rows) not in texts:
                     texts[id(rows)] = NATIVE_BETWEEN + rows.of_rank(names)
-                yield texts[id(rows)] % rows.values(filled, step.template.lines)
-        spans = {}
-        for number, step in enumerate(self._steps):
-            begin, end = step.template.main
-            spans[number] = (int(starts[number][begin]), int(starts[number][end]))
+                yield texts[id(rows)] % rows.values(own)
+        spans = {
+            number: (int(times[number][begin]), int(times[number][end]))
+            for number, (begin, end) in enumerate(step.template.main for step in self._steps)
+        }
         yield NATIVE_BETWEEN
         yield native_events(
             [*device_steps(device, spans, spec.first_step), *window(first_ns, last_ns)], 0
         )
         yield tail
 
-    def _numbers(self, place: int) -> list[StepNumbers]:
-        """Numbers of each step of a rank."""
-        spec, host = self.spec, self.topology.host_of(int(self.lane.ranks[place]))
+    def _on_clock(self, true_ns: I64, rank: int) -> I64:
+        """Times on the clock of the host, less the base of the file."""
+        spec, host = self.spec, self.topology.host_of(rank)
         zero_ns = origin_ns(spec) + offset_ns(spec, host) - base_ns(spec)
-        drift = drift_ppb(spec, host)
+        times: I64 = zero_ns + true_ns + true_ns * drift_ppb(spec, host) // 1_000_000_000
+        return times
+
+    def _numbers(self, times: list[I64]) -> list[I64]:
+        """Numbers of each step of a rank in the order of their marks."""
         external, correlation = 0, FIRST_CORRELATION
         found = []
-        for number, step in enumerate(self._steps):
-            true_ns = step.times[place]
-            times = zero_ns + true_ns + true_ns * drift // 1_000_000_000
-            found.append(
-                StepNumbers(
-                    times, external, correlation, spec.first_step + number, step.log.first_seqs
-                )
-            )
+        for number, (step, own) in enumerate(zip(self._steps, times, strict=True)):
+            ids = [external, correlation, self.spec.first_step + number, *step.seqs]
+            found.append(np.concatenate([own, np.array(ids, np.int64)]))
             external += step.template.externals
             correlation += step.template.correlations
         return found
