@@ -80,11 +80,30 @@ def row_count(flags: Bool) -> I64:
     return row_sum(flags.astype(np.int64))
 
 
+def is_one_value(values: npt.NDArray[Any]) -> bool:
+    """Return whether an array is a view of one value, as columns of one value are stored."""
+    return values.size > 1 and not any(values.strides)
+
+
+def repeated(values: npt.NDArray[_Kind], count: int) -> npt.NDArray[_Kind]:
+    """Return the first value ``count`` times, as a view of a copy of it."""
+    return np.broadcast_to(values[:1].copy(), (count,))
+
+
+def taken(values: npt.NDArray[_Kind], rows: I64) -> npt.NDArray[_Kind]:
+    """Return the values of some rows; a view where all are one value."""
+    if is_one_value(values) and len(rows):
+        return repeated(values, len(rows))
+    return values.take(rows)
+
+
 def distinct_values(values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
     """Return the distinct values in ascending order, as an array of one dimension.
 
     ``values`` has any shape and contains numbers other than NaN, or strings.
     """
+    if is_one_value(values):
+        return values.reshape(-1)[:1].copy()
     if values.dtype.kind in "UO":
         return np.array(sorted(set(values.ravel().tolist())), values.dtype)
     marked = _marked(values)

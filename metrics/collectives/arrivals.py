@@ -230,9 +230,11 @@ def _arrivals(
 ) -> GroupArrivals:
     start = gather(match, inputs, "start_ns")
     if not raw_clocks:
+        absent = match.rows < 0 if match.rows.min(initial=0) < 0 else None
         for member, label in enumerate(match.labels):
-            corrected = clocks.corrected(label, start[:, member])
-            start[:, member] = np.where(match.rows[:, member] >= 0, corrected, MISSING)
+            start[:, member] = clocks.corrected(label, start[:, member])
+        if absent is not None:
+            start[absent] = MISSING
     dur = gather(match, inputs, "dur_ns")
     usable = match.usable
     starts_known = raw_clocks or clocks.comparable(match.labels)

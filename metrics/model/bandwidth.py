@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import row_max, row_min
+from ccltui.metrics.arrays.reductions import distinct_values, row_max, row_min
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import MISSING
@@ -55,12 +55,15 @@ def message_bytes(
     chosen = np.where(_is_one_of(_FROM_INPUT)[kinds], inputs, larger)
     chosen = np.where(_is_one_of(_FROM_OUTPUT)[kinds], outputs, chosen)
     chosen = np.where(_is_one_of(_EQUAL_SIDES)[kinds] & (chosen < 0), larger, chosen)
+    present = distinct_values(kinds).tolist()
     for name, part, always in (
         ("AllGather", inputs, False),
         ("ReduceScatter", outputs, False),
         ("Gather", inputs, True),
         ("Scatter", outputs, True),
     ):
+        if TYPES.index(name) not in present:
+            continue
         known = (kinds == TYPES.index(name)) & (part >= 0) & (size > 0)
         chosen = np.where(known & (always | (chosen < 0)), part * size, chosen)
     return np.asarray(chosen, np.int64)

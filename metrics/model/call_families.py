@@ -16,7 +16,14 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, stable_order, unique_inverse
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    is_one_value,
+    repeated,
+    stable_order,
+    taken,
+    unique_inverse,
+)
 from ccltui.metrics.model.classify import (
     COMM,
     COMP,
@@ -60,6 +67,8 @@ def stated(column: npt.NDArray[_Kind], args: I32, nothing: int = MISSING) -> npt
     """Return the value of a metadata column for each call, ``nothing`` without metadata."""
     if not len(column):
         return np.full(len(args), nothing, column.dtype)
+    if is_one_value(column) and args.min(initial=0) >= 0:
+        return repeated(column, len(args))
     found = column.take(args)
     found[args < 0] = nothing
     return found
@@ -156,7 +165,7 @@ def joined_rows(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     follows = owner != np.arange(len(rows))
     exchanges = _announced(trace, rows)
     if not follows.any() and not len(exchanges[0]):
-        return rows, gpu.dur_ns[rows]
+        return rows, gpu.dur_ns.take(rows)
     first, second = exchanges
     keep = ~follows
     keep[second] = False
@@ -175,10 +184,11 @@ def _first_copies(trace: RankTrace, rows: I64) -> I64:
     """
     gpu, table = trace.group("gpu"), trace.collective_args
     owner = np.arange(len(rows))
-    names = [i for i in distinct(gpu.category[rows]) if _MEMORY in trace.text(i).lower()]
-    is_copy = any_name(trace.strings, gpu.category[rows], names)
-    if not is_copy.any() or not len(table):
+    category = taken(gpu.category, rows)
+    names = [i for i in distinct(category) if _MEMORY in trace.text(i).lower()]
+    if not names or not len(table):
         return owner
+    is_copy = any_name(trace.strings, category, names)
     args = gpu.args[rows]
     numbered = (args >= 0) & (np.append(table.seq, MISSING)[args] >= 0)
     copies = np.flatnonzero(is_copy & numbered)
@@ -195,7 +205,7 @@ def _announced(trace: RankTrace, rows: I64) -> tuple[I64, I64]:
     """
     gpu = trace.group("gpu")
     nothing = np.empty(0, np.int64)
-    announcing = {i: _exchange_of(trace.text(i)) for i in distinct(gpu.name[rows])}
+    announcing = {i: _exchange_of(trace.text(i)) for i in distinct(taken(gpu.name, rows))}
     if not any(announcing.values()):
         return nothing, nothing
     firsts, seconds = [], []
@@ -315,14 +325,15 @@ def runs_on_gloo(trace: RankTrace) -> bool:
 def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
     gpu = trace.group("gpu")
     rows, dur_ns = joined_rows(trace, rows)
-    stated = operation_types(trace, gpu.args[rows])
-    by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(gpu.name[rows])}
-    named = per_name(trace.strings, gpu.name[rows], by_name, OTHER)
+    names = taken(gpu.name, rows)
+    stated = operation_types(trace, taken(gpu.args, rows))
+    by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(names)}
+    named = per_name(trace.strings, names, by_name, OTHER)
     kind = np.where(stated >= 0, stated, named).astype(np.int8)
     libraries = {i: library_of_kernel(trace.text(i)) for i in by_name}
-    library = per_name(trace.strings, gpu.name[rows], libraries, 0)
-    family = _family(trace, work, "gpu", rows, kind)
-    return replace(family, dur_ns=dur_ns, step=work.ids[rows], library=library)
+    library = per_name(trace.strings, names, libraries, 0)
+    family = _family(trace, work, "gpu", rows, kind, step=work.ids_of(rows))
+    return replace(family, dur_ns=dur_ns, library=library)
 
 
 def _parameters(trace: RankTrace, work: StepWork) -> Family:
@@ -453,21 +464,32 @@ def _annotations(trace: RankTrace, work: StepWork) -> Family:
     return _family(trace, work, "annotations", rows, kinds)
 
 
-def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8) -> Family:
+def _family(
+    trace: RankTrace,
+    work: StepWork,
+    group: Group,
+    rows: I64,
+    kind: I8,
+    *,
+    step: I64 | None = None,
+) -> Family:
+    """Return the calls of some rows; without ``step``, that of each is told by its start."""
     events = trace.group(group)
-    in_elems, out_elems = elements_of(trace, events.args[rows])
-    start = events.start_ns[rows]
-    ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
-    step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
+    args = taken(events.args, rows)
+    in_elems, out_elems = elements_of(trace, args)
+    start = events.start_ns.take(rows)
+    if step is None:
+        ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
+        step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
     return Family(
         source=_SOURCES.get(group, ""),
         event_group=group,
-        rows=rows.astype(np.int64),
+        rows=rows.astype(np.int64, copy=False),
         start_ns=start,
-        dur_ns=events.dur_ns[rows],
+        dur_ns=events.dur_ns.take(rows),
         kind=kind,
-        args=events.args[rows],
-        dtype=dtypes_of(trace, events.args[rows]),
+        args=args,
+        dtype=dtypes_of(trace, args),
         in_elems=in_elems,
         out_elems=out_elems,
         step=step,

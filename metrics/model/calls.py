@@ -7,7 +7,7 @@ used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, is_one_value, repeated
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
 from ccltui.metrics.model.call_families import Family, choose_family, stated, untimed_family
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
@@ -214,20 +214,25 @@ def _calls(
     else:
         group = _infer_groups(trace, family, group=group, group_index=group_index, groups=groups)
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
+    kind, group = _compact(family.kind), _compact(group)
     stated, dtype = _dtypes(trace, family)
-    size = _group_sizes(args.group_size, group, groups)
-    in_elems = _in_elements(family.in_elems, stated, dtype)
-    out_elems = _in_elements(family.out_elems, stated, dtype)
-    width = np.append(DTYPE_BYTES, MISSING)[dtype]
+    size = _compact(_group_sizes(args.group_size, group, groups))
     release(trace)
-    message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
-    wire = _wire(message, wire_factor(family.kind, size))
+    dtype, in_elems, out_elems, message, wire = _of_one_value(
+        _sizes,
+        kind=kind,
+        given_in=family.in_elems,
+        given_out=family.out_elems,
+        stated=stated,
+        dtype=dtype,
+        size=size,
+    )
     return Calls(
         source=family.source,
         start_ns=family.start_ns,
         dur_ns=family.dur_ns,
-        kind=_compact(family.kind),
-        group=_compact(group),
+        kind=kind,
+        group=group,
         message_bytes=_compact(message),
         wire_bytes=_compact(wire),
         in_elems=_compact(in_elems),
@@ -250,9 +255,36 @@ def _compact(column: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
     Calls of all ranks stay in memory, some 115 B each; in most jobs half of the columns, such as
     the peers of transfers, have one value.
     """
-    if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
+    if len(column) < 2 or is_one_value(column):
+        return column
+    if column[0] != column[-1] or (column != column[0]).any():
         return column
     return np.broadcast_to(column[:1].copy(), column.shape)
+
+
+def _of_one_value(
+    function: Callable[..., tuple[npt.NDArray[Any], ...]], **columns: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return columns that follow row by row from others, computed once where these have one value.
+
+    In most jobs all collectives of a rank, or all but a few, have one type, element type and group.
+    """
+    if not all(map(is_one_value, columns.values())):
+        return function(**columns)
+    count = len(next(iter(columns.values())))
+    found = function(**{name: column[:1] for name, column in columns.items()})
+    return tuple(repeated(column, count) for column in found)
+
+
+def _sizes(
+    *, kind: I8, given_in: I64, given_out: I64, stated: I32, dtype: I32, size: I64
+) -> tuple[npt.NDArray[Any], ...]:
+    """Element type, elements in and out, message and bytes on the wire of each call."""
+    in_elems = _in_elements(given_in, stated, dtype)
+    out_elems = _in_elements(given_out, stated, dtype)
+    width = np.append(DTYPE_BYTES, MISSING).take(dtype)
+    message = message_bytes(kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
+    return dtype, in_elems, out_elems, message, _wire(message, wire_factor(kind, size))
 
 
 def streams_of(trace: RankTrace, calls: Calls) -> I64:
@@ -292,8 +324,10 @@ def _only_group(trace: RankTrace, family: Family, *, group: I32, group_index: I3
         if known.size > 1 and known.ranks
     }
     ours = family.library == 0
+    if len(listed) != 1 or (group >= 0).any():
+        return group
     tracks = trace.group("gpu").track[family.rows[ours & ~np.isin(family.kind, _PAIRED)]]
-    if len(listed) != 1 or (group >= 0).any() or len(distinct_values(tracks)) != 1:
+    if len(distinct_values(tracks)) != 1:
         return group
     return np.where(ours, np.int32(listed.pop()), group)
 
@@ -347,8 +381,11 @@ def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
 
 def _in_elements(sizes: I64, stated: I32, dtype: I32) -> I64:
     """Convert sizes that NCCL states in bytes to elements, where the kernel names the type."""
+    in_bytes = (stated == _UNTYPED) & (sizes >= 0)
+    if not in_bytes.any():
+        return sizes
     width = np.append(DTYPE_BYTES, 1)[dtype]
-    return np.where((stated == _UNTYPED) & (sizes >= 0), sizes // width, sizes)
+    return np.where(in_bytes, sizes // width, sizes)
 
 
 def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
@@ -356,17 +393,22 @@ def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
     table = np.full(len(trace.strings) + 1, MISSING, np.int32)
     for i in distinct(family.dtype):
         table[i] = dtype_index(trace.text(i))
-    stated = table[family.dtype]
-    if family.source != "kernel":
+    stated = table.take(family.dtype)
+    if is_one_value(family.dtype):
+        stated = repeated(stated, len(stated))
+    unsure = (stated < 0) | (stated == _UNTYPED)
+    if family.source != "kernel" or not unsure.any():
         return stated, stated
     names = trace.group(family.event_group).name[family.rows]
     for i in distinct(names):
         table[i] = dtype_index(reduced_dtype(trace.text(i)))
     named = np.where(table[names] >= 0, table[names], stated)
-    return stated, np.where((stated < 0) | (stated == _UNTYPED), named, stated)
+    return stated, np.where(unsure, named, stated)
 
 
 def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
+    if stated.min(initial=1) > 0:
+        return stated
     known = np.full(len(group), MISSING, np.int64)
     for index in distinct_values(group[group >= 0]).tolist():  # few of the groups of the job
         known[group == index] = groups[index].size

@@ -182,7 +182,8 @@ def classes_of(trace: RankTrace, group: Group = "gpu") -> I8:
     named |= {i: MEM for i in names if trace.text(i) == _MTIA_COPY}
     classes = per_name(trace.strings, gpu.name, named, COMP)
     memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
-    classes[any_name(trace.strings, gpu.category, memory)] = MEM
+    if memory:
+        classes[any_name(trace.strings, gpu.category, memory)] = MEM
     classes[has_operation(trace, gpu)] = COMM
     return classes
 

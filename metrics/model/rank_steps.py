@@ -274,8 +274,16 @@ class StepWork(Struct, frozen=True):
     @property
     def ids(self) -> I64:
         """Step id of each row, OUTSIDE for rows of no step."""
-        ids = np.array([step.id for step in self.steps] + [OUTSIDE], np.int64)
-        return ids[self.index]
+        return self._ids.take(self.index)
+
+    def ids_of(self, rows: I64) -> I64:
+        """Return the step ids of some rows."""
+        return self._ids.take(self.index.take(rows))
+
+    @property
+    def _ids(self) -> I64:
+        """Id of each step, and OUTSIDE, which the index -1 finds."""
+        return np.array([step.id for step in self.steps] + [OUTSIDE], np.int64)
 
 
 def step_of_work(
@@ -404,8 +412,21 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     """Return the index of the step whose marker covers each time, OUTSIDE where none does."""
     starts = np.array([step.start_ns for step in steps], np.int64)
     ends = np.array([step.end_ns for step in steps], np.int64)
+    if len(steps) < len(times_ns) and not (times_ns[1:] < times_ns[:-1]).any():
+        return _covering_ascending(starts, ends, times_ns)
     index = np.searchsorted(starts, times_ns, side="right") - 1
     return np.where((index >= 0) & (times_ns < ends.take(index)), index, OUTSIDE)
+
+
+def _covering_ascending(starts: I64, ends: I64, times_ns: I64) -> I64:
+    """Return `covering` of ascending times: steps are searched in the times, which are more."""
+    begin = np.searchsorted(times_ns, starts)
+    until = np.append(begin[1:], len(times_ns))
+    stop = np.clip(np.searchsorted(times_ns, ends), begin, until)
+    index = np.full(len(times_ns), OUTSIDE, np.int64)
+    for number, (first, last) in enumerate(zip(begin.tolist(), stop.tolist(), strict=True)):
+        index[first:last] = number
+    return index
 
 
 def launched_before_recording(gpu: Events, uncorrelated: Bool) -> Bool:

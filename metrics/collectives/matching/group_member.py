@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
+from ccltui.metrics.arrays.reductions import is_one_value, repeated, taken
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I8, I64, Bool
@@ -33,6 +34,8 @@ class Member(Struct, frozen=True, dict=True):
     def column(self, name: str) -> I64:
         """Return one column of the calls, as int64."""
         values = getattr(self.calls, name)
+        if is_one_value(values) and len(self.rows):
+            return repeated(values.astype(np.int64), len(self.rows))
         whole = len(self.rows) == len(values)  # ascending, so these are all rows
         return np.asarray(values if whole else values[self.rows], np.int64)
 
@@ -49,11 +52,17 @@ class Member(Struct, frozen=True, dict=True):
     @cached_property
     def tokens(self) -> I64:
         """One number per call for its type, dtype and the sizes that are equal on all members."""
-        kind = self.column("kind")
-        given = np.where(EQUAL_INPUTS[kind], self.column("in_elems"), 0)
-        produced = np.where(EQUAL_OUTPUTS[kind], self.column("out_elems"), 0)
-        what = self.column("dtype") * len(TYPES) + kind
-        return np.asarray((given * 1_000_003 + produced) * 4096 + what, np.int64)
+        columns = [self.column(name) for name in ("kind", "in_elems", "out_elems", "dtype")]
+        if all(map(is_one_value, columns)):  # as in jobs that reduce gradients alone
+            return repeated(_tokens(*(column[:1] for column in columns)), len(self.rows))
+        return _tokens(*columns)
+
+
+def _tokens(kind: I64, in_elems: I64, out_elems: I64, dtype: I64) -> I64:
+    given = np.where(EQUAL_INPUTS[kind], in_elems, 0)
+    produced = np.where(EQUAL_OUTPUTS[kind], out_elems, 0)
+    what = dtype * len(TYPES) + kind
+    return np.asarray((given * 1_000_003 + produced) * 4096 + what, np.int64)
 
 
 class Line(Struct, frozen=True):
@@ -78,7 +87,9 @@ class Line(Struct, frozen=True):
     def joined(cls, lines: Sequence[Line], members: int) -> Line:
         """Concatenate several sets of lines."""
         empty = cls.of(np.empty((0, members), np.int64), np.empty(0, np.int8))
-        every = (empty, *lines)
+        every = [empty, *(line for line in lines if len(line.level))]
+        if len(every) == 2:
+            return every[1]
         return cls(
             *(
                 np.concatenate([getattr(line, name) for line in every])
@@ -97,5 +108,5 @@ def pick(values: I64, positions: I64) -> I64:
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
     if positions.min(initial=0) >= 0:
-        return values.take(positions)
+        return taken(values, positions)
     return np.where(positions >= 0, values.take(np.maximum(positions, 0)), MISSING)

@@ -11,14 +11,20 @@ another rank issues them one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_any
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    is_one_value,
+    row_all,
+    row_any,
+    taken,
+)
 from ccltui.metrics.collectives.matching.align_calls import (
     FEWEST,
     SCATTER_NS,
@@ -227,6 +233,8 @@ def line_up(
     if not by_type and all(len(positions) for positions in numbered):
         line = _by_sequence(members, numbered)
         if _sequence_agrees(members, line):
+            if sum(map(len, numbered)) == sum(map(len, every)):
+                return line
             rest = [
                 np.setdiff1d(whole, part, assume_unique=True)
                 for whole, part in zip(every, numbered, strict=True)
@@ -266,30 +274,47 @@ def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
         for member, seq, subset in zip(members, seqs, subsets, strict=True)
     ]
     firsts = [subset[first] for subset, (first, _) in zip(subsets, spans, strict=True)]
-    lasts = [subset[last] for subset, (_, last) in zip(subsets, spans, strict=True)]
     table = tabulate([seq[first] for seq, (first, _) in zip(seqs, spans, strict=True)])
     positions = _positions_in_whole(table, firsts)
-    elements = np.stack(
-        [pick(member.column("in_elems"), positions[:, i]) for i, member in enumerate(members)],
-        axis=1,
-    )
-    _, keep, summed = grouped(positions, elements)
-    last = _positions_in_whole(table, lasts)
+    last = positions
+    if any(len(first) < len(subset) for first, subset in zip(firsts, subsets, strict=True)):
+        lasts = [subset[last] for subset, (_, last) in zip(subsets, spans, strict=True)]
+        last = _positions_in_whole(table, lasts)
+    rank = np.full(len(positions), level, np.int8)
+    elements = [pick(m.column("in_elems"), positions[:, i]) for i, m in enumerate(members)]
+    if all(map(_equal_to(elements[0]), elements[1:])):  # all members have the same kernels
+        return Line(positions, rank, last, np.zeros(len(positions), np.bool_))
+    table_of = np.stack(elements, axis=1)
+    _, keep, summed = grouped(positions, table_of)
     if summed.any():
-        last = np.where(summed[:, np.newaxis], grouped(last, elements)[0], last)
-    rank = np.full(int(keep.sum()), level, np.int8)
-    return Line(positions[keep], rank, last[keep], summed[keep])
+        last = np.where(summed[:, np.newaxis], grouped(last, table_of)[0], last)
+    return Line(positions[keep], rank[keep], last[keep], summed[keep])
+
+
+def _equal_to(column: I64) -> Callable[[I64], bool]:
+    """Return a function that compares a column; of two of one value it compares the values."""
+
+    def is_equal(other: I64) -> bool:
+        if is_one_value(column) and is_one_value(other):
+            return bool(column[0] == other[0])
+        return np.array_equal(column, other)
+
+    return is_equal
 
 
 def _sequence_agrees(members: Sequence[Member], line: Line) -> bool:
     """Whether at least half of the calls paired by sequence number agree in type and size."""
-    complete = line.positions[row_all(line.positions >= 0)]
+    is_complete = row_all(line.positions >= 0)
+    complete = line.positions if is_complete.all() else line.positions[is_complete]
     if not len(complete):
         return False
     agree = np.ones(len(complete), np.bool_)
-    first = members[0].tokens[complete[:, 0]]
+    first = taken(members[0].tokens, complete[:, 0])
+    is_equal = _equal_to(first)
     for index, member in enumerate(members[1:], start=1):
-        agree &= member.tokens[complete[:, index]] == first
+        tokens = taken(member.tokens, complete[:, index])
+        if not is_equal(tokens):
+            agree &= tokens == first
     return bool(agree.mean() >= 0.5)
 
 

@@ -310,8 +310,11 @@ def _match_group(
     order = np.argsort(verdict.first_start_ns, kind="stable")
     present = {item.rank for item, _ in chosen}
 
+    is_ordered = bool((order == np.arange(len(order))).all())
+
     def rows_of(positions: I64) -> I64:
-        return np.stack([pick(m.rows, positions[order, i]) for i, m in enumerate(members)]).T
+        rows = slice(None) if is_ordered else order
+        return np.stack([pick(m.rows, positions[rows, i]) for i, m in enumerate(members)]).T
 
     return GroupMatch(
         group=index,

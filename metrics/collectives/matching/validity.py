@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import (
     distinct_values,
+    is_one_value,
     median_along,
     row_all,
     row_max,
@@ -118,7 +119,7 @@ def drifts(end_ns: I64, times_ns: I64) -> I64:
     Counted from the middle of the instances ``end_ns`` [n, m], on the first member's clock; 0
     where the 99 % interval of the drift includes 0.
     """
-    nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
+    nothing = np.broadcast_to(np.zeros(1, np.int64), (len(times_ns), end_ns.shape[1]))
     if not len(end_ns):
         return nothing
     middle = int(median_along(end_ns[:, 0]))
@@ -247,25 +248,38 @@ def _agreement(members: Sequence[Member], positions: I64, kind: I64) -> tuple[Bo
     agrees = np.ones(len(positions), np.bool_)
     sized = ~(EQUAL_INPUTS[kind] | EQUAL_OUTPUTS[kind])
     everywhere = np.ones(len(kind), np.bool_)
+    present = positions.min(initial=0) >= 0
     for name, applies in (
         ("kind", everywhere),
         ("dtype", everywhere),
         ("in_elems", EQUAL_INPUTS[kind]),
         ("out_elems", EQUAL_OUTPUTS[kind]),
     ):
-        low, high = _extremes(members, positions, name)
+        low, high = _extremes(members, positions, name, present=present)
         agrees &= ~applies | (high < 0) | (low == high)
         if name.endswith("_elems"):
             sized |= applies & (high >= 0)
     return agrees, sized
 
 
-def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64, I64]:
-    """Return least and greatest value over the members that state one; greatest -1 if none."""
+def _extremes(
+    members: Sequence[Member], positions: I64, name: str, *, present: bool
+) -> tuple[I64, I64]:
+    """Return least and greatest value over the members that state one; greatest -1 if none.
+
+    ``present``: every member has a call in every line. Then members whose calls have one value
+    count once for each value.
+    """
     low = np.full(len(positions), _NEVER, np.int64)
     high = np.full(len(positions), MISSING, np.int64)
+    counted: set[int] = set()
     for index, member in enumerate(members):
-        value = pick(member.column(name), positions[:, index])
+        value = member.column(name)
+        if present and is_one_value(value):
+            if int(value[0]) in counted:
+                continue
+            counted.add(int(value[0]))
+        value = pick(value, positions[:, index])
         np.minimum(low, np.where(value < 0, _NEVER, value), out=low)
         np.maximum(high, value, out=high)
     return low, high
@@ -310,7 +324,8 @@ def waits_for_one(dur_ns: I64, spread_ns: I64, usual_ns: float) -> Bool:
 def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _Tested:
     positions = line.positions
     complete = row_all(positions >= 0)
-    first, last = positions[complete], line.last[complete]
+    whole = bool(complete.all())
+    first, last = (one if whole else one[complete] for one in (positions, line.last))
     start = np.stack([m.start_ns[first[:, i]] for i, m in enumerate(members)]).T
     end = np.stack([m.end_ns[last[:, i]] for i, m in enumerate(members)]).T
     witness = usable[complete]
@@ -318,7 +333,8 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     tested = np.flatnonzero(dependent if dependent.any() else witness)
     some = evenly(tested)
     offsets = member_offsets(end[some])
-    apart = offsets + drifts(end[some], end[:, 0])
+    drifted = drifts(end[some], end[:, 0])
+    apart = offsets if is_one_value(drifted) else offsets + drifted
     result = np.full(len(positions), -1, np.int8)
     on_one_clock = end - apart
     spread = row_max(on_one_clock) - row_min(on_one_clock)

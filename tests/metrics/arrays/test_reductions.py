@@ -17,8 +17,10 @@ from ccltui.metrics.arrays.reductions import (
     MAX_COLUMNS,
     distinct_rows,
     distinct_values,
+    is_one_value,
     median_along,
     quantile,
+    repeated,
     row_all,
     row_any,
     row_count,
@@ -26,6 +28,7 @@ from ccltui.metrics.arrays.reductions import (
     row_min,
     row_sum,
     stable_order,
+    taken,
     unique_counts,
     unique_inverse,
 )
@@ -209,3 +212,19 @@ def test_distinct_rows_are_those_of_numpy(rows: list[tuple[int, int, int]]) -> N
     expected, inverse = np.unique(columns, axis=1, return_inverse=True)
     assert found.tolist() == expected.tolist()
     assert number.tolist() == inverse.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("values", [np.arange(3, 8), np.full(5, 7), repeated(np.array([7]), 5)])
+def test_columns_of_one_value_are_taken_like_others(values: np.ndarray) -> None:
+    rows = np.array([4, 0, -1, 4])
+    assert taken(values, rows).tolist() == np.array(values)[rows].tolist()
+    assert distinct_values(values).tolist() == sorted(set(values.tolist()))
+
+
+def test_a_column_of_one_value_is_a_view_of_a_copy() -> None:
+    given = np.array([7, 8])
+    found = repeated(given, 3)
+    given[0] = 9
+    assert is_one_value(found)
+    assert found.tolist() == [7, 7, 7]
+    assert not is_one_value(np.full(3, 7))

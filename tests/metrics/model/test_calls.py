@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+from msgspec.structs import replace
 
 from ccltui.metrics.model.calls import DTYPES, Calls, dtype_index
 from ccltui.metrics.model.classify import TYPES
@@ -170,3 +174,36 @@ def test_rows_index_the_events() -> None:
     assert (calls.event_group, calls.rows.numbers.tolist()) == ("gpu", [1, 2])
     assert calls.take([1]).rows.numbers.tolist() == [2]  # type: ignore[arg-type]
     assert calls.end_ns.tolist() == [2000, 4000]
+
+
+@pytest.mark.parametrize("op", ["allreduce", "_allgather_base", "_reduce_scatter_base", "send"])
+@pytest.mark.parametrize("dtype", ["", "BFloat16", "bytes"])
+def test_columns_of_one_value_give_the_calls_of_plain_ones(op: str, dtype: str) -> None:
+    """As in a store, whose columns of one value are views of it."""
+    coll = Coll(op, 1024, 4096, dtype)
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)"
+    trace = rank_trace(
+        gpu=[kernel(name, 10 * i, 5, coll=coll) for i in range(4)], groups=[world(4)], world_size=4
+    )
+    stored = replace(
+        trace,
+        events={group: _of_one_value(rows) for group, rows in trace.events.items()},
+        collective_args=_of_one_value(trace.collective_args),
+    )
+
+    plain, found = calls_of(trace), calls_of(stored)
+
+    for column in plain.__struct_fields__:
+        one, other = getattr(plain, column), getattr(found, column)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype, column
+            assert one.tolist() == other.tolist(), column
+
+
+def _of_one_value(table: Any) -> Any:
+    """Return a table of columns with each column of one value as a view of it."""
+    columns = {name: getattr(table, name) for name, _ in type(table).COLUMNS}
+    for name, column in columns.items():
+        if len(column) and (column == column[0]).all():
+            columns[name] = np.broadcast_to(column[:1], column.shape)
+    return type(table)(**columns)

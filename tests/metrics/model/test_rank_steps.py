@@ -312,3 +312,23 @@ def test_covering_is_half_open() -> None:
     times = np.array([-1, 0, 9, 10, 20, 29, 30])
 
     assert covering(steps, times).tolist() == [-1, 0, 0, -1, 1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Step(1, 10, 20), Step(2, 20, 30), Step(3, 40, 41)),
+        (Step(1, 10, 50), Step(2, 20, 30), Step(3, 45, 60)),  # one inside another
+        (Step(1, 10, 30), Step(2, 10, 20), Step(3, 15, 15)),  # of one start; an empty one
+    ],
+)
+def test_ascending_times_are_in_the_steps_that_they_are_in_in_any_order(
+    steps: tuple[Step, ...],
+) -> None:
+    times = np.repeat(np.arange(5, 65), 2)
+    order = np.random.default_rng(0).permutation(len(times))
+
+    found = covering(steps, times)
+
+    assert covering(steps, times[order]).tolist() == found[order].tolist()
+    assert set(found.tolist()) > {OUTSIDE}
