@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import Note
     from ccltui.parsers.discovery.discover import FoundFile
     from ccltui.parsers.job import Job
+    from ccltui.schemas.documents import DoctorFile, DoctorNote
 
 PROG = "ccltui doctor"
 _DESCRIPTION = """\
@@ -329,7 +330,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[Viewe
     from ccltui.report.printable_json import json_bytes  # noqa: PLC0415  (orjson)
 
     job = loaded.job
-    files = [
+    files: list[DoctorFile] = [
         {
             "path": found.path,
             "kind": found.kind,
@@ -342,7 +343,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding], losses: Sequence[Viewe
         }
         for found in job.discovery.files
     ]
-    notes = [
+    notes: list[DoctorNote] = [
         {
             "code": note.code,
             "where": path or None,

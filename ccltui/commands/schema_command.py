@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from typing import Any
+from collections.abc import Sequence
 
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.output import write_report
 from ccltui.report.text_layout import table, text_bytes
+from ccltui.schemas.documents import DOCUMENTS
+from ccltui.schemas.make_schema import schema_text
 from ccltui.verbs import usage_of
 
 PROG = "ccltui schema"
@@ -31,28 +31,11 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui schema`` with its arguments and return the exit status."""
     name = parser().parse_args(arguments).name
-    known = schema_files()
     if name is None:
-        write_report(text_bytes(_listed(known)), None)
-    elif name in known:
-        write_report(known[name], None)
+        rows = [[name, document.printed_by] for name, document in DOCUMENTS.items()]
+        write_report(text_bytes(table(["schema", "of"], rows)), None)
+    elif name in DOCUMENTS:
+        write_report(schema_text(name), None)
     else:
-        raise GrammarError(f"no schema {name[:80]!r}; there are {', '.join(known)}")
+        raise GrammarError(f"no schema {name[:80]!r}; there are {', '.join(DOCUMENTS)}")
     return exit_codes.OK
-
-
-def schema_files() -> Mapping[str, bytes]:
-    """Return the text of every schema by name, in order of names."""
-    found = {
-        file.name.removesuffix(".json"): file.read_bytes()
-        for file in files("ccltui.schemas").iterdir()
-        if file.name.endswith(".json")
-    }
-    return dict(sorted(found.items()))
-
-
-def _listed(known: Mapping[str, bytes]) -> list[str]:
-    import json  # noqa: PLC0415  (one schema is printed as it is)
-
-    schemas: dict[str, Any] = {name: json.loads(text) for name, text in known.items()}
-    return table(["schema", "of"], [[name, one["description"]] for name, one in schemas.items()])

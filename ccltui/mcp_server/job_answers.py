@@ -156,11 +156,11 @@ class Open(Source, kw_only=True, frozen=True):
         jobs.forget(self)
         view = jobs.view(self)
         trace = TraceSummary.of(view.job).to_dict()
-        failures = trace.pop("failures")
+        failures = trace["failures"]
         steps = sorted({step.id for rank in view.ranks for step in rank.steps})
         described: dict[str, Any] = clipped(
             {
-                **trace,
+                **{name: value for name, value in trace.items() if name != "failures"},
                 "captures": [capture.name for capture in view.job.discovery.captures],
                 "num_failures": len(failures),
                 "failures": [f"{failure['path']}: {failure['error']}" for failure in failures],

@@ -375,7 +375,7 @@ class Compare(Question, kw_only=True, frozen=True):
                 "state b, or the part of a that is compared: b_steps, b_ranks, b_window"
             )
         sides = (_side(jobs, a), _side(jobs, b))
-        found = document(compare_jobs(*sides, runs_vary_pct=self.runs_vary_pct))
+        found = dict[str, Any](document(compare_jobs(*sides, runs_vary_pct=self.runs_vary_pct)))
         lists = {name: found.pop(name) for name in get_args(Section)}
         rows = lists[self.section]
         sizes = {name: len(rows) for name, rows in lists.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ccltui.metrics.compare.comparable import Check, Comparability
 from ccltui.metrics.compare.compare_runs import Comparison, Row
@@ -15,6 +15,9 @@ from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
+
+if TYPE_CHECKING:
+    from ccltui.schemas.comparisons import RunComparability, RunRow
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")
@@ -108,7 +111,7 @@ def _counted(found: Comparison) -> str:
     return f": {counts['worse']} worse and {counts['better']} better of {len(found.rows)} values"
 
 
-def _comparability(found: Comparability) -> dict[str, Any]:
+def _comparability(found: Comparability) -> RunComparability:
     return {
         "verdict": found.verdict,
         "differences": [check.sentence for check in found.differences],
@@ -127,7 +130,7 @@ def _comparability(found: Comparability) -> dict[str, Any]:
     }
 
 
-def _record(row: Row) -> dict[str, Any]:
+def _record(row: Row) -> RunRow:
     return {
         "number": row.name,
         "unit": row.unit,

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as Xml
 
 from msgspec import Struct
@@ -21,6 +21,9 @@ from ccltui.metrics.unavailable import merged_reasons
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import listed
 from ccltui.parsers.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from ccltui.schemas import documents
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {
@@ -59,7 +62,7 @@ class Verdict(Struct, frozen=True):
     tripped: bool | None
     problem: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> documents.Gate:
         """The JSON form."""
         return {
             "condition": self.gate.text,

@@ -15,6 +15,7 @@ from ccltui.report.gates import Verdict
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
+    from ccltui.schemas import documents
 
 SCHEMA_VERSION: Final = 1
 
@@ -58,7 +59,7 @@ class TraceSummary(Struct, frozen=True):
             num_lost=sum(failure.is_lost for failure in job.failures),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> documents.Trace:
         """The JSON form."""
         return {
             "path": self.path,
@@ -99,7 +100,7 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def head(report: Report) -> dict[str, Any]:
+def head(report: Report) -> documents.MetricsHead:
     """First members of every JSON document and every JSON line of a report."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -124,7 +125,7 @@ def result_dict(result: Result) -> dict[str, Any]:
     }
 
 
-def _selection_dict(selection: ViewOptions) -> dict[str, Any]:
+def _selection_dict(selection: ViewOptions) -> documents.SelectionOf:
     """The restriction of the numbers as JSON, ranges of steps and ranks as their shortest text."""
     return {
         "steps": None if selection.steps is None else format_steps(selection.steps),
@@ -137,7 +138,7 @@ def _selection_dict(selection: ViewOptions) -> dict[str, Any]:
     }
 
 
-def _window_dict(window: Window | None) -> dict[str, Any] | None:
+def _window_dict(window: Window | None) -> documents.WindowOf | None:
     if window is None:
         return None
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ccltui.metrics.compare.compare_profiles import Calls, Profile, ProfileComparison, ProfileRow
 from ccltui.parsers.safe_text import safe_text
@@ -11,6 +11,9 @@ from ccltui.report.csv_text import csv_text
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
+
+if TYPE_CHECKING:
+    from ccltui.schemas import comparisons
 
 SCHEMA_VERSION: Final = 1
 _NAME_WIDTH: Final = 60
@@ -100,7 +103,7 @@ def gate_values(found: ProfileComparison) -> dict[str, Any]:
 
 def write_json(found: ProfileComparison) -> bytes:
     """One document, indented by 2."""
-    document = {
+    document: comparisons.DiffProfiles = {
         "schema_version": SCHEMA_VERSION,
         "a": _side(found.a),
         "b": _side(found.b),
@@ -174,7 +177,7 @@ def _mean_us(calls: Calls | None) -> float | None:
     return None if calls is None else calls.mean_ns / 1e3
 
 
-def _record(calls: Calls | None) -> dict[str, Any] | None:
+def _record(calls: Calls | None) -> comparisons.ProfileTimes | None:
     if calls is None:
         return None
     return {
@@ -186,7 +189,7 @@ def _record(calls: Calls | None) -> dict[str, Any] | None:
     }
 
 
-def _side(profile: Profile) -> dict[str, Any]:
+def _side(profile: Profile) -> comparisons.ProfileSide:
     return {
         "name": profile.name,
         "texts": list(profile.texts),

@@ -1,1 +1,1 @@
-"""JSON Schemas of what the commands print as JSON: one file a document, `ccltui schema NAME`."""
+"""JSON Schemas of the documents that commands print, made from the types of these."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import jsonschema
 
-from ccltui.commands.schema_command import schema_files
+from ccltui.schemas.make_schema import schema_text
 
 
 def schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(schema_files()[name])
+    found: dict[str, Any] = json.loads(schema_text(name))
     return found
 
 

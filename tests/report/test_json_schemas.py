@@ -17,8 +17,9 @@ from runs_by_hand import document as run_document  # noqa: E402
 
 from ccltui import cli  # noqa: E402
 from ccltui.commands import ccl_metrics_command  # noqa: E402
-from ccltui.commands.schema_command import schema_files  # noqa: E402
 from ccltui.demo import Spec, write_job  # noqa: E402
+from ccltui.schemas.documents import DOCUMENTS  # noqa: E402
+from ccltui.schemas.make_schema import schema_text  # noqa: E402
 
 NAMES = (
     *("alltoall", "card-lint", "ccl-metrics", "diff-jobs", "diff-profiles", "diff-runs", "doctor"),
@@ -50,7 +51,7 @@ def printed(path: Path, *arguments: object) -> Any:
 
 
 def test_every_schema_is_listed_and_valid(capfd: pytest.CaptureFixture[str]) -> None:
-    assert tuple(schema_files()) == NAMES
+    assert tuple(DOCUMENTS) == NAMES
     assert cli.run(["schema"]) == 0
     listed = capfd.readouterr().out
     for name in NAMES:
@@ -58,7 +59,7 @@ def test_every_schema_is_listed_and_valid(capfd: pytest.CaptureFixture[str]) -> 
         assert schema(name)["$id"] == f"urn:ccltui:schema:{name}"
         assert f"\n{name} " in listed
         assert cli.run(["schema", name]) == 0
-        assert capfd.readouterr().out.encode() == schema_files()[name]
+        assert capfd.readouterr().out.encode() == schema_text(name)
     with pytest.raises(ValueError, match="no schema 'no'; there are alltoall, "):
         cli.run(["schema", "no"])
 
@@ -194,3 +195,15 @@ def test_comparisons_of_runs_and_of_texts(tmp_path: Path) -> None:
     texts = printed(tmp_path, "diff", tmp_path / "c", tmp_path / "d", "--format", "json")
     assert problems("diff-profiles", texts) == []
     assert len(texts["rows"]) == 2
+
+
+def test_a_schema_has_the_descriptions_and_open_members_of_its_types() -> None:
+    types = schema("metrics")["$defs"]
+    assert types["Trace"]["properties"]["ranks"]["description"] == "ranks that were read"
+    assert types["Details"]["additionalProperties"] is True
+    change = schema("diff-jobs")["$defs"]["KernelChange"]["properties"]
+    assert change["status"]["description"] == "added, gone, changed"  # of a type that it extends
+    assert "class" in change
+    culprit = schema("explanation")["$defs"]["Culprit"]
+    assert "required" not in culprit
+    assert culprit["properties"]["ranks"]["description"] == "labels of ranks"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import to_builtins
 
@@ -17,6 +17,10 @@ from ccltui.report.job_diff.diff_sections import headline, sections, shown_part
 from ccltui.report.printable_json import json_bytes
 from ccltui.report.result_rows import cell_text
 from ccltui.report.text_layout import escaped, markdown_table, table, text_bytes
+
+if TYPE_CHECKING:
+    from ccltui.metrics.compare.job_table import Work
+    from ccltui.schemas import comparisons
 
 _NAME: Final = re.compile(r"[\s:]+")
 SCHEMA_VERSION: Final = 1
@@ -44,7 +48,7 @@ BASIS: Final = {
 }
 
 
-def document(found: JobComparison) -> dict[str, Any]:
+def document(found: JobComparison) -> comparisons.DiffJobs:
     """Return the JSON document, ``schema_version`` 1."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -95,8 +99,8 @@ def document(found: JobComparison) -> dict[str, Any]:
             }
             for row in found.dimensions
         ],
-        "kernels": [_work(found, row, "class") for row in found.kernels],
-        "operators": [_work(found, row, "shapes") for row in found.operators],
+        "kernels": [_kernel(found, row) for row in found.kernels],
+        "operators": [_operator(found, row) for row in found.operators],
         "collectives": [_collective(row) for row in found.collectives],
         "stragglers": [{**time_record(row), "rank": row.name} for row in found.stragglers],
         "metrics": [_metric(row) for row in found.metrics],
@@ -128,13 +132,13 @@ def gate_values(found: JobComparison) -> dict[str, Any]:
         "step_marker": time_record(found.markers or found.step_time),
         **{f"{name}_time" if name != "exposed" else name: row for name, row in kinds.items()},
         "parts": parts,
-        "kernels": _by_name(found, found.kernels, "class"),
-        "operators": _by_name(found, found.operators, "shapes"),
+        "kernels": _by_name(_kernel(found, row) for row in found.kernels),
+        "operators": _by_name(_operator(found, row) for row in found.operators),
         "stragglers": {row.name: time_record(row) for row in found.stragglers},
     }
 
 
-def time_record(row: TimeChange) -> dict[str, Any]:
+def time_record(row: TimeChange) -> comparisons.TimeChange:
     """Return a time of both sides with its difference and interval."""
     known, is_noise = row.is_beyond is not None, row.is_beyond is False
     return {
@@ -150,41 +154,45 @@ def time_record(row: TimeChange) -> dict[str, Any]:
     }
 
 
-def _by_name(
-    found: JobComparison, rows: tuple[WorkChange, ...], second: str
-) -> dict[str, dict[str, Any]]:
+def _by_name(rows: Iterable[comparisons.WorkChange]) -> dict[str, comparisons.WorkChange]:
     """Rows by name; of several with one name the one that is listed first."""
-    values: dict[str, dict[str, Any]] = {}
+    values: dict[str, comparisons.WorkChange] = {}
     for row in rows:
-        values.setdefault(row.key[0], _work(found, row, second))
+        values.setdefault(row["name"], row)
     return values
 
 
-def _work(found: JobComparison, row: WorkChange, second: str) -> dict[str, Any]:
-    def of(side: str) -> dict[str, Any] | None:
-        work = getattr(row, side)
-        table: JobTable = getattr(found, side)
-        if work is None:
-            return None
-        return {
-            "calls": work.calls,
-            "total_ms": work.total_ns / 1e6,
-            "mean_us": work.total_ns / 1e3 / work.calls if work.calls else None,
-            "imbalance_ratio": work.imbalance(table.num_ranks),
-            "num_ranks": len(work.per_rank_ns),
-        }
+def _kernel(found: JobComparison, row: WorkChange) -> comparisons.KernelChange:
+    return {**_work(found, row), "class": row.key[1] or None}
 
+
+def _operator(found: JobComparison, row: WorkChange) -> comparisons.OperatorChange:
+    return {**_work(found, row), "shapes": row.key[1] or None}
+
+
+def _work(found: JobComparison, row: WorkChange) -> comparisons.WorkChange:
     return {
         **time_record(row.time),
-        "name": row.key[0] or None,
-        second: row.key[1] or None,
+        "name": row.key[0],
         "status": row.status or None,
-        "a": of("a"),
-        "b": of("b"),
+        "a": _work_of(row.a, found.a),
+        "b": _work_of(row.b, found.b),
     }
 
 
-def _collective(row: CollectiveChange) -> dict[str, Any]:
+def _work_of(work: Work | None, table: JobTable) -> comparisons.WorkOfSide | None:
+    if work is None:
+        return None
+    return {
+        "calls": work.calls,
+        "total_ms": work.total_ns / 1e6,
+        "mean_us": work.total_ns / 1e3 / work.calls if work.calls else None,
+        "imbalance_ratio": work.imbalance(table.num_ranks),
+        "num_ranks": len(work.per_rank_ns),
+    }
+
+
+def _collective(row: CollectiveChange) -> comparisons.CollectiveChange:
     key = row.key
     return {
         **time_record(row.time),
@@ -196,7 +204,7 @@ def _collective(row: CollectiveChange) -> dict[str, Any]:
     }
 
 
-def _metric(row: MetricChange) -> dict[str, Any]:
+def _metric(row: MetricChange) -> comparisons.MetricChange:
     return {
         "name": row.name,
         "label": row.title,
@@ -210,14 +218,14 @@ def _metric(row: MetricChange) -> dict[str, Any]:
     }
 
 
-def _side(side: JobTable, num_steps: int) -> dict[str, Any]:
+def _side(side: JobTable, num_steps: int) -> comparisons.JobSide:
     return {
         "name": side.name,
         "job": side.job,
         "num_ranks": side.num_ranks,
         "num_steps": num_steps or None,
         "num_runs": side.num_runs,
-        "unavailable": dict(side.missing),
+        "unavailable": dict(side.missing.items()),
     }
 
 
@@ -259,7 +267,7 @@ def write_markdown(found: JobComparison) -> bytes:
 
 def write_csv(found: JobComparison) -> bytes:
     """Csv with a line per row of every table, unrounded; an absent value is an empty cell."""
-    record = document(found)
+    record = dict[str, Any](document(found))
     rows: list[tuple[str, ...]] = [_CSV_HEADER]
     rows.append(_csv_row("step", record["step_time"]))
     rows += [_csv_row("kind", row) for row in record["kinds"]]
@@ -291,7 +299,7 @@ def _csv_row(
     numbers = [cell_text(row[key]) for key in keys]
     change = row.get("status") or row["direction"] or ""
     counted = [cell_text(one) for one in calls] or ["", ""]
-    return (section, row["name"] or "", detail or "", *numbers, change, *counted)
+    return (section, row["name"], detail or "", *numbers, change, *counted)
 
 
 def write_json(found: JobComparison) -> bytes:
