@@ -52,8 +52,8 @@ def _left_out(result: Result, ranks: Sequence[RankView], *, lists_measured: bool
     measured = _measured(result.details, lists_measured=lists_measured)
     if measured is None or isinstance(measured, int):
         return _too_few(result, measured, len(ranks))
-    named = {reason.rank for reason in result.reasons}
-    return [_reason(rank) for rank in ranks if rank.label not in measured | named]
+    explained = measured | {reason.rank for reason in result.reasons}
+    return [_reason(rank) for rank in ranks if rank.label not in explained]
 
 
 def _measured(details: Mapping[str, Any], *, lists_measured: bool) -> set[str] | int | None:

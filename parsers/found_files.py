@@ -119,11 +119,12 @@ class Discovery(msgspec.Struct, frozen=True):
         Raises:
             NotFoundError: Nothing fits; the message lists what exists.
         """
+        meant = () if capture is None else self._names_meant(capture)
         fitting = [
             found
             for found in self.captures
             if (iteration is None or found.iteration == iteration)
-            and (capture is None or found.name in self._names_meant(capture))
+            and (capture is None or found.name in meant)
             and (source is None or found.source == source)
         ]
         fitting = [found for found in fitting if found.source == SOURCES[0]] or fitting

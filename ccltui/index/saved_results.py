@@ -62,7 +62,7 @@ class SavedResults:
             return None
         if job.failures or job.unread_ranks or not job.ranks:
             return None
-        if any(found.path not in job.read_paths for found in job.capture.files):
+        if not job.read_paths.issuperset(found.path for found in job.capture.files):
             return None
         try:
             name = _name_of(job, Store(store))

@@ -83,7 +83,8 @@ def _narrowed(first: Hang, rest: Sequence[Hang]) -> Hang:
     alive = {label for one in rest for label in one.alive}
     if set(first.ranks) <= waiting:
         return structs.replace(first, kind="abstained", ranks=(), sure="low", standing=())
-    left = tuple(label for label in first.ranks if label not in alive | waiting)
+    heard = alive | waiting
+    left = tuple(label for label in first.ranks if label not in heard)
     if not left or len(left) == len(first.ranks):
         return first
     return structs.replace(first, ranks=left, sure="medium", standing=())

@@ -473,7 +473,8 @@ class _Judge:
         everyone = next((one for one in self._groups if one.is_default and one.key), None)
         if everyone is None:
             return ()
-        silent = tuple(one for one in everyone.silent() if one not in self.speaking)
+        speaking = set(self.speaking)
+        silent = tuple(label for label in everyone.silent() if label not in speaking)
         return silent if 2 * len(silent) < len(everyone.states) else ()
 
     def _idle(self) -> Hang | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct, structs
@@ -23,7 +23,11 @@ Ranks = tuple[int, ...]
 WORLD_NAMES: Final = frozenset({"default_pg", "world", "world_group"})
 """Descriptions, in lower case, of the group of all ranks."""
 
-Identity = tuple[Ranks, str, str]
+Key = tuple[int, str]
+"""Number of the ranks of a group among those of the job, and its description."""
+
+Identity = tuple[int, str, str]
+"""The key of a group, and what separates it from others of the same key."""
 
 
 class CommGroup(Struct, frozen=True):
@@ -62,17 +66,20 @@ class GroupTable(Struct, frozen=True):
 
 def group_table(traces: Sequence[RankTrace], world_size: int | None) -> GroupTable:
     """Merge the process groups of all ranks; their dimension is still unknown."""
-    tables = {trace.label: _resolved(trace, world_size) for trace in traces}
+    numbers = _RankNumbers(world_size)
+    tables = {
+        trace.label: [numbers.resolve(group) for group in trace.process_groups] for trace in traces
+    }
     by_name = _keys_with_shared_names(tables)
     identities: dict[Identity, int] = {}
     first: list[ProcessGroup] = []
     index: dict[str, I32] = {}
     for label, table in tables.items():
         ids = []
-        for group, identity in zip(table, _identities(label, table, by_name), strict=True):
+        for known, identity in zip(table, _identities(label, table, by_name), strict=True):
             if identity not in identities:
                 identities[identity] = len(first)
-                first.append(group)
+                first.append(known.group)
             ids.append(identities[identity])
         index[label] = np.array(ids, np.int32)
     return GroupTable(_labelled(first), index)
@@ -113,34 +120,60 @@ def format_ranks(ranks: Sequence[int]) -> str:
     return f"{ranks[0]}-{ranks[-1]}" + ("" if stride == 1 else f":{stride}")
 
 
-def _resolved(trace: RankTrace, world_size: int | None) -> list[ProcessGroup]:
-    """Groups of a rank with sorted ranks; a group of the size of the world has all ranks."""
-    table = []
-    for group in trace.process_groups:
-        ranks = tuple(sorted(set(group.ranks)))
-        if not ranks and world_size is not None and group.size == world_size:
-            ranks = tuple(range(world_size))
-        table.append(
-            ProcessGroup(
-                group.name, group.description, ranks, len(ranks) or group.size, group.backend
-            )
+class _NumberedGroup(NamedTuple):
+    """A group of a rank with sorted ranks; ``key`` compares it without a walk over its ranks."""
+
+    group: ProcessGroup
+    key: Key
+
+
+class _RankNumbers:
+    """Number the sets of ranks of a job, so that each is held and hashed once.
+
+    Ten thousand ranks that each list all ranks would otherwise hold 10^8 numbers.
+    """
+
+    def __init__(self, world_size: int | None) -> None:
+        self._world_size = world_size
+        self._numbers: dict[Ranks, int] = {}
+        self._distinct: list[Ranks] = []
+        self._world_number: int | None = None
+
+    def resolve(self, group: ProcessGroup) -> _NumberedGroup:
+        """Sort the ranks of a group; one of the size of the world that lists none has all."""
+        number = self._number(group)
+        ranks = self._distinct[number]
+        same = ProcessGroup(
+            group.name, group.description, ranks, len(ranks) or group.size, group.backend
         )
-    return table
+        return _NumberedGroup(same, (number, group.description))
+
+    def _number(self, group: ProcessGroup) -> int:
+        if group.ranks or self._world_size is None or group.size != self._world_size:
+            return self._number_of(tuple(sorted(set(group.ranks))))
+        if self._world_number is None:
+            self._world_number = self._number_of(tuple(range(self._world_size)))
+        return self._world_number
+
+    def _number_of(self, ranks: Ranks) -> int:
+        number = self._numbers.setdefault(ranks, len(self._distinct))
+        if number == len(self._distinct):
+            self._distinct.append(ranks)
+        return number
 
 
-def _names_by_key(table: Sequence[ProcessGroup]) -> dict[tuple[Ranks, str], list[str]]:
-    names: defaultdict[tuple[Ranks, str], list[str]] = defaultdict(list)
-    for group in table:
-        known = names[group.ranks, group.description]
-        if group.name not in known:
-            known.append(group.name)
+def _names_by_key(table: Sequence[_NumberedGroup]) -> dict[Key, list[str]]:
+    names: defaultdict[Key, list[str]] = defaultdict(list)
+    for group, key in table:
+        if group.name not in names[key]:
+            names[key].append(group.name)
     return names
 
 
-def _keys_with_shared_names(tables: Mapping[str, Sequence[ProcessGroup]]) -> set[tuple[Ranks, str]]:
+def _keys_with_shared_names(tables: Mapping[str, Sequence[_NumberedGroup]]) -> set[Key]:
     """Keys with several names that are the same on all ranks, so that names identify groups."""
-    all_names: defaultdict[tuple[Ranks, str], set[str]] = defaultdict(set)
-    most: Counter[tuple[Ranks, str]] = Counter()
+    all_names: defaultdict[Key, set[str]] = defaultdict(set)
+    most: Counter[Key] = Counter()
     for table in tables.values():
         for key, names in _names_by_key(table).items():
             all_names[key].update(names)
@@ -148,13 +181,10 @@ def _keys_with_shared_names(tables: Mapping[str, Sequence[ProcessGroup]]) -> set
     return {key for key, names in all_names.items() if 1 < len(names) == most[key]}
 
 
-def _identities(
-    label: str, table: Sequence[ProcessGroup], by_name: set[tuple[Ranks, str]]
-) -> list[Identity]:
+def _identities(label: str, table: Sequence[_NumberedGroup], by_name: set[Key]) -> list[Identity]:
     names = _names_by_key(table)
     identities = []
-    for group in table:
-        key = (group.ranks, group.description)
+    for group, key in table:
         if not group.ranks:
             part = f"{label}\0{group.name}\0{group.size}"
         elif key in by_name:

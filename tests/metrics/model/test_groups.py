@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from factories import rank_trace, world
 
 from ccltui.metrics.model.communicator_groups import format_ranks, group_table, world_of_groups
@@ -79,6 +81,22 @@ def test_a_group_as_large_as_the_world_is_all_of_it() -> None:
     table = group_table([rank_trace(0, groups=[cut])], 4)
 
     assert table.groups[0].ranks == (0, 1, 2, 3)
+
+
+def test_many_ranks_hold_the_list_of_all_ranks_once() -> None:
+    ranks = 2000
+    traces = [
+        rank_trace(rank, groups=[ProcessGroup("0", "default_pg", (), ranks)])
+        for rank in range(ranks)
+    ]
+    tracemalloc.start()
+
+    table = group_table(traces, ranks)
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert table.groups[0].ranks == tuple(range(ranks))
+    assert peak < ranks * ranks * 4  # half of the references alone, one list for each rank
 
 
 def test_groups_of_unknown_ranks_are_not_shared() -> None:
