@@ -228,6 +228,25 @@ _ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names of the format that a file ending states; a command has at most one of them."""
 
 
+def add_output(
+    parser: argparse._ActionsContainer, formats: Collection[str], default: str, meaning: str = ""
+) -> None:
+    """Add ``--format`` and ``--output`` of a command that writes one of these formats.
+
+    Args:
+        parser: what they are added to.
+        formats: names of the formats.
+        default: the format where neither the option nor the ending of the output states one.
+        meaning: what is said of the formats before that.
+    """
+    parser.add_argument(
+        "--format",
+        choices=tuple(formats),
+        help=f"{meaning}default: that of the ending of FILE, else {default}",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+
+
 def settle_format(options: argparse.Namespace, formats: Collection[str], default: str) -> None:
     """Set ``options.format`` where none is given: by the ending of the output, else the default.
 

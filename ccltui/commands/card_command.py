@@ -141,12 +141,7 @@ def lint_parser() -> args.Parser:
     result.add_argument("card", metavar="CARD|DIR", help="a card, or the directory of one")
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     result.add_argument("--traces", metavar="DIR", help="traces that CARD describes")
-    result.add_argument(
-        "--format",
-        choices=_LINT_FORMATS,
-        help="default: that of the ending of FILE, else text",
-    )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_output(result, _LINT_FORMATS, "text")
     args.add_capture(result)
     args.add_loading(result)
     args.add_general(result)

@@ -201,10 +201,7 @@ def parser() -> args.Parser:
     result.add_argument(
         "b", nargs="?", metavar="B", help="what is compared with A; default: A, in parts of it"
     )
-    result.add_argument(
-        "--format", choices=FORMATS, help="default: that of the ending of FILE, else table"
-    )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    args.add_output(result, FORMATS, "table")
     args.add_runs_vary(result, "--noise")
     for letter in "ab":
         result.add_argument(

@@ -54,10 +54,7 @@ def parser() -> args.Parser:
         help="check this machine instead of a directory: packages, compiled modules and how to get "
         "them, terminal, cache, limits",
     )
-    result.add_argument(
-        "--format", choices=_FORMATS, help="default: that of the ending of FILE, else table"
-    )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_output(result, _FORMATS, "table")
     result.add_argument(
         "--files-only", action="store_true", help="list the files and read no trace"
     )

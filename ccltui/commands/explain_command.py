@@ -30,9 +30,7 @@ def parser() -> args.Parser:
     """Parser of the arguments of ``ccltui explain``."""
     result = args.Parser(prog=PROG, usage=usage_of("explain"), description=_DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
-    result.add_argument(
-        "--format", choices=tuple(WRITERS), help="default: that of the ending of FILE, else md"
-    )
+    args.add_output(result, WRITERS, "md")
     result.add_argument(
         "--budget",
         type=int,
@@ -40,7 +38,6 @@ def parser() -> args.Parser:
         metavar="BYTES",
         help=f"largest size of the JSON document; default: {explanation.BUDGET}",
     )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
     args.add_capture(result)
     args.add_selection(result)
     args.add_loading(result)

@@ -117,10 +117,7 @@ def parser() -> args.Parser:
         help="gpu: device work; runtime: calls of CUDA or HIP; cpu_ops: operators; annotations: "
         "ranges; python: frames; default: gpu",
     )
-    result.add_argument(
-        "--format", choices=_FORMATS, help="default: that of the ending of FILE, else table"
-    )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_output(result, _FORMATS, "table")
     args.add_capture(result)
     args.add_selection(result)
     args.add_loading(result)

@@ -53,13 +53,12 @@ def parser() -> args.Parser:
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
     args.add_metric(result, "only this metric; may be repeated; default: all")
     add_functions(result)
-    result.add_argument(
-        "--format",
-        choices=tuple(WRITERS),
-        help="csv and json: a line per directory; table and markdown: a column per directory; "
-        "default: that of the ending of FILE, else table",
+    args.add_output(
+        result,
+        WRITERS,
+        "table",
+        "csv and json: a line per directory; table and markdown: a column per directory; ",
     )
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     args.add_selection(result)
     args.add_loading(result)
     args.add_general(result)
