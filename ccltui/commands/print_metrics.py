@@ -93,20 +93,18 @@ def print_costs(record: CostRecord) -> None:
     """Print on standard error what each metric asked for, in the order of computation."""
     rows = []
     for (metric, name), cost in record.costs.items():
-        known = FACTS.get(name)
-        what = (
-            known.about
-            if known
-            else "the metric itself"
-            if metric
-            else "reading the traces, without worker processes"
-        )
-        grows_with = known.grows_with if known else ""
         seconds = (f"{ns / 1e9:.4f}" for ns in (cost.cpu_ns, cost.wall_ns))
-        rows.append((metric, name, *seconds, what, grows_with))
+        rows.append((metric, name, *seconds, *_about_cost(metric, name)))
     header = ("metric", "fact", "CPU s", "wall s", "what it is", "grows with")
     lines = table(header, rows, align=("left", "left", "right", "right"))
     sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
+def _about_cost(metric: str, name: str) -> tuple[str, str]:
+    """Return what a cost is of, and what it grows with."""
+    if name in FACTS:
+        return FACTS[name].about, FACTS[name].grows_with
+    return ("the metric itself" if metric else "reading the traces, without worker processes"), ""
 
 
 def judged(gate: Gate, measured: Measured) -> Verdict:

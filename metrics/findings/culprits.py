@@ -21,14 +21,13 @@ from ccltui.metrics.device.device_counters import clock_gap_of
 from ccltui.metrics.findings.finding import Evidence, Finding, Kind, Where, why_not_exact
 from ccltui.metrics.findings.rank_time.partition import COMPUTE, OTHERS, partition
 from ccltui.metrics.findings.sentences import CAUSES, cost_text, waiting_text
-from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, details_of_link, slow_link
+from ccltui.metrics.findings.waits.link_times import BETWEEN_HOSTS, slow_link
 from ccltui.metrics.findings.waits.own_times import (
     LEAST_EXCESS,
     SUPPORTED,
-    Slower,
+    Told,
     busiest,
     computes_longer,
-    details_of_slower,
     has_stages,
     is_supported,
     slower_ranks,
@@ -122,10 +121,17 @@ def details_of(view: View, name: str) -> Mapping[str, Any]:
 class Culprits:
     """What the metrics of one view state about who makes it slow; each is read at first use."""
 
-    def __init__(self, view: View, window_ms: float | None = None) -> None:
-        """Store the view, and the length of what costs are stated for where it is no step."""
+    def __init__(self, view: View, period_ms: float = 0.0, *, by_steps: bool = True) -> None:
+        """Store the view, and what costs are stated for: a step, or the window.
+
+        Args:
+            view: the job.
+            period_ms: device span of a step, or of the window.
+            by_steps: whether that is a step.
+        """
         self._view = view
-        self._window_ms = window_ms
+        self._period_ms = period_ms
+        self._by_steps = by_steps
         self._is_job = len(view.job.ranks) > 1
 
     def _details(self, name: str) -> Mapping[str, Any]:
@@ -139,11 +145,11 @@ class Culprits:
         then takes from one recurring call to the next for a step.
         """
         found = self._details("verdict")
-        if self._window_ms is None or not found:
+        if self._by_steps or not found:
             return found
         # What happened in some steps is known of those that are replayed, and not of the rest.
         in_some = bool((found["culprit"] or {}).get("steps"))
-        steps = found["num_steps"] if in_some else self._window_ms / found["ladder_ms"][-1]
+        steps = found["num_steps"] if in_some else self._period_ms / found["ladder_ms"][-1]
         bounds = found["saves_bounds_ms"]
         return {
             **found,
@@ -222,19 +228,11 @@ class Culprits:
         saved, step = row.get("saved_ms"), details.get("step_time_ms")
         return bool(saved and step and saved >= share * step / STANDS_OUT)
 
-    def refine(
-        self, found: Sequence[Finding], period_ms: float, steps: int | None
-    ) -> list[Finding]:
-        """Return findings with what the replays tell: named culprits, and what mending saves.
-
-        Args:
-            found: parts of the partition.
-            period_ms: device span of a step, or of the window.
-            steps: number of steps, None where no step is measured.
-        """
+    def refine(self, found: Sequence[Finding]) -> list[Finding]:
+        """Return parts of the partition with named culprits, and with what mending saves."""
         told = [
-            self._with_counted(with_saving_text(one, period_ms, by_steps=steps is not None))
-            for one in self._refined(found, period_ms, by_steps=steps is not None)
+            self._with_counted(with_saving_text(one, self._period_ms, by_steps=self._by_steps))
+            for one in self._refined(found)
         ]
         return [self._no_surer_than_waits(one) for one in told] if self._many_missing else told
 
@@ -266,19 +264,22 @@ class Culprits:
             return one
         return replace(one, sure=replace(one.sure, who=lowest("low", one.sure.who)))
 
-    def _refined(
-        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
-    ) -> list[Finding]:
-        with_savings = [self._with_saving(one, period_ms) for one in found]
-        named = self._named(with_savings, period_ms, by_steps=by_steps)
+    def _refined(self, found: Sequence[Finding]) -> list[Finding]:
+        with_savings = [self._with_saving(one) for one in found]
+        named = self._named(with_savings)
         if named is None:
-            told = self._late_for_host(with_savings, period_ms, by_steps=by_steps)
-            by_times = self._by_busy_times(told, period_ms, by_steps=by_steps)
-            return [*self._absent(by_times, period_ms, by_steps=by_steps), *by_times]
+            by_times = self._by_busy_times(self._late_for_host(with_savings))
+            return [*self._absent(by_times), *by_times]
         absorbed = self._absorbed(with_savings, named)
         return [named, *(one for one in with_savings if one not in absorbed)]
 
-    def _with_saving(self, one: Finding, period_ms: float) -> Finding:
+    def _waits_for(self, ranks: tuple[str, ...], share: float, cost_ms: float) -> str:
+        """Return the sentence on ranks that the others wait for."""
+        here, missing = len(self._view.job.ranks), self._view.job.missing_ranks
+        much = cost_text(cost_ms, by_steps=self._by_steps)
+        return sentence(waiting_text(ranks, here, share, much, all_here=not missing))
+
+    def _with_saving(self, one: Finding) -> Finding:
         """Return the finding on a rank with what its replay without excess saves.
 
         Much more may be saved than the waiting that is attributed to the rank, as its peers wait
@@ -291,7 +292,7 @@ class Culprits:
         row = (details.get("without_rank") or {}).get(label)
         if not row or row.get("saved_ms") is None:
             return one
-        steps = 1.0 if self._window_ms is None else self._window_ms / details["step_time_ms"]
+        steps = 1.0 if self._by_steps else self._period_ms / details["step_time_ms"]
         saves = row["saved_ms"] * steps
         bounds = [one * steps for one in details.get("saved_bounds_ms") or ()] or None
         is_sure = one.sure.who in ("high", "medium")
@@ -301,29 +302,30 @@ class Culprits:
             )
         key = f"without_rank.{label}.saved_ms"
         evidence = Evidence("what_if_no_straggler", key, row["saved_ms"], "ms")
-        cost = _cost(one.cost_ms, saves, period_ms)
+        cost = self._cost(one.cost_ms, saves)
         if cost > one.cost_ms:
-            text = waiting_text(
-                (label,),
-                len(self._view.job.ranks),
-                cost / period_ms,
-                cost_text(cost, by_steps=self._window_ms is None),
-                all_here=not self._view.job.missing_ranks,
-            )
-            one = replace(one, text=sentence(text), share=cost / period_ms)
+            share = cost / self._period_ms
+            one = replace(one, text=self._waits_for((label,), share, cost), share=share)
         return replace(
             one,
             cost_ms=cost,
             saves_ms=_exact(saves, bounds),
-            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_bounds_ms=_pair(bounds),
             saves_why="",
             sure=replace(one.sure, how_much="low" if bounds else lowest("medium", one.sure.who)),
             evidence=(*one.evidence, evidence),
         )
 
-    def _late_for_host(
-        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
-    ) -> list[Finding]:
+    def _cost(self, waited_ms: float, saves_ms: float) -> float:
+        """Return what a late rank costs: the waiting for it, or what its replay saves.
+
+        The latter where it is `FAR_MORE` than the waiting: transfers that no rank is late to then
+        wait for it as well. Less is what the late rank itself idles or computes longer.
+        """
+        is_far_more = saves_ms > FAR_MORE * waited_ms
+        return min(saves_ms, self._period_ms) if is_far_more else waited_ms
+
+    def _late_for_host(self, found: Sequence[Finding]) -> list[Finding]:
         """Return findings with the waits and idle times that the host of one rank causes as one.
 
         The replay names that rank: transfers that are matched to no late rank wait for it too.
@@ -336,7 +338,7 @@ class Culprits:
         if any(trace.replica for trace in self._view.job.ranks):
             return list(found)  # replicas do not wait for each other, as a replay of steps has it
         if not ranks and confidence != "low":
-            return self._late_for_all_hosts(found, period_ms)
+            return self._late_for_all_hosts(found)
         if len(ranks) != 1:
             return list(found)
         if has_stages(self._view.ranks):
@@ -346,35 +348,27 @@ class Culprits:
         waits = [one for one in own if one.kind == "waiting_for_rank"]
         saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
         waited = sum(one.cost_ms or 0.0 for one in waits)
-        cost = _cost(waited, saves or 0.0, period_ms)
-        if not cost or not period_ms:
+        cost = self._cost(waited, saves or 0.0)
+        if not cost or not self._period_ms:
             return list(found)
         if confidence == "low":  # waits at matched calls may be surer of the same rank
             confidence = highest(confidence, *(one.sure.who for one in waits))
         idle = max(own, key=lambda one: one.cost_ms or 0.0, default=None)
         cause = self.cause_of(ranks[0])
         more, do = CAUSES.get(cause, ("", ""))
-        share = cost / period_ms if cost > waited else sum(one.share or 0.0 for one in waits)
+        share = cost / self._period_ms if cost > waited else sum(one.share or 0.0 for one in waits)
         if not is_supported(self._view, ranks, share):
             confidence = "low"  # its device may idle in waits for others that no kernel shows
         saves = _exact(saves, bounds)
         merged = Finding(
             kind="waiting_for_rank",
-            text=sentence(
-                waiting_text(
-                    ranks,
-                    len(self._view.job.ranks),
-                    share,
-                    cost_text(cost, by_steps=by_steps),
-                    all_here=not self._view.job.missing_ranks,
-                )
-            ),
+            text=self._waits_for(ranks, share, cost),
             more=sentence(more or (idle.more or idle.text if idle else "")),
             where=Where(ranks=ranks),
             share=share,
             cost_ms=cost,
             saves_ms=saves,
-            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_bounds_ms=_pair(bounds),
             saves_why=why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence, who=confidence, how_much=level_of_saving(saves, bounds, confidence)
@@ -388,19 +382,19 @@ class Culprits:
         )
         return [merged, *(one for one in found if one not in waits)]
 
-    def _late_for_all_hosts(self, found: Sequence[Finding], period_ms: float) -> list[Finding]:
+    def _late_for_all_hosts(self, found: Sequence[Finding]) -> list[Finding]:
         """Return findings with what hosts cost that hold up all ranks, at their main cause.
 
         Devices idle for their own hosts, and wait in transfers behind others that do.
         """
-        saves = self.verdict.get("saves_ms")
+        saves, period_ms = self.verdict.get("saves_ms"), self._period_ms
         idle = [one for one in found if one.kind in OF_HOSTS and one.cost_ms]
         main = max(idle, key=lambda one: one.cost_ms or 0.0, default=None)
         if main is None or main.cost_ms is None or saves is None or not period_ms:
             return list(found)
         if main.cost_ms < MAIN_CAUSE * sum(one.cost_ms or 0.0 for one in idle):
             return list(found)
-        cost = _cost(main.cost_ms, saves, period_ms)
+        cost = self._cost(main.cost_ms, saves)
         lost = min(saves, period_ms)
         text, more, why = main.text, main.more, ""
         note = f"with the ranks that then wait, {percent(lost / period_ms)} of the time is lost"
@@ -423,9 +417,7 @@ class Culprits:
         )
         return [told, *(one for one in found if one is not main)]
 
-    def _absent(
-        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
-    ) -> Iterator[Finding]:
+    def _absent(self, found: Sequence[Finding]) -> Iterator[Finding]:
         """Yield a finding on the only rank without a file, where the others may wait for it."""
         if any(one.kind == "waiting_for_rank" and one.where.ranks for one in found):
             return
@@ -433,10 +425,10 @@ class Culprits:
         for place, one in enumerate(self.verdict.get("also") or ()):
             culprit = one["culprit"] or {}
             ranks = tuple(map(str, culprit.get("ranks") or ()))
-            cost = min(one["saves_ms"] or 0.0, period_ms)
+            cost = min(one["saves_ms"] or 0.0, self._period_ms)
             if culprit.get("recorded") is False and len(ranks) == 1 and cost:
-                share = cost / period_ms
-                much = cost_text(cost, by_steps=by_steps)
+                share = cost / self._period_ms
+                much = cost_text(cost, by_steps=self._by_steps)
                 yield Finding(
                     kind="waiting_for_rank",
                     text=sentence(
@@ -457,9 +449,7 @@ class Culprits:
                 )
                 return
 
-    def _by_busy_times(
-        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
-    ) -> list[Finding]:
+    def _by_busy_times(self, found: Sequence[Finding]) -> list[Finding]:
         """Return findings with the rank that is busy longest, where nothing surer names one."""
         sure = self.verdict.get("confidence") in ("medium", "high")
         if not self._is_job or (sure and self.verdict.get("verdict") != "host"):
@@ -468,28 +458,20 @@ class Culprits:
         claims = [claim for claim in found if claim.kind == "waiting_for_rank"]
         if one is None or any(claim.sure.who in ("medium", "high") for claim in claims):
             return list(found)
-        own = [claim for claim in claims if claim.where.ranks == (one.label,)]
+        own = [claim for claim in claims if claim.where.ranks == one.ranks]
         share = max(one.share, sum(claim.share or 0.0 for claim in own))
-        more, do = CAUSES.get(self.cause_of(one.label), ("", ""))
+        more, do = CAUSES.get(self.cause_of(one.ranks[0]), ("", ""))
         named = Finding(
             kind="waiting_for_rank",
-            text=sentence(
-                waiting_text(
-                    (one.label,),
-                    len(self._view.job.ranks),
-                    share,
-                    cost_text(share * period_ms, by_steps=by_steps),
-                    all_here=not self._view.job.missing_ranks,
-                )
-            ),
+            text=self._waits_for(one.ranks, share, share * self._period_ms),
             more=sentence(more or "it is busy longer than all others"),
-            where=Where(ranks=(one.label,)),
+            where=Where(ranks=one.ranks),
             share=share,
-            cost_ms=share * period_ms,
+            cost_ms=share * self._period_ms,
             saves_why="no replay shows how much shorter a step would be",
             sure=Sure(what="high", who=one.sure),
-            evidence=(*self._own_evidence((one.label,)), *(e for c in own for e in c.evidence[:1])),
-            place={"rank": one.label, "step": None},
+            evidence=(*self._own_evidence(one.ranks), *(e for c in own for e in c.evidence[:1])),
+            place={"rank": one.ranks[0], "step": None},
             do=do,
         )
         return [named, *(claim for claim in found if claim not in claims)]
@@ -504,7 +486,7 @@ class Culprits:
             and (not ranks or (one.where.ranks and set(one.where.ranks) <= ranks))
         ]
 
-    def _told(self, period_ms: float) -> Mapping[str, Any]:
+    def _told(self) -> Mapping[str, Any]:
         """Details of the verdict, or what own times tell where it names nobody or is unsure."""
         verdict = self.verdict
         kind, confidence = verdict.get("verdict"), verdict.get("confidence") or "low"
@@ -519,7 +501,7 @@ class Culprits:
             # A replay takes ranks that are slow in turn for one that is slow always, or for chance.
             takes_turns = slow.takes_turns and kind in COMPUTING and ranks < set(slow.ranks)
             takes_turns |= kind == "random" or (slow.takes_turns and kind == "uneven_microbatches")
-            told = self._of(slow, period_ms)
+            told = self._unless_others(slow).details(self._period_ms)
             if told["confidence"] == "low" and kind in NAMED:
                 return {**verdict, "confidence": "low"} if takes_turns and ranks else verdict
             if not sure or takes_turns:
@@ -533,38 +515,35 @@ class Culprits:
         agree = kind == "slow_link" and set(link.ranks) == ranks
         if kind in NAMED and link.sure == "low" and not agree:
             by_chance = self._lost_ms(verdict, ())
-            if kind != "random" or FAR_MORE * by_chance >= link.share * period_ms:
+            if kind != "random" or FAR_MORE * by_chance >= link.share * self._period_ms:
                 return verdict
-        doubted = sure or self._wait_for_others(link.ranks, link.share)
-        return details_of_link(replace(link, sure="low") if doubted else link, period_ms)
+        told = replace(link, sure="low") if sure else self._unless_others(link)
+        return told.details(self._period_ms)
 
-    def _of(self, slow: Slower, period_ms: float) -> Mapping[str, Any]:
-        """Details of slow ranks; unsure where the others wait for another rank."""
-        doubted = self._wait_for_others(slow.ranks, slow.share)
-        return details_of_slower(replace(slow, sure="low") if doubted else slow, period_ms)
+    def _unless_others(self, told: Told) -> Told:
+        """Return whom own times name, unsure where much of the waiting is for another rank.
 
-    def _wait_for_others(self, named: Sequence[str], share: float) -> bool:
-        """Whether most of the waiting, and much of what a culprit costs, is for another rank."""
+        That is most of it, and much of what it costs.
+        """
         divided = partition(self._view)
         total = max(sum(divided.span_ns.values()), 1)
         waits = [one for one in divided.losses if one.kind == "straggler" and one.what != OTHERS]
-        for_them = sum(one.total_ns for one in waits if one.what in named) / total
-        other = max((one.total_ns for one in waits if one.what not in named), default=0) / total
-        return other >= max(DOUBTED * share, for_them)
+        for_them = sum(one.total_ns for one in waits if one.what in told.ranks) / total
+        others = (one.total_ns for one in waits if one.what not in told.ranks)
+        is_doubted = max(others, default=0) / total >= max(DOUBTED * told.share, for_them)
+        return replace(told, sure="low") if is_doubted else told
 
     @cached_property
-    def _slower(self) -> Slower | None:
+    def _slower(self) -> Told | None:
         """The ranks whose own kernels are slow, None where nobody's are."""
         try:
             return slower_ranks(self._view)
         except Refusal:
             return None
 
-    def _named(
-        self, found: Sequence[Finding], period_ms: float, *, by_steps: bool
-    ) -> Finding | None:
+    def _named(self, found: Sequence[Finding]) -> Finding | None:
         """Return the finding on what the verdict or own times name, None where they do not."""
-        verdict = self._told(period_ms)
+        verdict, period_ms = self._told(), self._period_ms
         kind = verdict.get("verdict")
         if kind not in NAMED or not period_ms:
             return None
@@ -612,7 +591,7 @@ class Culprits:
             share=cost / period_ms,
             cost_ms=cost,
             saves_ms=saves,
-            saves_bounds_ms=None if bounds is None else (bounds[0], bounds[1]),
+            saves_bounds_ms=_pair(bounds),
             saves_why=why_not_exact(saves, bounds),
             sure=Sure(
                 what=confidence,
@@ -682,19 +661,14 @@ def _exact(saves_ms: float | None, bounds_ms: Sequence[float] | None) -> float |
     return None if bounds_ms and not bounds_ms[0] else saves_ms
 
 
+def _pair(bounds_ms: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if bounds_ms is None else (bounds_ms[0], bounds_ms[1])
+
+
 def _most_saved(verdict: Mapping[str, Any]) -> float:
     """Return the most that fixing a culprit saves, ms; 0 where it is not told."""
     saves, bounds = verdict.get("saves_ms"), verdict.get("saves_bounds_ms")
     return float(max(filter(None, (saves, *(bounds or ()))), default=0.0))
-
-
-def _cost(waited_ms: float, saves_ms: float, period_ms: float) -> float:
-    """Return what a late rank costs: the waiting for it, or what its replay saves.
-
-    The latter where it is `FAR_MORE` than the waiting: transfers that no rank is late to then wait
-    for it as well. Less is what the late rank itself idles or computes longer.
-    """
-    return min(saves_ms, period_ms) if saves_ms > FAR_MORE * waited_ms else waited_ms
 
 
 def _at_most_cost(one: Finding) -> Finding:

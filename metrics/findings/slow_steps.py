@@ -26,8 +26,8 @@ from ccltui.metrics.findings.causes.roots import (
     BLAMELESS_CAUSES,
     HIGH_ROOT_SHARE,
     MEDIUM_ROOT_SHARE,
+    Followed,
     Named,
-    StepRoot,
     beyond_usual,
     reliable_step_roots,
 )
@@ -140,7 +140,7 @@ def _slow_steps(view: View) -> list[SlowStep]:
 
 
 def _slow_step(
-    view: View, parts: StepParts, row: int, over_ns: int, roots: dict[int, StepRoot]
+    view: View, parts: StepParts, row: int, over_ns: int, roots: dict[int, Followed]
 ) -> SlowStep:
     step, time = parts.steps[row], int(parts.time_ns[row])
     named = beyond_usual(roots, step, confidence_limit(view)).named
@@ -350,7 +350,7 @@ def step_culprits(view: View) -> StepCulprits:
     """
     why, found = "", {}
     try:
-        found = {step: _culprit(one) for step, one in reliable_step_roots(view).items()}
+        found = {step: _culprit(step, one) for step, one in reliable_step_roots(view).items()}
     except Refusal as refusal:
         why = str(refusal)
     for one in slow_steps(view):
@@ -359,13 +359,13 @@ def step_culprits(view: View) -> StepCulprits:
     return StepCulprits(found, why)
 
 
-def _culprit(one: StepRoot) -> StepCulprit:
+def _culprit(step: int, one: Followed) -> StepCulprit:
     named = one.roots.named
     if named is None:
         why = one.roots.why_nobody or "the recording begins here, so earlier causes are not in it"
-        return StepCulprit(one.step, why=why)
+        return StepCulprit(step, why=why)
     wait = one.behind_ranks().get(named.label, named.wait_ns)
     if named.cause in BLAMELESS_CAUSES:
         why = f"rank {named.label} comes last, and nothing recorded shows why"
-        return StepCulprit(one.step, why=f"{why} ({duration(wait)} of waiting)")
-    return StepCulprit(one.step, named.label, named.cause, wait, named.sure)
+        return StepCulprit(step, why=f"{why} ({duration(wait)} of waiting)")
+    return StepCulprit(step, named.label, named.cause, wait, named.sure)

@@ -1,7 +1,6 @@
 """Tell how much of the collectives numbers cover, and how sure their matches are.
 
-Refusals, reasons and warnings of numbers that rest on matched collectives; ``match`` is the table
-of `lag_tables.match_table`.
+Refusals, reasons and warnings of numbers that rest on the matched collectives of a view.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ccltui.metrics.arrays.statistics import median
+from ccltui.metrics.collectives.lag_tables import match_table
 from ccltui.metrics.collectives.matching.match import HIGH, IMPLIED, LOW, MEDIUM, disagreements
 from ccltui.metrics.collectives.matching.validity import fully_dependent
 from ccltui.metrics.model.classify import TYPES
@@ -150,15 +150,27 @@ def is_doubtful(match: Mapping[str, Any]) -> bool:
     return not match["high"] and not match["medium"]
 
 
-def require_possible(match: Mapping[str, Any]) -> None:
-    """Refuse low-confidence matches that the clocks contradict: their lags blame no rank.
+def match_of(view: View) -> Mapping[str, Any]:
+    """Return how the selected collectives are matched, see `lag_tables.match_table`.
 
     Raises:
-        Refusal: in most of the matches a rank ends before another has started.
+        Refusal: no selected collective can tell who is late.
     """
+    chosen = chosen_of(view)
+    pairs = [(part.arrived, part.rows) for part in parts_of(view)]
+    return view.remember(match_of, lambda: match_table(chosen, pairs))
+
+
+def possible_match(view: View) -> Mapping[str, Any]:
+    """Return `match_of` unless clocks contradict low-confidence matches: their lags blame no rank.
+
+    Raises:
+        Refusal: see `match_of`, or in most of the matches a rank ends before another has started.
+    """
+    match = match_of(view)
     share = match["overlap_pass_ratio"]
     if not is_doubtful(match) or share is None or share >= _MIN_OVERLAP_RATIO:
-        return
+        return match
     raise refuse(
         "unmatched_collectives",
         f"all {match['low']} collectives are matched by order alone, and in {percent(1 - share)} "
@@ -166,9 +178,9 @@ def require_possible(match: Mapping[str, Any]) -> None:
     )
 
 
-def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
+def match_reasons(view: View) -> list[Reason]:
     """Return why a number of matched collectives is uncertain or covers only a part of them."""
-    reasons = []
+    match, reasons = match_of(view), []
     if is_doubtful(match):
         share = match["overlap_pass_ratio"]
         tested = (
@@ -218,9 +230,9 @@ def confidence_limit(view: View) -> int:
     return MEDIUM if missing_ranks(view) else HIGH
 
 
-def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
+def match_warnings(view: View) -> list[str]:
     """Return warnings about the matching for numbers of matched collectives."""
-    warnings = []
+    match, warnings = match_of(view), []
     counted = match["high"] + match["medium"] + match["low"]
     if match["low"] and not is_doubtful(match):
         warnings.append(f"{match['low']} of {counted} collectives are matched with low confidence")

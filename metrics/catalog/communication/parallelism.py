@@ -25,10 +25,10 @@ from ccltui.metrics.device.device_time import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
 from ccltui.metrics.view.data_quality import without_device_times
 from ccltui.metrics.view.exposed_waits import ExposedWaits, exposed_waits
-from ccltui.metrics.view.match_quality import require_possible
+from ccltui.metrics.view.match_quality import possible_match
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.call_parts import (
     Traffic,
@@ -193,9 +193,8 @@ def waits_of(view: View) -> dict[Key, Waits]:
         Refusal: fewer than two ranks, no such collective, or matches that the clocks disprove.
     """
     require_ranks(view)
+    possible_match(view)
     chosen = chosen_of(view)
-    pairs = [(part.arrived, part.rows) for part in parts_of(view)]
-    require_possible(lag_tables.match_table(chosen, pairs))
     waited = [one for one in exposed_waits(view) if one.eligible.any()]
     labels = [rank.label for rank in view.ranks]
     found: defaultdict[Key, Waits] = defaultdict(Waits)

@@ -21,11 +21,10 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
     describe_group,
-    parts_of,
     require_ranks,
     source_of_times,
 )
-from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.match_quality import match_reasons, match_warnings, possible_match
 from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
@@ -65,10 +64,7 @@ def wait_vs_transfer(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of_times(view)
     labels = [rank.label for rank in view.ranks]
-    parts = parts_of(view)
-    chosen = chosen_of(view)
-    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    require_possible(match)
+    match, chosen = possible_match(view), chosen_of(view)
     wait, transfer = _per_rank(chosen, len(labels))
     present = sorted({int(member) for one in chosen for member in one.members})
     details: dict[str, Any] = {
@@ -91,8 +87,8 @@ def wait_vs_transfer(view: View) -> Result:
             "transfer": "shortest duration over the ranks of the collective",
             "wait": "duration beyond it; sums over ranks and collectives, concurrent ones twice",
         },
-        reasons=match_reasons(view, match),
-        warnings=[*warnings, *match_warnings(view, match)],
+        reasons=match_reasons(view),
+        warnings=[*warnings, *match_warnings(view)],
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.cause_search import Link
 from ccltui.metrics.findings.causes.roots import (
@@ -22,9 +21,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
-    chosen_of,
     describe_group,
-    parts_of,
     require_ranks,
     source_of_times,
 )
@@ -33,7 +30,7 @@ from ccltui.metrics.view.match_quality import (
     coverage_of,
     match_reasons,
     match_warnings,
-    require_possible,
+    possible_match,
 )
 from ccltui.metrics.view.provenance import answer
 
@@ -79,10 +76,7 @@ def blame_chain(view: View) -> Result:
     """Chains from the worst selected late arrivals to their roots."""
     require_ranks(view)
     source, warnings = source_of_times(view)
-    parts = parts_of(view)
-    chosen = chosen_of(view)
-    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    require_possible(match)
+    match = possible_match(view)
     blamed = late_arrivals_of(view, MAX_FOLLOWED)
     found = root_waiting(view)
     chains, waits = [one.chain for one in found.behind], [one.wait_ns for one in found.behind]
@@ -128,8 +122,8 @@ def blame_chain(view: View) -> Result:
             "share_of_time": "of the measured time of all ranks, with the waiting that was not "
             "followed in proportion",
         },
-        reasons=match_reasons(view, match),
-        warnings=[*warnings, *match_warnings(view, match)],
+        reasons=match_reasons(view),
+        warnings=[*warnings, *match_warnings(view)],
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.matching.match import CONFIDENCES
 from ccltui.metrics.findings.causes.cause_search import (
     CAUSES,
@@ -32,9 +31,7 @@ from ccltui.metrics.findings.causes.roots import (
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
-    chosen_of,
     describe_group,
-    parts_of,
     require_ranks,
     source_of_times,
 )
@@ -43,7 +40,7 @@ from ccltui.metrics.view.match_quality import (
     coverage_of,
     match_reasons,
     match_warnings,
-    require_possible,
+    possible_match,
 )
 from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.numbers import duration
@@ -99,10 +96,7 @@ def straggler_cause(view: View) -> Result:
     """Causes of the selected late arrivals, with the evidence of the worst of them."""
     require_ranks(view)
     source, warnings = source_of_times(view)
-    parts = parts_of(view)
-    chosen = chosen_of(view)
-    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    require_possible(match)
+    match = possible_match(view)
     blamed = late_arrivals_of(view, MAX_EXAMINED)
     lag = sum(one.lag for one in blamed)
     explained = sum(one.explained_ns for one in blamed)
@@ -150,8 +144,8 @@ def straggler_cause(view: View) -> Result:
             "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
             "work: the order of stages may bring it; blame_chain follows it",
         },
-        reasons=match_reasons(view, match),
-        warnings=[*warnings, *match_warnings(view, match)],
+        reasons=match_reasons(view),
+        warnings=[*warnings, *match_warnings(view)],
     )
 
 

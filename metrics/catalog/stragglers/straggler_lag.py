@@ -24,7 +24,6 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
     describe_group,
-    parts_of,
     require_ranks,
     source_of_times,
     step_times,
@@ -41,7 +40,7 @@ from ccltui.metrics.view.match_quality import (
     coverage_of,
     match_reasons,
     match_warnings,
-    require_possible,
+    possible_match,
 )
 from ccltui.metrics.view.provenance import answer
 
@@ -100,10 +99,7 @@ def straggler_lag(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of_times(view)
     labels = [rank.label for rank in view.ranks]
-    parts = parts_of(view)
-    chosen = chosen_of(view)
-    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    require_possible(match)
+    match, chosen = possible_match(view), chosen_of(view)
     lag = np.concatenate([one.lateness.lag_ns for one in chosen])
     overall = lag_tables.summary(lag)
     details = {
@@ -139,7 +135,7 @@ def straggler_lag(view: View) -> Result:
         details,
         source=source,
         basis=basis,
-        reasons=match_reasons(view, match),
+        reasons=match_reasons(view),
         warnings=[*warnings, *_warnings(view, details)],
     )
 
@@ -234,7 +230,7 @@ def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dic
 
 
 def _warnings(view: View, details: Mapping[str, Any]) -> list[str]:
-    warnings = match_warnings(view, details["match"])
+    warnings = match_warnings(view)
     if details["lag_aligned"] is None:
         warnings.append("the clocks are not known against each other: only durations are compared")
     if details["normalized_lag"] is None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.typical import SLOW
-from ccltui.metrics.collectives.lag_tables import match_table
 from ccltui.metrics.findings.replay.job_facts import job_facts, steps_left_out
 from ccltui.metrics.findings.replay.ladder import MAX_UNLINKED, ladder_of
 from ccltui.metrics.findings.replay.lines.step_replay import DeadlockError
@@ -30,7 +29,7 @@ from ccltui.metrics.findings.replay.verdict_rules import why_apart
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.collective_selection import require_ranks
 from ccltui.metrics.view.data_quality import guessed_steps, ranks_of
 from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
@@ -117,8 +116,8 @@ def what_if_no_straggler(view: View) -> Result:
 
 
 def _slowdown(view: View, warnings: Sequence[str]) -> Result:
-    ladder = _described(view)
-    found, job = savings_of(ladder), ladder.job
+    ladder, found = _described(view), savings_of(view)
+    job = ladder.job
     if len(found.alone) == len(job.labels) - len(job.out):
         raise refuse("not_applicable", "no two ranks run the same program")
     was, even = ladder.delayed, found.even
@@ -150,7 +149,7 @@ def _slowdown(view: View, warnings: Sequence[str]) -> Result:
     ]
     reasons += [*why_host_bound(bounds), *_match_reasons(view), *steps_left_out(job)]
     reasons += guessed_steps(view)
-    reasons += withheld(view, ladder, details, host_bound=bounds is not None)
+    reasons += withheld(view, found, details, host_bound=bounds is not None)
     return answer(
         what_if_no_straggler,
         view,
@@ -189,7 +188,7 @@ def _described(view: View) -> Ladder:
         )
     if refuted is not None:
         raise refuse("not_applicable", refuted)
-    apart = why_apart(ladder.job, names_only=job_facts(view, ladder.job).names_only)
+    apart = why_apart(ladder.job, names_only=job_facts(view).names_only)
     if apart is not None:
         raise refuse("unmatched_collectives", apart)
     return ladder
@@ -224,11 +223,9 @@ def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
 
 def _match_reasons(view: View) -> list[Reason]:
     try:
-        chosen = chosen_of(view)
+        return match_reasons(view)
     except Refusal as refusal:
         return list(refusal.reasons)
-    table = match_table(chosen, [(part.arrived, part.rows) for part in parts_of(view)])
-    return match_reasons(view, table)
 
 
 def _ranks_without(labels: Sequence[str]) -> str:

@@ -252,50 +252,34 @@ def _longest_wait(
         for n, i in zip(number.tolist(), instance.tolist(), strict=True)
         if n >= 0
     )
+    nobody = Waits(
+        "",
+        MISSING,
+        mine.row,
+        0,
+        0,
+        excess_ns,
+        unmatched_ns=unmatched_ns,
+        is_sure=sure,
+        unmatched=unmatched,
+    )
     if not total:
-        return Waits(
-            "",
-            MISSING,
-            mine.row,
-            0,
-            0,
-            excess_ns,
-            unmatched_ns=unmatched_ns,
-            is_sure=sure,
-            unmatched=unmatched,
-        )
+        return nobody
     best = max(total, key=lambda key: total[key])
+    found = replace(nobody, partner=best[0], waited_ns=total[best])
     chosen = np.flatnonzero([key == best for key in keys])
     waited = mine.waited_ns[chosen]
     if best[1] >= 0:
-        rows = instance[chosen]
-        worst = int(waited.argmax())
-        return Waits(
-            best[0],
-            best[1],
-            rows,
-            worst,
-            total[best],
-            excess_ns,
-            unmatched_ns=unmatched_ns,
-            is_sure=sure,
-            unmatched=unmatched,
-        )
+        return replace(found, number=best[1], rows=instance[chosen], worst=int(waited.argmax()))
     long_enough = chosen[waited >= MIN_WAIT_SHARE * waited.max()]
     rows = partners.other_row[mine.row[long_enough]]
-    worst = int(mine.waited_ns[long_enough].argmax())
     places = long_enough - len(mine.row)  # from the end, where windows close together
-    peer_partners = _peer_partners(causes, best[0], rows, places, theirs)
-    return Waits(
-        best[0],
-        MISSING,
-        rows,
-        worst,
-        total[best],
-        excess_ns,
-        peer_partners,
-        unmatched_ns,
-        unmatched=unmatched,
+    return replace(
+        found,
+        rows=rows,
+        worst=int(mine.waited_ns[long_enough].argmax()),
+        peer_partners=_peer_partners(causes, best[0], rows, places, theirs),
+        is_sure=True,
     )
 
 

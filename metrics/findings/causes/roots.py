@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from ccltui.metrics.arrays.bootstrap import drawn_places
 from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lag_tables import TIMES_EVEN_SHARE
 from ccltui.metrics.collectives.matching.match import CONFIDENCES, HIGH, LOW, MEDIUM
@@ -37,7 +36,7 @@ from ccltui.metrics.findings.causes.cause_search import (
     starts_recording,
 )
 from ccltui.metrics.findings.causes.chain import NOT_RECORDED, PIPELINE, chains_of
-from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.collective_selection import Part, parts_of, require_ranks
 from ccltui.metrics.view.exposed_waits import (
     ExposedWaits,
     exposed_waits,
@@ -45,7 +44,7 @@ from ccltui.metrics.view.exposed_waits import (
     materiality_pct,
     rank_time_ns,
 )
-from ccltui.metrics.view.match_quality import confidence_limit, require_possible
+from ccltui.metrics.view.match_quality import confidence_limit, possible_match
 from ccltui.parsers.columns import MISSING
 from ccltui.parsers.numbers import duration, percent
 
@@ -272,11 +271,7 @@ def choose_root(every: Sequence[Root], *, least_ns: float = 0.0, limit: int = HI
     whole = roots.counted_ns
     if not roots.wait_ns:
         return roots
-    by_rank: dict[str, list[Root]] = {}
-    for root in every:
-        if root.label and root.cause != PIPELINE:
-            by_rank.setdefault(root.label, []).append(root)
-    waits = {label: sum(root.wait_ns for root in own) for label, own in by_rank.items()}
+    waits = _by_rank(every)
     ranked = sorted(waits, key=lambda label: -waits[label])
     first_ns = waits[ranked[0]] if ranked else 0
     second_ns = waits[ranked[1]] if len(ranked) > 1 else 0
@@ -286,18 +281,13 @@ def choose_root(every: Sequence[Root], *, least_ns: float = 0.0, limit: int = HI
     if first_ns < least_ns:
         return Roots(roots.every, None, _immaterial(ranked, first_ns, least_ns))
     label = ranked[0]
-    main = by_rank[label][0]
+    own = [root for root in every if root.label == label]
+    main = next(root for root in own if root.cause != PIPELINE)
     who = _who(first_ns / whole, second_ns / whole)
-    known = majority_confidence(
-        [r.wait_ns for r in every if r.label == label], _levels(every, label)
-    )
+    known = majority_confidence([one.wait_ns for one in own], [one.confidence for one in own])
     known = min(known, limit)
     why = min(_why(main.wait_ns / first_ns), known)
     return Roots(roots.every, Named(label, main.cause, first_ns, min(who, known), why), None)
-
-
-def _levels(every: Sequence[Root], label: str) -> list[int]:
-    return [root.confidence for root in every if root.label == label]
 
 
 def _who(share: float, second: float) -> int:
@@ -345,19 +335,54 @@ MEDIUM_AGREEMENT: Final = 0.8
 """Shares of the samples of steps in which a rank must be the root again."""
 
 
-class RootWaiting(Struct, frozen=True):
-    """Roots of the waiting of a view.
+class Followed(Struct, frozen=True):
+    """Late arrivals that are followed to their roots.
 
-    ``behind`` are the followed chains with their waiting, ``places`` the matched group and instance
-    of each, the worst first. ``whole_ns`` is all exposed waiting, followed or not, with that for
-    absent ranks; ``rank_time_ns`` the measured time of all ranks; ``least_ns`` the followed waiting
-    from which on a rank is named.
+    ``behind`` are the chains with their waiting, ``places`` the matched group and instance of each,
+    ``roots`` their roots with the rank that is named. ``whole_ns`` is all exposed waiting, followed
+    or not.
     """
 
     behind: tuple[Behind, ...]
     places: tuple[tuple[int, int], ...]
     roots: Roots
     whole_ns: int
+
+    def behind_ranks(self) -> dict[str, int]:
+        """Return the waiting behind each rank, ns by label, without the order of the pipeline.
+
+        Collectives that are not followed are taken to have the same causes.
+        """
+        followed = self.roots.wait_ns
+        return {
+            label: round(ns * self.whole_ns / followed)
+            for label, ns in _by_rank(self.roots.every).items()
+        }
+
+    def place_of(self, label: str) -> tuple[int, int] | None:
+        """Return the collective with most waiting behind a rank, where it was late itself first."""
+        ends = [place for place, one in enumerate(self.behind) if one.chain[-1].label == label]
+        own = [place for place in ends if len(self.behind[place].chain) == 1]
+        chosen = own or ends
+        return self.places[max(chosen, key=lambda i: self.behind[i].wait_ns)] if chosen else None
+
+
+def _by_rank(every: Sequence[Root]) -> dict[str, int]:
+    """Return the waiting of the roots of each rank, ns by label, without order of the pipeline."""
+    found: defaultdict[str, int] = defaultdict(int)
+    for root in every:
+        if root.label and root.cause != PIPELINE:
+            found[root.label] += root.wait_ns
+    return found
+
+
+class RootWaiting(Followed, frozen=True):
+    """Roots of the waiting of a view, the worst first, with the waiting for absent ranks.
+
+    ``rank_time_ns`` is the measured time of all ranks, ``least_ns`` the followed waiting from which
+    on a rank is named.
+    """
+
     rank_time_ns: int
     least_ns: float
 
@@ -392,9 +417,7 @@ def _root_waiting(view: View) -> RootWaiting:
         for (number, row), chain in zip(worst, chains, strict=True)
     )
     absent = list(_waits_for_absent(view))
-    every = sorted(
-        [*roots_of(behind), *absent], key=lambda root: (-root.wait_ns, root.label, root.cause)
-    )
+    every = _ordered([*roots_of(behind), *absent])
     followed = sum(root.wait_ns for root in every)
     begun = starts_recording(job_causes(view)) if _is_begun(chains) else ()
     whole = sum(
@@ -503,10 +526,7 @@ def material_ranks(found: RootWaiting, num_ranks: int) -> list[str]:
 
     waiting > 1.5 * (waiting behind all ranks) / num_ranks
     """
-    total: dict[str, int] = {}
-    for root in found.roots.every:
-        if root.label and root.cause != PIPELINE:
-            total[root.label] = total.get(root.label, 0) + root.wait_ns
+    total = _by_rank(found.roots.every)
     least = max(TIMES_EVEN_SHARE * sum(total.values()) / max(num_ranks, 1), found.least_ns)
     ordered = sorted(total, key=lambda label: -total[label])
     return [label for label in ordered if total[label] >= least and total[label]]
@@ -593,44 +613,7 @@ MOST_FOLLOWED: Final = 400
 MOST_PER_STEP: Final = 8
 
 
-class StepRoot(Struct, frozen=True):
-    """Roots of the waiting in one step.
-
-    Attributes:
-        step: id of the step.
-        roots: its roots with the rank that is named, by the followed chains.
-        behind: the followed chains with their waiting.
-        places: matched group and instance of each chain.
-        whole_ns: all exposed waiting at collectives with a late rank, followed or not.
-    """
-
-    step: int
-    roots: Roots
-    behind: tuple[Behind, ...]
-    places: tuple[tuple[int, int], ...]
-    whole_ns: int
-
-    def behind_ranks(self) -> dict[str, int]:
-        """Return the waiting behind each rank, ns by label, without the order of the pipeline.
-
-        Collectives that are not followed are taken to have the same causes.
-        """
-        followed = self.roots.wait_ns
-        found: defaultdict[str, int] = defaultdict(int)
-        for root in self.roots.every:
-            if root.label and root.cause != PIPELINE:
-                found[root.label] += root.wait_ns
-        return {label: round(ns * self.whole_ns / followed) for label, ns in found.items()}
-
-    def place_of(self, label: str) -> tuple[int, int] | None:
-        """Return the collective with most waiting behind a rank, where it was late itself first."""
-        ends = [place for place, one in enumerate(self.behind) if one.chain[-1].label == label]
-        own = [place for place in ends if len(self.behind[place].chain) == 1]
-        chosen = own or ends
-        return self.places[max(chosen, key=lambda i: self.behind[i].wait_ns)] if chosen else None
-
-
-def step_roots(view: View) -> dict[int, StepRoot]:
+def step_roots(view: View) -> dict[int, Followed]:
     """Return the roots of the waiting of each step with a late rank, by step id.
 
     Of more steps than chains are followed, those with most waiting.
@@ -639,7 +622,7 @@ def step_roots(view: View) -> dict[int, StepRoot]:
 
 
 @fact("step_roots")
-def _step_roots(view: View) -> dict[int, StepRoot]:
+def _step_roots(view: View) -> dict[int, Followed]:
     worst, whole = _worst_by_step(view)
     places = [place for found in worst.values() for place in found]
     chains = chains_of(job_causes(view), places)
@@ -650,10 +633,10 @@ def _step_roots(view: View) -> dict[int, StepRoot]:
     for step, own in worst.items():
         kept = [place for place in own if not begins_recording(followed[place])]
         behind = tuple(behind_of(waited[n], row, followed[n, row]) for n, row in kept)
-        every = _ordered(roots_of(behind))
+        every = roots_of(behind)
         part = sum(root.wait_ns for root in every) / whole[step] if whole[step] else 1.0
         roots = choose_root(every, least_ns=least * part, limit=limit)
-        found[step] = StepRoot(step, roots, behind, tuple(kept), whole[step])
+        found[step] = Followed(behind, tuple(kept), roots, whole[step])
     return found
 
 
@@ -693,7 +676,7 @@ def _worst_by_step(view: View) -> tuple[dict[int, list[tuple[int, int]]], dict[i
     return {step: found for step, found in worst.items() if found}, dict(whole)
 
 
-def beyond_usual(found: dict[int, StepRoot], step: int, limit: int = HIGH) -> Roots:
+def beyond_usual(found: dict[int, Followed], step: int, limit: int = HIGH) -> Roots:
     """Return the roots of a step with their waiting beyond that in the median step.
 
     A rank that is as late in every step makes no single one of them slow.
@@ -715,7 +698,7 @@ def beyond_usual(found: dict[int, StepRoot], step: int, limit: int = HIGH) -> Ro
     return choose_root(_ordered(every), limit=limit)
 
 
-def reliable_step_roots(view: View) -> dict[int, StepRoot]:
+def reliable_step_roots(view: View) -> dict[int, Followed]:
     """Return `step_roots` of a view whose matches identify late ranks.
 
     Raises:
@@ -723,7 +706,5 @@ def reliable_step_roots(view: View) -> dict[int, StepRoot]:
             disprove.
     """
     require_ranks(view)
-    chosen = chosen_of(view)
-    pairs = [(part.arrived, part.rows) for part in parts_of(view)]
-    require_possible(lag_tables.match_table(chosen, pairs))
+    possible_match(view)
     return step_roots(view)

@@ -18,7 +18,6 @@ from msgspec import Struct, field
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives import lag_tables
 from ccltui.metrics.collectives.arrivals import GroupArrivals
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.facts import fact
@@ -33,12 +32,11 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view import collective_selection
 from ccltui.metrics.view.collective_selection import (
-    chosen_of,
     describe_group,
     parts_of,
     require_ranks,
 )
-from ccltui.metrics.view.match_quality import require_possible
+from ccltui.metrics.view.match_quality import possible_match
 from ccltui.metrics.workload.call_parts import dims_of_types
 from ccltui.parsers.array_types import I32, I64, Bool
 
@@ -295,13 +293,10 @@ def _reliable_parts(view: View) -> list[collective_selection.Part]:
     """Groups whose arrivals identify stragglers; none where the matching is not reliable."""
     try:
         require_ranks(view)
-        parts = parts_of(view)
-        chosen = chosen_of(view)
-        pairs = [(part.arrived, part.rows) for part in parts]
-        require_possible(lag_tables.match_table(chosen, pairs))
+        possible_match(view)
     except Refusal:
         return []
-    return parts
+    return parts_of(view)
 
 
 def _stragglers(part: collective_selection.Part) -> Iterator[tuple[str, int, int, int]]:

@@ -126,7 +126,7 @@ def device_answer(view: View) -> Answer:
     except Refusal as refusal:
         lost, portions = [], None
         unknown = tuple(sentence(reason.message) for reason in refusal.reasons)
-    culprits = Culprits(view, None if scale.steps else scale.period_ms)
+    culprits = Culprits(view, scale.period_ms, by_steps=scale.steps is not None)
     found = [
         *_waiting(view, scale, lost, culprits),
         *_communication(view, scale, lost),
@@ -134,7 +134,7 @@ def device_answer(view: View) -> Answer:
         *_copies(view, scale, lost),
         *_idle(view, scale, ranks, lost),
     ]
-    found = culprits.refine(found, scale.period_ms, scale.steps)
+    found = culprits.refine(found)
     explained = {step for one in found for step in one.where.steps}
     blamed = {rank for one in found if _is_fault(one) for rank in one.where.ranks}
     slow = [

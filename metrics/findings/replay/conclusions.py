@@ -19,10 +19,10 @@ from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.findings.causes.activity import HOST_WORDS, HOST_WORK
 from ccltui.metrics.findings.replay.gains import Gains, Suspect
 from ccltui.metrics.findings.replay.job_facts import NOTHING, JobFacts
-from ccltui.metrics.findings.replay.ladder import Bounds, Ladder
+from ccltui.metrics.findings.replay.ladder import Bounds
 from ccltui.metrics.findings.replay.lines.job_lines import JobLines
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS, WHOLE
-from ccltui.metrics.findings.replay.savings import MAX_APART, savings_of
+from ccltui.metrics.findings.replay.savings import MAX_APART, Savings
 from ccltui.parsers.array_types import F64, Bool
 from ccltui.parsers.missing_ranks import ranges_text
 from ccltui.parsers.names import listed
@@ -188,10 +188,10 @@ class Conclusion(Struct, frozen=True):
 class Namer:
     """Names what causes one kind of difference; ``gains`` shown so far are in ``shown``."""
 
-    def __init__(self, ladder: Ladder, facts: JobFacts, signatures: Signatures) -> None:
-        self.ladder, self.facts, self.signatures = ladder, facts, signatures
-        self.gains = Gains(ladder)
-        self.savings = savings_of(ladder)
+    def __init__(self, savings: Savings, facts: JobFacts, signatures: Signatures) -> None:
+        self.ladder, self.savings = savings.ladder, savings
+        self.facts, self.signatures = facts, signatures
+        self.gains = Gains(self.ladder)
         self.shown: dict[str, float] = {}
 
     def named(self, name: str, share: float) -> Conclusion:

@@ -17,6 +17,7 @@ from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.device.device_time import unrecorded_copies
 from ccltui.metrics.findings.causes.activity import HostWork
+from ccltui.metrics.findings.replay.lines.job_lines import JobLines, job_lines
 from ccltui.metrics.findings.replay.lines.step_lines import SOON_NS
 from ccltui.metrics.model.classify import MEM, TYPES, any_name, distinct
 from ccltui.metrics.model.rank_steps import launched_before_recording
@@ -28,7 +29,6 @@ from ccltui.parsers.names import listed
 
 if TYPE_CHECKING:
     from ccltui.metrics.findings.replay.gains import Suspect
-    from ccltui.metrics.findings.replay.lines.job_lines import JobLines
     from ccltui.metrics.model.rank_facts import RankFacts
     from ccltui.metrics.view.job_view import View
 
@@ -53,10 +53,9 @@ class Tail(Struct, frozen=True):
     beyond_ns: float
 
 
-def job_facts(view: View, job: JobLines) -> JobFacts:
+def job_facts(view: View) -> JobFacts:
     """Return what the files of a view's job tell, which all metrics of the view share."""
-    # The facts hold the job, so that no other one can have its identity as long as they are kept.
-    return view.remember((job_facts, id(job)), lambda: JobFacts(view, job))
+    return view.remember(job_facts, lambda: JobFacts(view, job_lines(view)))
 
 
 class JobFacts:
@@ -244,12 +243,16 @@ _LAUNCHES: Final = re.compile(r"Launch(?:Cooperative)?Kernel")
 _BEGINS, _ENDS = re.compile("StreamBeginCapture"), re.compile("StreamEndCapture")
 
 
-def lost_records(view: View) -> dict[str, tuple[int, int]]:
+def lost_records(view: View) -> Mapping[str, tuple[int, int]]:
     """Return launches without their kernel, and all launches, by label of ranks that lack some.
 
     Nothing is known of ranks without launch records, nor of very large jobs, of which looking it up
-    takes more than the replays. Labels are in ascending order.
+    takes more than the replays. Labels are in ascending order. Metrics share the result.
     """
+    return view.remember(lost_records, lambda: _lost_records(view))
+
+
+def _lost_records(view: View) -> Mapping[str, tuple[int, int]]:
     if view.facts.is_large:
         return {}
     found = {}

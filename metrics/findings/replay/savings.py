@@ -24,6 +24,7 @@ from ccltui.metrics.findings.replay.ladder import (
     MAX_UNLINKED,
     Bounds,
     Ladder,
+    ladder_of,
 )
 from ccltui.metrics.findings.replay.lines.line_operations import POST, WAIT
 from ccltui.metrics.findings.replay.lines.pass_units import BACKWARD_PASS, FORWARD_PASS
@@ -458,10 +459,13 @@ class Savings(Struct, frozen=True, dict=True):
         )
 
 
-def savings_of(ladder: Ladder) -> Savings:
-    """Return the savings of a ladder, which keeps them: their replays take longer than its own."""
-    found: Savings = ladder.__dict__.setdefault("savings", Savings(ladder))
-    return found
+def savings_of(view: View) -> Savings:
+    """Return the savings of a view's job; metrics share them, as their replays take long.
+
+    Raises:
+        Refusal: see `ladder_of`.
+    """
+    return view.remember(savings_of, lambda: Savings(ladder_of(view)))
 
 
 def _over(one: F64, other: F64) -> F64:
@@ -561,24 +565,20 @@ def why_host_bound(bounds: Sequence[float] | None) -> list[Reason]:
 
 
 def withheld(
-    view: View,
-    ladder: Ladder,
-    details: dict[str, Any],
-    *,
-    host_bound: bool,
+    view: View, savings: Savings, details: dict[str, Any], *, host_bound: bool
 ) -> list[Reason]:
     """Remove the figures that do not hold, but for bounds, and return why.
 
     Args:
         view: the view of the job.
-        ladder: its replays.
+        savings: its replays.
         details: keys of the metric, changed.
         host_bound: hosts may bind without stragglers, and what is saved has an upper bound alone.
     """
     lost = lost_records(view)
-    bounds = _bounds(view, ladder, details)
+    bounds = _bounds(view, savings, details)
     if lost:
-        bounds = Bounds(0.0, ladder.most_saved_ns, "")
+        bounds = Bounds(0.0, savings.ladder.most_saved_ns, "")
     if bounds is None and not host_bound:
         return []
     details |= dict.fromkeys(("slowdown", "ideal_step_time_ms", "saved_ms", "saved_pct"))
@@ -599,9 +599,10 @@ def why_bounded(bounds: Bounds) -> Reason:
     return Reason("not_physical", f"between {least} and {most} of a step are saved: {bounds.why}")
 
 
-def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | None:
+def _bounds(view: View, savings: Savings, details: Mapping[str, Any]) -> Bounds | None:
     """Return bounds of the time saved where no figure holds, None where it does."""
-    job, found, saved_ns = ladder.job, savings_of(ladder), 1e6 * (details["saved_ms"] or 0.0)
+    ladder, job = savings.ladder, savings.ladder.job
+    saved_ns = 1e6 * (details["saved_ms"] or 0.0)
     unequal = ladder.unequal_passes()
     if details["unlinked_share"] > MAX_UNLINKED:
         unequal = "calls that are not matched with other ranks may wait for slow ranks"
@@ -613,15 +614,15 @@ def _bounds(view: View, ladder: Ladder, details: Mapping[str, Any]) -> Bounds | 
     if errors is not None:
         return errors
     missing = view.job.missing_ranks
-    free = found.free_transfers() if missing else None
+    free = savings.free_transfers() if missing else None
     if free is not None:
         ranks = ranges_text(missing)
         return Bounds(*free, f"rank {ranks} is not recorded, and the others may wait for it")
-    hidden = found.bounds(found.lines_of(), saved_ns, job_facts(view, job))
+    hidden = savings.bounds(savings.lines_of(), saved_ns, job_facts(view))
     if hidden is not None:
         return hidden
     alone = [label for label in details["alone"] if label not in job.out]
-    held = found.held_by([job.labels.index(one) for one in alone]) if alone else None
+    held = savings.held_by([job.labels.index(one) for one in alone]) if alone else None
     if held is None:
         return None
     return Bounds(

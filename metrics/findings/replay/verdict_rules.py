@@ -20,8 +20,8 @@ from ccltui.metrics.findings.replay.ladder import (
     MAX_UNKNOWN_TRANSFERS,
     MAX_UNLINKED,
     Ladder,
-    ladder_of,
 )
+from ccltui.metrics.findings.replay.savings import Savings, savings_of
 from ccltui.metrics.result import Reason
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.missing_ranks import ranges_text
@@ -73,17 +73,17 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         Refusal: see `ladder_of` and `materiality_pct`.
         DeadlockError: see `ladder_of`.
     """
-    ladder = ladder_of(view)
-    return ladder, Rules(ladder, job_facts(view, ladder.job)).verdict()
+    savings = savings_of(view)
+    return savings.ladder, Rules(savings, job_facts(view)).verdict()
 
 
 class Rules:
     """The rules applied to one job."""
 
-    def __init__(self, ladder: Ladder, facts: JobFacts) -> None:
-        self.ladder, self.facts, self.materiality = ladder, facts, facts.materiality
-        self.signatures = Signatures(ladder.job)
-        self.namer = Namer(ladder, facts, self.signatures)
+    def __init__(self, savings: Savings, facts: JobFacts) -> None:
+        self.ladder, self.facts, self.materiality = savings.ladder, facts, facts.materiality
+        self.signatures = Signatures(self.ladder.job)
+        self.namer = Namer(savings, facts, self.signatures)
 
     def verdict(self) -> Verdict:
         """Apply the rules in order."""

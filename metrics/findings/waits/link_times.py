@@ -8,7 +8,7 @@ matched wrongly to make it look slow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
@@ -16,11 +16,10 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_rows, median_along
 from ccltui.metrics.arrays.typical import lower_median, lower_medians
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
-from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.findings.rank_time.partition import split_time
 from ccltui.metrics.findings.replay.ladder import ladder_of
-from ccltui.metrics.findings.waits.own_times import busy_excess
+from ccltui.metrics.findings.waits.own_times import Told, busy_excess
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.calls import streams_of
 from ccltui.metrics.model.classify import TYPES
@@ -61,32 +60,12 @@ BETWEEN_HOSTS: Final = "between hosts"
 SENDRECV: Final = TYPES.index("SendRecv")
 
 
-class SlowLink(Struct, frozen=True):
-    """A link, or all links between hosts.
-
-    Attributes:
-        ranks: labels of its members; empty for all links between hosts.
-        factor: time over that of links like it; None without any.
-        share: share of rank time that is lost by it at most.
-        sure: how sure it is that it is slow.
-        is_pair: whether it joins two ranks that send to each other.
-        gbps: bandwidth a rank of all links between hosts.
-    """
-
-    ranks: tuple[str, ...]
-    factor: float | None
-    share: float
-    sure: Level
-    is_pair: bool = False
-    gbps: float | None = None
-
-
-def slow_link(view: View) -> SlowLink | None:
+def slow_link(view: View) -> Told | None:
     """Return the link that is slow, None where none stands out; views share the result."""
     return view.remember(slow_link, lambda: _slow_link(view))
 
 
-def _slow_link(view: View) -> SlowLink | None:
+def _slow_link(view: View) -> Told | None:
     try:
         exposed = _exposed(view)
     except Refusal:
@@ -141,9 +120,7 @@ def _links(job: JobLines) -> _Links:
     return _Links(number, [ranks for _, ranks in numbers], [one for one, _ in numbers])
 
 
-def _slowest(
-    view: View, job: JobLines, links: _Links, exposed: Mapping[str, float]
-) -> SlowLink | None:
+def _slowest(view: View, job: JobLines, links: _Links, exposed: Mapping[str, float]) -> Told | None:
     own = job.table.transfer_ns.astype(np.float64)
     usual = _usual_ns(job, links.number, own)
     known = ~np.isnan(usual)
@@ -170,11 +147,12 @@ def _slowest(
     share = min(float(excess[worst] / job.measured_ns.sum()), max(waits, default=0.0))
     doubtful = bool(view.job.missing_ranks) or count[worst] < 2 * FEWEST or share < LEAST_SHARE
     doubtful |= _latest_of_others(view, labels) > LATE * share
-    return SlowLink(
+    return Told(
+        "slow_link",
         labels,
-        float(ratio[worst]),
         share,
         "low" if doubtful else "medium",
+        float(ratio[worst]),
         is_pair=links.is_pair[worst],
     )
 
@@ -206,7 +184,7 @@ def _usual_ns(job: JobLines, number: I64, own: F64) -> F64:
     return np.asarray(typical[alike])
 
 
-def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -> SlowLink | None:
+def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -> Told | None:
     """Return all links between hosts, where they are slower than any network should be."""
     hosts = job.hosts
     away = np.array([len({hosts[rank] for rank in ranks}) > 1 for ranks in links.members], np.bool_)
@@ -229,10 +207,10 @@ def _between_hosts(job: JobLines, links: _Links, exposed: Mapping[str, float]) -
     share = min(of_rank / float(job.measured_ns.sum()), waits)
     if gbps >= SLOW_GBPS or share < LEAST_SHARE:
         return None
-    return SlowLink((), None, share, "low", gbps=gbps)
+    return Told("slow_link", (), share, "low", group=BETWEEN_HOSTS, gbps=gbps)
 
 
-def _slow_members(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+def _slow_members(view: View, exposed: Mapping[str, float]) -> Told | None:
     """Return ranks whose calls of one kind and stream are all long, as those of no other rank are.
 
     Nothing is matched: who waits for a late rank has long calls too, but then that rank has short
@@ -281,7 +259,7 @@ def _may_be_group(ranks: Sequence[str], sent: Sequence[Mapping[str, I64]]) -> bo
 
 def _slow_ends(
     view: View, sent: Sequence[Mapping[str, I64]], exposed: Mapping[str, float]
-) -> SlowLink | None:
+) -> Told | None:
     """Return two ranks that alone of their streams have long transfers, equally many and long.
 
     Where one end waits for the other the transfers of that other are short: both are long only
@@ -306,7 +284,7 @@ def _slow_ends(
     share = min(one.excess_ns / window, max(exposed[label] for label in ranks))
     if _latest_of_others(view, ranks) > APART * share:
         return None
-    return SlowLink(ranks, one.factor, share, "low", is_pair=True)
+    return Told("slow_link", ranks, share, "low", one.factor, is_pair=True)
 
 
 class _End(Struct, frozen=True):
@@ -360,7 +338,7 @@ def _may_be_stages(ranks: Sequence[RankView]) -> bool:
     return not _in_rings(both) or any(np.isin(one, (SEND, RECV)).any() for one in kinds.values())
 
 
-def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink | None:
+def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> Told | None:
     """Return all links between hosts, where transfers take longer than computing on every rank.
 
     Nobody is late then, as the last rank would wait for nobody; sizes need not be recorded.
@@ -371,12 +349,14 @@ def _longer_than_computing(view: View, exposed: Mapping[str, float]) -> SlowLink
         return None
     least = min(exposed.values(), default=0.0)
     longest = max(rank.comp.total_ns / max(rank.window_ns, 1) for rank in ranks)
-    return SlowLink((), None, least, "low") if least > longest else None
+    if least <= longest:
+        return None
+    return Told("slow_link", (), least, "low", group=BETWEEN_HOSTS)
 
 
 def _long_calls(
     view: View, durations: Mapping[str, I64], exposed: Mapping[str, float]
-) -> SlowLink | None:
+) -> Told | None:
     """Return the ranks whose calls of one queue are long; see `_slow_members`."""
     count, ranks = len(durations), len(exposed)
     if count < 4 or min(len(one) for one in durations.values()) < FEWEST:
@@ -398,23 +378,4 @@ def _long_calls(
     window = sum(rank.window_ns for rank in device_ranks(view)) / ranks
     share = min(spent * (1 - 1 / factor) / window, max(exposed[one] for one in slow))
     late = _latest_of_others(view, slow)
-    return None if late > APART * share else SlowLink(tuple(slow), factor, share, "low")
-
-
-def details_of_link(one: SlowLink, period_ms: float) -> Mapping[str, Any]:
-    """Return which link is slow as the metric ``verdict`` states what it names."""
-    culprit = {
-        "ranks": list(one.ranks),
-        "pair": list(one.ranks) if one.is_pair else None,
-        "group": None if one.ranks else BETWEEN_HOSTS,
-        "factor": one.factor,
-        "gbps": one.gbps,
-    }
-    return {
-        "verdict": "slow_link",
-        "confidence": one.sure,
-        "culprit": culprit,
-        "saves_ms": None,
-        "saves_bounds_ms": [0.0, one.share * period_ms],
-        "loss_ms": one.share * period_ms,
-    }
+    return None if late > APART * share else Told("slow_link", tuple(slow), share, "low", factor)

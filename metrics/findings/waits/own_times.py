@@ -11,7 +11,7 @@ host while they wait in collectives. One that waits itself is not (`busiest`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +21,7 @@ from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.facts import fact
+from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_gaps, idle_times
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
@@ -82,34 +83,60 @@ MOST_STEPS: Final = 0.5
 four ranks was busy 12 % longer in sum and led 3 of 7 steps."""
 
 
-Slowness = Literal["slow_worker", "occasional_worker", "slow_node", "heavy_stage"]
-"""Classes of findings whose cause is a slow device, or more work."""
-
-
-class Slower(Struct, frozen=True):
-    """Ranks whose own kernels take longer.
+class Told(Struct, frozen=True):
+    """Ranks or links that are slow by the times of the ranks themselves.
 
     Attributes:
-        kind: class of the finding.
-        ranks: their labels.
-        factor: their time over that of the others, in their slow steps.
+        kind: class of the finding: slow ranks, a slow link, or others waiting for the busiest.
+        ranks: labels of the ranks, or of the members of the link; empty for all links.
         share: share of rank time that is lost by it at most.
         sure: how sure it is that they are to blame.
-        host: their host, where they are all of its ranks.
+        factor: their time over that of the others, in their slow steps; None without any.
+        host: host of slow ranks, where they are all of its ranks.
         stage: their pipeline stage, where they are all of it.
         steps: ids of the slow steps, empty where all are.
-        takes_turns: whether they are several, of which no two are slow in one step.
+        takes_turns: whether they are several ranks, of which no two are slow in one step.
+        is_pair: whether a link joins two ranks that send to each other.
+        group: which links these are, where they are all of a kind.
+        gbps: bandwidth a rank of all links between hosts.
     """
 
-    kind: Slowness
+    kind: Kind
     ranks: tuple[str, ...]
-    factor: float
     share: float
     sure: Level
+    factor: float | None = None
     host: str | None = None
     stage: int | None = None
     steps: tuple[int, ...] = ()
     takes_turns: bool = False
+    is_pair: bool = False
+    group: str | None = None
+    gbps: float | None = None
+
+    def details(self, period_ms: float) -> Mapping[str, Any]:
+        """Return this as the metric ``verdict`` states whom it names.
+
+        What is saved is not replayed: at most what the others lose while they wait.
+        """
+        culprit = {
+            "ranks": list(self.ranks),
+            "pair": list(self.ranks) if self.is_pair else None,
+            "stage": self.stage,
+            "host": self.host,
+            "group": self.group,
+            "steps": list(self.steps),
+            "factor": self.factor,
+            "gbps": self.gbps,
+        }
+        return {
+            "verdict": self.kind,
+            "confidence": self.sure,
+            "culprit": culprit,
+            "saves_ms": None,
+            "saves_bounds_ms": [0.0, self.share * period_ms],
+            "loss_ms": self.share * period_ms,
+        }
 
 
 class _Speeds(Struct, frozen=True):
@@ -130,13 +157,13 @@ class _Speeds(Struct, frozen=True):
     kernels: I64
 
 
-def slower_ranks(view: View) -> Slower | None:
+def slower_ranks(view: View) -> Told | None:
     """Return the ranks whose own kernels are slow, None where no few are; views share it."""
     return view.remember(slower_ranks, lambda: _slower(view, device_ranks(view)))
 
 
 @fact("own_times")
-def _slower(view: View, ranks: Sequence[RankView]) -> Slower | None:
+def _slower(view: View, ranks: Sequence[RankView]) -> Told | None:
     if len(ranks) < 2:
         return None
     speeds = _speeds(ranks)
@@ -213,7 +240,7 @@ class _Case(Struct, frozen=True):
     is_always: bool
 
 
-def _named(case: _Case) -> Slower | None:
+def _named(case: _Case) -> Told | None:
     """Return who is slow, by what its ranks are all of; None where they are many of nothing."""
     ranks, slow, is_always = case.ranks, case.slow.tolist(), case.is_always
     labels = tuple(ranks[rank].label for rank in slow)
@@ -222,7 +249,7 @@ def _named(case: _Case) -> Slower | None:
     few = len(labels) <= max(1, min(2, len(ranks) - 1), int(FEW * len(ranks)))
     if not few and not (is_always and (stage is not None or host is not None)):
         return None
-    kind: Slowness = "slow_worker" if is_always else "occasional_worker"
+    kind: Kind = "slow_worker" if is_always else "occasional_worker"
     if is_always and stage is not None:
         kind = "heavy_stage"
     elif is_always and host is not None:
@@ -254,7 +281,7 @@ def _named(case: _Case) -> Slower | None:
     clear &= np.isnan(case.speeds.by_step).mean() <= MOST_UNKNOWN
     if not is_always:
         clear &= np.mean(factors) - 1 >= CLEAR_EXCESS
-    return Slower(
+    return Told(
         kind=kind,
         ranks=labels,
         factor=float(np.mean(factors)),
@@ -427,36 +454,6 @@ def _parts(name: I64, start_ns: I64) -> I64:
     return np.asarray(place * BINS // count[name])
 
 
-def details_of_slower(one: Slower, period_ms: float) -> Mapping[str, Any]:
-    """Return who is slow as the metric ``verdict`` states whom it names.
-
-    What is saved is not replayed: at most what the others lose while they wait.
-    """
-    culprit = {
-        "ranks": list(one.ranks),
-        "stage": one.stage,
-        "host": one.host,
-        "steps": list(one.steps),
-        "factor": one.factor,
-    }
-    return {
-        "verdict": one.kind,
-        "confidence": one.sure,
-        "culprit": culprit,
-        "saves_ms": None,
-        "saves_bounds_ms": [0.0, one.share * period_ms],
-        "loss_ms": one.share * period_ms,
-    }
-
-
-class Busiest(Struct, frozen=True):
-    """The rank that is busy longest by far; ``share`` is what the others wait at most."""
-
-    label: str
-    share: float
-    sure: Level
-
-
 def busy_excess(view: View) -> Mapping[str, float]:
     """Return by how much each rank is busy longer than the typical rank, as a share of its time."""
     return view.remember(busy_excess, lambda: _excess(view))
@@ -506,8 +503,11 @@ def has_stages(ranks: Sequence[RankView]) -> bool:
     return any(np.isin(rank.device_calls.kind, TRANSFERS).any() for rank in ranks)
 
 
-def busiest(view: View) -> Busiest | None:
-    """Return the rank that is busy longer than all others by far, None where none is."""
+def busiest(view: View) -> Told | None:
+    """Return the rank that is busy longer than all others by far, None where none is.
+
+    Its share is what the others wait for it at most.
+    """
     excess = busy_excess(view)
     if len(excess) < 2:
         return None
@@ -520,7 +520,8 @@ def busiest(view: View) -> Busiest | None:
         return None
     clear = most >= CLEARLY_BUSIEST and second <= CLEAR_SECOND * most and len(excess) > 2
     clear = clear and not has_stages(device_ranks(view)) and _is_steady(view, label)
-    return Busiest(label, min(most, others), "medium" if clear else "low")
+    sure: Level = "medium" if clear else "low"
+    return Told("waiting_for_rank", (label,), min(most, others), sure)
 
 
 def _is_steady(view: View, label: str) -> bool:

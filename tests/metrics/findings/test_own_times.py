@@ -120,7 +120,7 @@ def test_a_rank_that_pauses_is_busy_longest_and_others_are_not(tmp_path: Path, l
     found = busiest(view)
 
     assert found is not None
-    assert (found.label, found.sure) == ("2", "medium")
+    assert (found.ranks, found.sure) == (("2",), "medium")
     assert is_supported(view, ("2",), 0.2)
     assert not is_supported(view, ("1",), 0.2)
 

@@ -174,12 +174,12 @@ def test_questions_about_the_same_lines_share_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, view = opened(SLOW, tmp_path)
-    found = savings_of(ladder_of(view))
+    found = savings_of(view)
     lines = found.lines_of([1])
     first = found.like_others(lines)
     monkeypatch.setattr(Ladder, "ends", None)
 
-    assert savings_of(ladder_of(view)).like_others(lines.copy()) is first
+    assert savings_of(view).like_others(lines.copy()) is first
 
 
 def inflated(ladder: Ladder, slow: int) -> Ladder:

@@ -220,10 +220,10 @@ def test_a_rank_that_is_slow_in_all_of_few_steps_is_no_occasional_worker() -> No
 
 def rules_on(view: View, lost: dict[str, tuple[int, int]] | None = None) -> Rules:
     """The rules, with ranks that lack records."""
-    ladder = ladder_of(view)
-    facts = JobFacts(view, ladder.job)
+    savings = savings_of(view)
+    facts = JobFacts(view, savings.ladder.job)
     facts.__dict__["lost"] = lost or {}
-    return Rules(ladder, facts)
+    return Rules(savings, facts)
 
 
 @pytest.mark.parametrize("lost", [False, True])
