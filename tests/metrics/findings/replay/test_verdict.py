@@ -11,6 +11,7 @@ from planted_jobs import Planted, Run, _draws, planted_job
 
 from ccltui.metrics.findings.replay.job_facts import JobFacts
 from ccltui.metrics.findings.replay.ladder import Ladder, ladder_of
+from ccltui.metrics.findings.replay.savings import savings_of
 from ccltui.metrics.findings.replay.verdict_rules import Rules
 from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
