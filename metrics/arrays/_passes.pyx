@@ -171,14 +171,13 @@ cdef class Order:
 
 def numbered(
     const int8_t[::1] kind,
-    const int32_t[::1] rank,
     const int32_t[::1] operation,
     const int32_t[::1] which,
     const int32_t[::1] behind,
     const int32_t[::1] instance,
     int32_t instances,
 ):
-    """Return kind, line, operation, slot and behind of each event, and the instance of each slot.
+    """Return kind, operation, slot and behind of each event, and the instance of each slot.
 
     See ``step_replay._Events``; last comes the number of calls that were put off. ``behind`` and
     ``instance`` are by call, -1 for none.
@@ -188,19 +187,16 @@ def numbered(
     cdef bint alone
     size = len(kind)
     kinds_array = np.array(kind)
-    lines_array = np.array(rank)
     operations_array = np.array(operation)
     slots_array, behinds_array = np.empty((2, size), np.int32)
     order_array = np.empty(instances + len(instance), np.int32)
     cdef int8_t[::1] kinds = kinds_array
-    cdef int32_t[::1] line = lines_array
     cdef int32_t[::1] operations = operations_array
     cdef int32_t[::1] slot = slots_array
     cdef int32_t[::1] before = behinds_array
     cdef int32_t[::1] order = order_array
     cdef int32_t[::1] number = np.full(instances + len(instance) + 1, -1, np.int32)
     cdef int32_t[::1] ready = np.empty(len(instance) + 1, np.int32)
-    cdef int32_t[::1] owner = np.empty(len(instance) + 1, np.int32)
     with nogil:
         for place in range(kind.shape[0]):
             what, call = kind[place], which[place]
@@ -210,7 +206,6 @@ def numbered(
                 continue
             if what == PUT_OFF:
                 slot[place] = ready[call] = kept
-                owner[call] = line[place]
                 kept += 1
                 continue
             alone = what != END and instance[call] < 0
@@ -222,7 +217,6 @@ def numbered(
             slot[place] = number[used]
             if what == BEGIN:
                 operations[place] = ready[call]
-                line[place] = owner[call]
             if (what == POST or what == BEGIN) and behind[call] >= 0:
                 used = instance[behind[call]]
                 before[place] = number[used if used >= 0 else instances + behind[call]]
@@ -232,7 +226,6 @@ def numbered(
                 kinds[place] = BEGIN_ALONE
     return (
         kinds_array,
-        lines_array,
         operations_array,
         slots_array,
         behinds_array,
@@ -252,47 +245,52 @@ def replay_lanes(
     const double[:, ::1] after,
     double[:, ::1] now,
     Py_ssize_t put_off,
-    const int64_t[::1] delay=None,
-    const int64_t[::1] gap=None,
-    const uint8_t[:, ::1] delayed=None,
+    delays=(),
+    gaps=(),
 ):
     """Return the time of each mark, float64 [marks, lanes]: several replays in one pass.
 
     See ``step_replay.py``, which numbers the events: all calls of one ``slot`` end together.
     ``segments`` are one contiguous float64 array of operations for each of 1, 2 or 4 lanes,
     ``after`` is [slots, lanes], ``now`` [lines, lanes] the begin of each line, which is
-    overwritten. ``delay`` and ``gap`` are by call, of the lines that ``delayed`` [lines, lanes] marks.
+    overwritten. ``delays`` and ``gaps`` are int64 arrays by call for each lane, or none.
     """
     cdef Py_ssize_t lanes = len(segments), lane
     cdef const double[::1] values
+    cdef const int64_t[::1] by_call
     cdef const double* times[4]
+    cdef const int64_t* late[4]
+    cdef const int64_t* apart[4]
+    cdef bint is_delayed = False
     for lane in range(lanes):
         values = segments[lane]
         times[lane] = &values[0]
+        late[lane] = apart[lane] = NULL
+        if len(delays) and len(delays[lane]):
+            is_delayed = True
+            by_call = delays[lane]
+            late[lane] = &by_call[0]
+            by_call = gaps[lane]
+            apart[lane] = &by_call[0]
     count = int((np.asarray(kind) == MARK).sum())
     ended_array = np.empty((count + 1, lanes))
     cdef double[:, ::1] ended = ended_array
     cdef double[:, ::1] end = np.full((len(after) + 1, lanes), -np.inf)
     cdef double[:, ::1] ready = np.empty((put_off + 1, lanes))
     cdef _Events events
-    cdef const int64_t* delays = NULL
-    cdef const int64_t* gaps = NULL
-    cdef const uint8_t* marked = NULL
     if not kind.shape[0]:
         return ended_array[:count]
     events.count = kind.shape[0]
     events.kind, events.line, events.operation = &kind[0], &line[0], &operation[0]
     events.slot, events.behind, events.call = &slot[0], &behind[0], &call[0]
-    if delay is not None and delay.shape[0]:
-        delays, gaps, marked = &delay[0], &gap[0], &delayed[0, 0]
     cdef const double* afters = &after[0, 0] if after.shape[0] else NULL
     with nogil:
         if lanes == 1:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 1)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 1)
         elif lanes == 2:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 2)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 2)
         else:
-            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], delays, gaps, marked, 4)
+            _lanes(events, times, afters, &now[0, 0], &end[0, 0], &ready[0, 0], &ended[0, 0], is_delayed, late, apart, 4)
     return ended_array[:count]
 
 
@@ -314,9 +312,9 @@ cdef inline void _lanes(
     double* end,
     double* ready,
     double* ended,
-    const int64_t* delay,
-    const int64_t* gap,
-    const uint8_t* delayed,
+    bint is_delayed,
+    const int64_t** delay,
+    const int64_t** gap,
     const Py_ssize_t lanes,
 ) noexcept nogil:
     """The loop of ``replay_lanes``; each caller gives a constant number of lanes."""
@@ -338,13 +336,11 @@ cdef inline void _lanes(
             for lane in range(lanes):
                 ends[lane] += after[events.slot[place] * lanes + lane]
             continue
-        if delay != NULL and what != WAIT and what != MARK:
+        if is_delayed and what != WAIT and what != MARK:
             at = events.call[place]
             for lane in range(lanes):
-                late[lane] = apart[lane] = 0
-                if delayed[events.line[place] * lanes + lane]:
-                    late[lane] = delay[at]
-                    apart[lane] = gap[at]
+                late[lane] = delay[lane][at]
+                apart[lane] = gap[lane][at]
         if what == BEGIN or what == BEGIN_ALONE:
             waiting = ready + events.operation[place] * lanes
             before = end + events.behind[place] * lanes

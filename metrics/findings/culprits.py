@@ -517,8 +517,8 @@ class Culprits:
             by_chance = self._lost_ms(verdict, ())
             if kind != "random" or FAR_MORE * by_chance >= link.share * self._period_ms:
                 return verdict
-        told = replace(link, sure="low") if sure else self._unless_others(link)
-        return told.details(self._period_ms)
+        named = replace(link, sure="low") if sure else self._unless_others(link)
+        return named.details(self._period_ms)
 
     def _unless_others(self, told: Told) -> Told:
         """Return whom own times name, unsure where much of the waiting is for another rank.

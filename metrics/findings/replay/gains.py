@@ -280,8 +280,8 @@ class Gains(Struct, frozen=True, dict=True):
         excess = ladder.idle.excess_ns
         chosen = [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
         found = []
-        for one in chosen:
-            drop = float((ladder.delayed - ladder.without_idle([one])).mean())
+        for one, ends in zip(chosen, ladder.without_idle_of_each(chosen), strict=True):
+            drop = float((ladder.delayed - ends).mean())
             gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
             found.append(Suspect(gain, None, ranks=(one,)))
         return _ordered(found)

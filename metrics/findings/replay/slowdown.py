@@ -21,7 +21,6 @@ from msgspec import Struct
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.findings.replay.ladder import Ladder
 from ccltui.metrics.findings.replay.lines.pass_units import TYPE_NAMES
-from ccltui.metrics.findings.replay.lines.step_replay import LANES
 from ccltui.metrics.findings.replay.unit_targets import means_by, medians_by
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -64,11 +63,8 @@ class Slowdown(Struct, frozen=True, dict=True):
 
     def _times(self, kept: Sequence[tuple[Bool, Bool]]) -> list[float]:
         """The same of several choices of units and instances."""
-        found: list[float] = []
-        for first in range(0, len(kept), LANES):  # few at a time: each is as long as the job
-            runs = [self._run(*one) for one in kept[first : first + LANES]]
-            found += self.ladder.job.replay.many(runs).mean(axis=1).tolist()
-        return found
+        ends = self.ladder.job.replay.many(self._run(*one) for one in kept)
+        return [float(one) for one in ends.mean(axis=1)]
 
     def _run(self, units: Bool, instances: Bool) -> tuple[F64, F64]:
         """Time of each segment and instance, some as recorded and all others ideal."""

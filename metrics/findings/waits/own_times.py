@@ -21,7 +21,6 @@ from ccltui.metrics.arrays.typical import lower_median
 from ccltui.metrics.confidence import Level
 from ccltui.metrics.device.device_time import device_ranks
 from ccltui.metrics.facts import fact
-from ccltui.metrics.findings.finding import Kind
 from ccltui.metrics.findings.rank_time.idle_causes import causes_of, idle_gaps, idle_times
 from ccltui.metrics.findings.replay.ladder import ladder_of
 from ccltui.metrics.model.classify import COMP, TYPES
@@ -101,7 +100,7 @@ class Told(Struct, frozen=True):
         gbps: bandwidth a rank of all links between hosts.
     """
 
-    kind: Kind
+    kind: str
     ranks: tuple[str, ...]
     share: float
     sure: Level
@@ -249,7 +248,7 @@ def _named(case: _Case) -> Told | None:
     few = len(labels) <= max(1, min(2, len(ranks) - 1), int(FEW * len(ranks)))
     if not few and not (is_always and (stage is not None or host is not None)):
         return None
-    kind: Kind = "slow_worker" if is_always else "occasional_worker"
+    kind = "slow_worker" if is_always else "occasional_worker"
     if is_always and stage is not None:
         kind = "heavy_stage"
     elif is_always and host is not None:

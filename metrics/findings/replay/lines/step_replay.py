@@ -12,9 +12,10 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -39,6 +40,7 @@ MAX_SEARCHED: Final = 2_000_000
 
 
 _Numbers: TypeAlias = I32 | I64
+_Question = TypeVar("_Question")
 
 
 class DeadlockError(ValueError):
@@ -285,6 +287,8 @@ def replay_marks(
 
 LANES: Final = 4
 """Replays in one pass along the schedule: more of them exceed the caches."""
+MOST_TOGETHER: Final = 16_000_000
+"""Operations of all replays of one pass: what each replay takes is some 30 B for each."""
 
 
 class _Events(Struct, frozen=True):
@@ -352,38 +356,44 @@ class StepReplay:
         turn[marks] = np.arange(len(marks))
         self._last_mark = turn[last_mark]  # of each line, in the order of the schedule
 
-    def many(self, runs: Sequence[tuple[F64, I64 | F64] | Run]) -> F64:
+    def many(self, runs: Iterable[tuple[F64, I64 | F64]]) -> F64:
         """Return the ends of the steps of several replays, float64 ns from 0, [runs, steps].
 
         Args:
-            runs: what each replay takes, as a `Run` or its first two.
+            runs: time of each operation and of each instance, see `Run`; few are held at a time.
         """
-        found = np.zeros((len(runs), self._num_steps))
-        every = [Run(*one) for one in runs]
-        for first in range(0, len(runs), LANES):
-            chunk = every[first : first + LANES]
-            for row, ends in enumerate(self._lines(chunk), first):
-                np.maximum.at(found[row], self._step, ends)
-        return found
+        found = [np.empty((0, self._num_steps))]
+        for chunk in self.together(runs):
+            ends = np.zeros((len(chunk), self._num_steps))
+            for row, lines in zip(ends, self.line_ends([Run(*one) for one in chunk]), strict=True):
+                np.maximum.at(row, self._step, lines)
+            found.append(ends)
+        return np.concatenate(found)
+
+    def together(self, questions: Iterable[_Question]) -> Iterator[list[_Question]]:
+        """Yield questions, which are drawn as they are needed, by as many as one pass replays."""
+        left = iter(questions)
+        most = min(max(MOST_TOGETHER // max(len(self._schedule.program.kind), 1), 1), LANES)
+        while chunk := list(islice(left, most)):
+            yield chunk
 
     @cached_property
     def _events(self) -> _Events:
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
         schedule = self._schedule
-        kind, line, operation, slot, behind, order, put_off = _passes.numbered(
+        kind, operation, slot, behind, order, put_off = _passes.numbered(
             schedule.kind,
-            schedule.line,
             schedule.operation,
             schedule.which,
             schedule.program.behind,
             schedule.program.instance,
             len(schedule.program.size),
         )
-        return _Events(kind, line, operation, slot, behind, schedule.which, order, put_off)
+        return _Events(kind, schedule.line, operation, slot, behind, schedule.which, order, put_off)
 
     def _in_lanes(self, runs: Sequence[Run]) -> F64:
-        """Return the end of each line of each replay, [runs, lines], from one pass."""
+        """Return the end of each line in each lane, [lanes, lines], from one pass."""
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
         events = self._events
@@ -397,9 +407,10 @@ class StepReplay:
             if one.begin_ns is not None:
                 now[:, lane] = one.begin_ns
         after[:, len(runs) :] = 0
-        segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in runs]
-        calls = runs[0].calls
-        delays = () if calls is None else (*calls, np.ones(now.shape, np.uint8))
+        filled = [*runs, *[runs[0]] * (lanes - len(runs))]
+        segments = [np.ascontiguousarray(one.segment_ns, np.float64) for one in filled]
+        calls = [one.calls for one in filled if one.calls is not None]
+        delays = zip(*calls, strict=True) if calls else ((), ())
         marks: F64 = _passes.replay_lanes(
             events.kind,
             events.line,
@@ -407,31 +418,27 @@ class StepReplay:
             events.slot,
             events.behind,
             events.call,
-            [*segments, *segments[:1] * (lanes - len(runs))],
+            segments,
             after,
             now,
             events.num_put_off,
             *delays,
         )
-        ends: F64 = marks[self._last_mark, : len(runs)].T
-        return ends
+        return np.asarray(marks[self._last_mark].T)
 
     def ends(self, segment_ns: F64, transfer_ns: I64 | F64) -> F64:
         """Return the end of each step on its last line, float64 ns from 0; see `Run`."""
-        found: F64 = self.many([Run(segment_ns, transfer_ns)])[0]
+        found: F64 = self.many([(segment_ns, transfer_ns)])[0]
         return found
 
-    def line_ends(self, run: Run) -> F64:
-        """Return the end of each line, float64 ns from 0."""
-        return np.asarray(next(iter(self._lines([run]))))
+    def line_ends(self, runs: Sequence[Run]) -> list[F64]:
+        """Return the end of each line of each of at most `LANES` replays, float64 ns from 0.
 
-    def _lines(self, runs: Sequence[Run]) -> Iterable[F64]:
-        """Return the end of each line of each of at most `LANES` replays."""
+        All of them have delays of calls, or none has.
+        """
         if not available():
-            return map(self._alone, runs)
-        if any(one.calls is not None for one in runs):  # lanes share the delays of their calls
-            return (self._in_lanes([one])[0] for one in runs)
-        return self._in_lanes(runs)
+            return [self._alone(one) for one in runs]
+        return list(self._in_lanes(runs)[: len(runs)])
 
     def _alone(self, run: Run) -> F64:
         """Return the end of each line of one replay without compiled code."""
