@@ -359,7 +359,6 @@ def test_a_thousand_ranks_fit_into_two_megabytes() -> None:
         number=0, row=0, group="world", dim="world", kind="AllReduce", step=None, dtype=None,
         message_bytes=None, transfer_ns=None, algbw_gbps=None, busbw_gbps=None, lag_ns=1,
         last="0", members=(), absent=(), agrees=True, method="order", confidence="low",
-        overlaps=None, uncertainty_ns=None,
     )  # fmt: skip
     moment = svg_text(moment_picture("m", Moment(instance, "0", 1, 0, 400_000, lanes, 1024, True)))
 

@@ -34,6 +34,7 @@ from ccltui.metrics.findings.causes.segments import (
     IDLE,
     OTHER_COLLECTIVE,
     PARTS,
+    ByTarget,
     Segments,
     Targets,
     explain,
@@ -148,7 +149,7 @@ MORE_WORK: Final = 1.02
 """Ratio of elements to those of the peers from which on messages count as unequal."""
 
 
-class Verdicts(Struct, frozen=True):
+class Verdicts(ByTarget, frozen=True):
     """Causes of n late arrivals.
 
     ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
@@ -171,17 +172,6 @@ class Verdicts(Struct, frozen=True):
     def starts_recording(self) -> Bool:
         """Mask of those before which the recording has no common point of the ranks."""
         return np.asarray(self.segments.start.since < 0)
-
-    def take(self, rows: I64) -> Verdicts:
-        """Select some of them by index."""
-        return Verdicts(
-            self.targets.take(rows),
-            self.segments.take(rows),
-            self.cause[rows],
-            self.share[rows],
-            self.confidence[rows],
-            self.has_stage_peer[rows],
-        )
 
 
 class Verdict(Struct, frozen=True):

@@ -66,13 +66,11 @@ class LagHistory(Struct, frozen=True, eq=False):
 
     ``edges_ns`` [BINS + 1] are even on a logarithmic scale from the smallest lag (at least 1 us)
     to the largest; ``counts`` [BINS] counts smaller lags in the first bin. ``trend_ns`` [n] is in
-    order of time. ``bin`` and ``place`` are the bin and the place in time of the collective that
-    the history was computed for.
+    order of time, ``place`` the place in it of the collective that the history was computed for.
     """
 
     edges_ns: I64
     counts: I64
-    bin: int
     trend_ns: I64
     place: int
 
@@ -95,7 +93,7 @@ def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:
     edges = np.rint(np.geomspace(low, high, BINS + 1)).astype(np.int64)
     at = np.clip(np.searchsorted(edges, lags, side="right") - 1, 0, BINS - 1)
     place = int(np.flatnonzero(rows == row)[0])
-    return LagHistory(edges, np.bincount(at, minlength=BINS), int(at[place]), lags, place)
+    return LagHistory(edges, np.bincount(at, minlength=BINS), lags, place)
 
 
 class Member(Struct, frozen=True):
@@ -145,8 +143,6 @@ class Instance(Struct, frozen=True):
     agrees: bool
     method: str
     confidence: Level
-    overlaps: bool | None
-    uncertainty_ns: int | None  # of every start: the error bar of the clocks
     cause: str | None = None
     share: float = 0.0
     cause_confidence: Level = "low"
@@ -226,7 +222,6 @@ def describe(view: View, number: int, row: int) -> Instance:
     evidence = None if found is None else evidence_of(job_causes(view), arrived.labels, found)
     match = arrived.match
     size, transfer, algbw, busbw, dtype = _bandwidth(view, arrived, row)
-    overlap = int(match.overlap[row])
     group = describe_group(view, match.group)
     why = None if evidence is None else sentence(chain, evidence, named)
     return Instance(
@@ -250,8 +245,6 @@ def describe(view: View, number: int, row: int) -> Instance:
         agrees=bool(match.agrees[row]),
         method=METHODS[int(match.level[row])],
         confidence=CONFIDENCES[int(arrived.confidence[row])],
-        overlaps=None if overlap < 0 else bool(overlap),
-        uncertainty_ns=view.clocks.error_bar_ns if arrived.by_start is not None else None,
         cause=chain[0].cause if chain else None,
         share=chain[0].share if chain else 0.0,
         cause_confidence=CONFIDENCES[
@@ -367,9 +360,8 @@ class ChainRank(Struct, frozen=True):
     """One late rank of a chain, where it was late and why; its events from the effect back.
 
     ``cause`` is that of the blame chain, ``meaning`` says it in words, ``share`` is the part of
-    the lateness that it explains. ``host_was_late`` is whether the launch came after the device
-    had become idle, None where no launch is recorded. ``is_recorded`` is False for a rank whose
-    file is missing: it has no events.
+    the lateness that it explains. ``is_recorded`` is False for a rank whose file is missing: it has
+    no events.
     """
 
     label: str
@@ -381,7 +373,6 @@ class ChainRank(Struct, frozen=True):
     share: float
     confidence: Level
     events: tuple[ChainEvent, ...] = ()
-    host_was_late: bool | None = None
     is_recorded: bool = True
 
     @property
@@ -435,11 +426,6 @@ def causal_chain(view: View, number: int, row: int) -> CausalChain:
 def _rank(view: View, link: Link, after: Link | None) -> ChainRank:
     known = link.label in view.facts.ranks and link.cause != NOT_RECORDED
     events = tuple(_Walk(view, link).events(after)) if known else ()
-    by_role = {event.role: event for event in events}
-    late = None
-    if "launch" in by_role:
-        launch, before = by_role["launch"], by_role.get("before")
-        late = before is None or launch.start_ns > before.end_ns
     return ChainRank(
         label=link.label,
         group=str(describe_group(view, link.group)["group"]),
@@ -450,7 +436,6 @@ def _rank(view: View, link: Link, after: Link | None) -> ChainRank:
         share=link.share,
         confidence=CONFIDENCES[link.confidence],
         events=events,
-        host_was_late=late,
         is_recorded=known,
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, Self
 
 import numpy as np
 from msgspec import Struct
@@ -74,9 +74,9 @@ def split(
             rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
             found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
             found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
-        found[COPIES][:, i] = _measure(one.copies, begin, end)
-        for name in IDLE:
-            found[name][:, i] = _measure(one.idle[name], begin, end)
+        for name, times in ((COPIES, one.copies), *one.idle.items()):
+            if len(times):  # hosts do few of these things
+                found[name][:, i] = _measure(times, begin, end)
     return found
 
 
@@ -309,7 +309,29 @@ more calls of numpy a rank."""
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
-class Targets(Struct, frozen=True):
+class ByTarget(Struct, frozen=True):
+    """Columns of t late arrivals: arrays [t, ...], or such columns."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the columns of several sets of arrivals."""
+        names = cls.__struct_fields__
+        return cls(*(_joined([getattr(one, name) for one in parts]) for name in names))
+
+    def take(self, rows: I64) -> Self:
+        """Select some arrivals by index."""
+        columns = (getattr(self, name) for name in self.__struct_fields__)
+        return type(self)(
+            *(one.take(rows) if isinstance(one, ByTarget) else one[rows] for one in columns)
+        )
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    first = parts[0]
+    return type(first).joined(parts) if isinstance(first, ByTarget) else np.concatenate(parts)
+
+
+class Targets(ByTarget, frozen=True):
     """Arrivals to be explained: ``time_ns`` int64 [t, m] on own clocks, ``late`` member [t].
 
     ``place`` is how many sync points lie before each.
@@ -322,18 +344,8 @@ class Targets(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.late)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Targets]) -> Targets:
-        """Concatenate targets of the same members."""
-        columns = ((one.time_ns, one.late, one.place) for one in parts)
-        return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
-    def take(self, rows: I64) -> Targets:
-        """Select some of them by index."""
-        return Targets(self.time_ns[rows], self.late[rows], self.place[rows])
-
-
-class Start(Struct, frozen=True):
+class Start(ByTarget, frozen=True):
     """Time from which each target is compared, and how late its ranks were then.
 
     ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
@@ -348,12 +360,8 @@ class Start(Struct, frozen=True):
     carried_ns: F64
     triggers: I32
 
-    def take(self, rows: I64) -> Start:
-        """Select some of them by index."""
-        return Start(*(getattr(self, field)[rows] for field in self.__struct_fields__))
 
-
-class Segments(Struct, frozen=True):
+class Segments(ByTarget, frozen=True):
     """Excess of the late rank of each target over the median of its punctual peers.
 
     ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is the computation of the late
@@ -370,24 +378,6 @@ class Segments(Struct, frozen=True):
     extra_kernels_ns: F64
     elements_ratio: F64
     by_clocks: Bool
-
-    @classmethod
-    def joined(cls, parts: Sequence[Segments]) -> Segments:
-        """Return the segments of several sets of targets as one."""
-        names = cls.__struct_fields__[1:]
-        start = Start(
-            *(
-                np.concatenate([getattr(one.start, name) for one in parts])
-                for name in Start.__struct_fields__
-            )
-        )
-        columns = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
-        return cls(start, *columns)
-
-    def take(self, rows: I64) -> Segments:
-        """Select some targets by index."""
-        others = (getattr(self, field)[rows] for field in self.__struct_fields__[1:])
-        return Segments(self.start.take(rows), *others)
 
     def summed(self, rows: Bool) -> Segments:
         """Return the sum of some targets (mask) as a single target."""

@@ -9,8 +9,8 @@ device time read this module.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -106,6 +106,7 @@ class Part(Struct):
 
 
 _Found = dict[tuple[Kind, str, int], Part]
+_Name = TypeVar("_Name", bound=Hashable)
 
 
 class Partition(Struct, frozen=True):
@@ -123,6 +124,16 @@ class Partition(Struct, frozen=True):
     def losses(self) -> list[Part]:
         """Parts in which nothing computes, other than time in groups that are not selected."""
         return [part for part in self.parts if part.kind not in ("compute", "other_groups")]
+
+    def times_by(self, name_of: Callable[[Part], _Name | None]) -> dict[str, Counter[_Name]]:
+        """Return the time of each rank by name, in ns, by label; without parts that have none."""
+        found: dict[str, Counter[_Name]] = {label: Counter() for label in self.span_ns}
+        for part in self.parts:
+            name = name_of(part)
+            if name is not None:
+                for label, time_ns in part.by_rank.items():
+                    found[label][name] += time_ns
+        return found
 
 
 def partition(view: View) -> Partition:
@@ -306,10 +317,8 @@ def _stragglers(part: collective_selection.Part) -> Iterator[tuple[str, int, int
     wait = np.maximum(arrived.wait_ns[rows][:, part.columns], 0).sum(axis=1)
     for member in distinct_values(last[last >= 0]).tolist():
         caused = np.where(last == member, wait, -1)
-        if (caused[1:] > 0).any():
-            caused[
-                0
-            ] = -1  # events before the first collective were not recorded: its cause is unknown
+        if (caused[1:] > 0).any():  # before the first collective nothing was recorded: no cause
+            caused[0] = -1
         at = int(caused.argmax())
         total = int(wait[last == member].sum())
         yield arrived.labels[member], total, int(caused[at]), int(rows[at])
@@ -379,14 +388,8 @@ def named_parts(view: View) -> dict[str, Counter[Named]]:
     Raises:
         Refusal: no rank has kernels, or the selection has no device work.
     """
-    dims, divided = dims_of_types(view), partition(view)
-    found: dict[str, Counter[Named]] = {label: Counter() for label in divided.span_ns}
-    for part in divided.parts:
-        if part.kind != "other_groups":
-            name = _name(part, dims)
-            for label, time_ns in part.by_rank.items():
-                found[label][name] += time_ns
-    return found
+    dims = dims_of_types(view)
+    return partition(view).times_by(lambda part: _name(part, dims))
 
 
 def in_order(total: Mapping[Named, int], parts: Iterable[Named] | None = None) -> list[Named]:
@@ -400,7 +403,9 @@ def in_order(total: Mapping[Named, int], parts: Iterable[Named] | None = None) -
     return sorted(kept, key=lambda part: (KINDS.index(part[0]), -total[part], part[1]))
 
 
-def _name(part: Part, dims: Mapping[tuple[str, int], str]) -> Named:
+def _name(part: Part, dims: Mapping[tuple[str, int], str]) -> Named | None:
+    if part.kind == "other_groups":
+        return None
     if part.kind == "straggler":
         return WAITING, WAITING
     if part.kind in ("communication", "bubble"):

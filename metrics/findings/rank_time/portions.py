@@ -52,14 +52,12 @@ def portions_of(view: View) -> Portions:
         Refusal: no rank has kernels, or the selection has no device work.
     """
     divided = partition(view)
-    by_rank: dict[str, dict[str, int]] = {label: {} for label in divided.span_ns}
-    waited: dict[str, int] = {}
-    for part in divided.parts:
-        kind = _NAMES.get(part.kind, part.kind)
-        for label, ns in part.by_rank.items():
-            by_rank[label][kind] = by_rank[label].get(kind, 0) + ns
-        if part.kind == "straggler" and part.what != OTHERS:
-            waited[part.what] = waited.get(part.what, 0) + part.total_ns
+    by_rank = divided.times_by(lambda part: _NAMES.get(part.kind, part.kind))
+    waited = {
+        part.what: part.total_ns
+        for part in divided.parts
+        if part.kind == "straggler" and part.what != OTHERS
+    }
     return in_portions(KINDS, divided.span_ns, by_rank, waited)
 
 

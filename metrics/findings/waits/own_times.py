@@ -470,6 +470,10 @@ def _beyond_typical(shares: Mapping[str, float]) -> Mapping[str, float]:
 
 def busy_share(rank: RankView) -> float:
     """Return the share of its time that a rank does not spend waiting for others."""
+    return rank.remember(busy_share, lambda: _busy_share(rank))
+
+
+def _busy_share(rank: RankView) -> float:
     idle = causes_of(rank)
     waits = idle["dependency"].total_ns if "dependency" in idle else 0
     exposed = (rank.comm - (rank.comp | rank.mem)).total_ns
