@@ -232,8 +232,7 @@ def link_sentence(link: Link, group_label: GroupLabel) -> str:
     """Return one sentence on a link of a blame chain."""
     where = f"{group_label(link.group)} {TYPES[link.kind]}"
     times = f" ×{link.count}" if link.count > 1 else ""
-    reason = CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause]
-    return f"rank {link.label} at {where}{times}, {duration(link.lag_ns)}: {reason}"
+    return f"rank {link.label} at {where}{times}, {duration(link.lag_ns)}: {meaning_of(link.cause)}"
 
 
 def _own_cause(cause: str, evidence: Evidence) -> str:
@@ -291,8 +290,8 @@ def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLa
     if root.cause == UNKNOWN:
         return f"{text}; the root is unknown: {_why_unknown(first, root)}"
     if len(chain) > 2:
-        return f"{text}; the root is rank {root.label}: {_reason(root)}"
-    return f"{text}: {_reason(root)}"
+        return f"{text}; the root is rank {root.label}: {meaning_of(root.cause)}"
+    return f"{text}: {meaning_of(root.cause)}"
 
 
 def _why_unknown(first: Link, root: Link) -> str:
@@ -302,8 +301,9 @@ def _why_unknown(first: Link, root: Link) -> str:
     return f"the trace does not show why rank {root.label} was late"
 
 
-def _reason(link: Link) -> str:
-    return CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause]
+def meaning_of(cause: str) -> str:
+    """Return what a cause of a chain means."""
+    return CHAIN_WORDS.get(cause) or MEANINGS[cause]
 
 
 def _unknown(evidence: Evidence) -> str:

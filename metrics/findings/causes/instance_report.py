@@ -23,7 +23,6 @@ from ccltui.metrics.confidence import Level, Sure
 from ccltui.metrics.findings.causes.activity import HOST_STALL, HOST_WORDS
 from ccltui.metrics.findings.causes.cause_search import (
     HOST_LATE,
-    MEANINGS,
     MORE_KERNELS,
     UNEQUAL_WORK,
     UNKNOWN,
@@ -33,10 +32,10 @@ from ccltui.metrics.findings.causes.cause_search import (
 )
 from ccltui.metrics.findings.causes.chain import NOT_RECORDED, chain_of
 from ccltui.metrics.findings.causes.evidence import (
-    CHAIN_WORDS,
     Evidence,
     evidence_of,
     link_sentence,
+    meaning_of,
     sentence,
 )
 from ccltui.metrics.findings.causes.segments import COMPUTE, IDLE, PARTS, split, triggers_of
@@ -432,7 +431,7 @@ def _rank(view: View, link: Link, after: Link | None) -> ChainRank:
         kind=TYPES[link.kind],
         lag_ns=link.lag_ns,
         cause=link.cause,
-        meaning=CHAIN_WORDS.get(link.cause) or MEANINGS[link.cause],
+        meaning=meaning_of(link.cause),
         share=link.share,
         confidence=CONFIDENCES[link.confidence],
         events=events,

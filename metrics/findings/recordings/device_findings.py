@@ -89,6 +89,12 @@ class Scale(Struct, frozen=True):
         """Device span of a step, or of the window, mean over ranks."""
         return milliseconds(self.span_ns) / self.ranks / (self.steps or 1)
 
+    @property
+    def of_period(self) -> str:
+        """The period in words: "a step of 29.1 ms", or the length of the window."""
+        length = time_text(self.period_ms)
+        return f"a step of {length}" if self.steps else length
+
     def share(self, ns: float) -> float:
         """Share of rank time."""
         return ns / self.span_ns if self.span_ns else 0.0

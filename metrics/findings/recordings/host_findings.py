@@ -139,12 +139,11 @@ def _collectives(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
     inside = sum(_in_collectives(rank).total_ns for rank in ranks)
     if not inside:
         return None
-    share, period = scale.share(inside), time_text(scale.period_ms)
-    of = f"a step of {period}" if scale.steps else f"{period}"
+    share = scale.share(inside)
     source = ranks[0].recorded_calls.source
     return Finding(
         kind="collective_wait",
-        text=sentence(f"collectives on the host take {percent(share)} of {of}"),
+        text=sentence(f"collectives on the host take {percent(share)} of {scale.of_period}"),
         more=sentence(
             "their operators are timed on the host: part of this may overlap other work"
             if source != "annotation"
@@ -176,15 +175,13 @@ def _device_waits(ranks: Sequence[RankView], scale: Scale) -> Finding | None:
         working += (_working(rank) - waits).total_ns
     if not copied or waiting <= working:
         return None
-    period = time_text(scale.period_ms)
-    of = f"a step of {period}" if scale.steps else period
     whole = sum(copied.values())
     largest = "; ".join(f"{name} {percent(ns / whole)}" for name, ns in copied.most_common(_SHOWN))
     return Finding(
         kind="cpu_bound",
         text=sentence(
-            f"the host waits {percent(scale.share(waiting))} of {of} for the device, which only "
-            f"copies; its operators take {percent(scale.share(working))}"
+            f"the host waits {percent(scale.share(waiting))} of {scale.of_period} for the device, "
+            f"which only copies; its operators take {percent(scale.share(working))}"
         ),
         more=sentence(f"of the time in copies: {largest}"),
         share=scale.share(waiting),
@@ -202,9 +199,8 @@ def _operators(ranks: Sequence[RankView], scale: Scale) -> Finding:
     for rank in ranks:
         working += _working(rank).total_ns
         own.update(_own_times(rank))
-    share, period = scale.share(working), time_text(scale.period_ms)
-    of = f"a step of {period}" if scale.steps else f"{period}"
-    text = f"operators on the host take {percent(share)} of {of}"
+    share = scale.share(working)
+    text = f"operators on the host take {percent(share)} of {scale.of_period}"
     top = [(name, ns) for name, ns in own.most_common(_SHOWN) if ns]
     whole = sum(own.values())
     if top:

@@ -5,12 +5,13 @@ There other faults do not hide it: a gain is the drop of the step time over the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.arrays.reductions import distinct_rows, distinct_values, median_along
 from ccltui.metrics.arrays.statistics import students_t
@@ -46,10 +47,17 @@ class Gains(Struct, frozen=True, dict=True):
 
     ladder: Ladder
 
-    def _gain(self, rung: int, changed: F64) -> float:
-        """Drop of the step time of a rung over the loss."""
-        drop = float((self.ladder.rungs[rung] - changed).mean())
+    def _gain(self, before: F64, changed: F64) -> float:
+        """Drop of the step times of a rung over the loss."""
+        drop = float((before - changed).mean())
         return drop / self.ladder.loss_ns if self.ladder.loss_ns else 0.0
+
+    def _gains(self, rung: int, changed: Iterable[tuple[F64, F64]]) -> list[float]:
+        """Gains on a rung of other times of segments and instances, replayed some at a time."""
+        return [self._gain(self.ladder.rungs[rung], ends) for ends in self._ends(changed)]
+
+    def _ends(self, changed: Iterable[tuple[F64, F64]]) -> F64:
+        return self.ladder.job.replay.many(changed)
 
     @cached_property
     def stages(self) -> list[Suspect]:
@@ -59,7 +67,7 @@ class Gains(Struct, frozen=True, dict=True):
     def _stages(self) -> list[Suspect]:
         job, targets = self.ladder.job, self.ladder.targets
         place = targets.place[job.worker]
-        found = []
+        found, levelled = [], []
         for stage in range(job.stages.count):
             mine = place == stage
             if not mine.any():
@@ -67,21 +75,21 @@ class Gains(Struct, frozen=True, dict=True):
             level = self._level(mine)
             if targets.stage[mine].sum() <= level[mine].sum():
                 continue  # it has less than the others
-            target = level + targets.shared_out(targets.stage - level, mine)
-            ends = job.replay.ends(job.segments(target), targets.transfer)
+            levelled.append(level + targets.shared_out(targets.stage - level, mine))
             ranks = tuple(np.flatnonzero(job.stages.stage == stage).tolist())
             factor = _ratio(targets.stage[mine].sum(), level[mine].sum())
-            found.append(Suspect(self._gain(1, ends), factor, ranks=ranks, stage=stage))
-        return found
+            found.append(Suspect(0.0, factor, ranks=ranks, stage=stage))
+        gains = self._gains(1, ((job.segments(one), targets.transfer) for one in levelled))
+        return [replace(one, gain=gain) for one, gain in zip(found, gains, strict=True)]
 
     def stages_alike(self, ranks: Sequence[int]) -> Suspect:
         """Return the gain of all stages of some ranks at the level of the other stages."""
         job, targets = self.ladder.job, self.ladder.targets
         mine = np.isin(job.worker, list(ranks))
         target = self._level(mine)
-        ends = job.replay.ends(job.segments(target), targets.transfer)
+        (gain,) = self._gains(1, [(job.segments(target), targets.transfer)])
         factor = _ratio(targets.stage[mine].sum(), target[mine].sum())
-        return Suspect(self._gain(1, ends), factor, ranks=tuple(ranks))
+        return Suspect(gain, factor, ranks=tuple(ranks))
 
     def _level(self, mine: Bool) -> F64:
         """Times of units with those in a mask at the median over the other stages, by kind."""
@@ -112,15 +120,15 @@ class Gains(Struct, frozen=True, dict=True):
     def _workers(self, several: Sequence[Sequence[int]]) -> list[Suspect]:
         job, targets = self.ladder.job, self.ladder.targets
         masks = [np.isin(job.worker, list(ranks)) for ranks in several]
-        changed = [np.where(mine, targets.stage, targets.worker) for mine in masks]
-        ends = job.replay.many([(job.segments(one), targets.transfer) for one in changed])
+        changed = (np.where(mine, targets.stage, targets.worker) for mine in masks)
+        gains = self._gains(2, ((job.segments(one), targets.transfer) for one in changed))
         return [
             Suspect(
-                self._gain(2, end),
+                gain,
                 _ratio(targets.worker[mine].sum(), targets.stage[mine].sum()),
                 ranks=tuple(ranks),
             )
-            for ranks, mine, end in zip(several, masks, ends, strict=True)
+            for ranks, mine, gain in zip(several, masks, gains, strict=True)
         ]
 
     def saved_ns(self, ranks: Sequence[int]) -> float:
@@ -134,16 +142,14 @@ class Gains(Struct, frozen=True, dict=True):
         healed = np.where(mine, targets.stage, targets.worker)
         before = job.segments(targets.worker) + idle.with_typical(usual).host_ns
         after = job.segments(healed) + idle.with_typical(as_others).host_ns
-        ends = (job.replay.ends(one, targets.transfer) for one in (before, after))
-        drop = float(np.subtract(*ends).mean())
+        ends = self._ends((one, targets.transfer) for one in (before, after))
+        drop = float((ends[0] - ends[1]).mean())
         return min(max(drop, 0.0), self.workers(ranks).gain * self.ladder.loss_ns)
 
     @cached_property
     def single_workers(self) -> list[Suspect]:
         """The ranks with most excess, one at a time."""
-        excess = self.worker_excess
-        chosen = [int(rank) for rank in np.argsort(-excess)[:MAX_SUSPECTS] if excess[rank] > 0]
-        return _ordered(self._workers([[rank] for rank in chosen]))
+        return _ordered(self._workers([[rank] for rank in _worst(self.worker_excess)]))
 
     @cached_property
     def main_ns(self) -> F64:
@@ -198,19 +204,22 @@ class Gains(Struct, frozen=True, dict=True):
             weights=np.where(hit, targets.own - targets.worker, 0),
             minlength=len(job.labels),
         )
+        ranks = _worst(excess)
+        masks = [hit & (job.worker == rank) for rank in ranks]
+        gains = self._gains(4, map(self._without_hits, masks))
         found = []
-        for rank in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
-            if excess[rank] <= 0:
-                continue
-            mine = hit & (job.worker == rank)
-            target = np.where(mine, targets.worker, targets.own)
-            scale = np.append(target / np.where(targets.own > 0, targets.own, 1), 1)
-            segments = job.operations.compute_ns * scale[job.operations.unit]
-            ends = job.replay.ends(segments, targets.transfer)
+        for rank, mine, gain in zip(ranks, masks, gains, strict=True):
             steps = tuple(job.table.step_ids[np.flatnonzero(self.hits[rank])].tolist())
             factor = _ratio(targets.own[mine].sum(), targets.worker[mine].sum())
-            found.append(Suspect(self._gain(4, ends), factor, ranks=(rank,), steps=steps))
+            found.append(Suspect(gain, factor, ranks=(rank,), steps=steps))
         return _ordered(found)
+
+    def _without_hits(self, mine: Bool) -> tuple[F64, F64]:
+        """Times of segments and instances with the units in a mask at their centre."""
+        operations, targets = self.ladder.job.operations, self.ladder.targets
+        target = np.where(mine, targets.worker, targets.own)
+        scale = np.append(target / np.where(targets.own > 0, targets.own, 1), 1)
+        return operations.compute_ns * scale[operations.unit], targets.transfer
 
     @cached_property
     def links(self) -> list[Suspect]:
@@ -222,17 +231,15 @@ class Gains(Struct, frozen=True, dict=True):
         pair = np.sort(table.pair, axis=1)
         keys, number = distinct_rows(self._group_of_ranks, pair[:, 0], pair[:, 1])
         excess = np.bincount(number, weights=own - targets.transfer)
-        found = []
-        for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist():
-            if excess[one] <= 0:
-                continue
-            mine = number == one
-            ends = job.replay.ends(self.ladder.compute(5), np.where(mine, targets.transfer, own))
+        worst, found = _worst(excess), []
+        masks = [number == one for one in worst]
+        usual = ((self.ladder.compute(5), np.where(one, targets.transfer, own)) for one in masks)
+        for one, mine, gain in zip(worst, masks, self._gains(5, usual), strict=True):
             group, low, high = keys[:, one].tolist()
             factor = _ratio(own[mine].sum(), targets.transfer[mine].sum())
             found.append(
                 Suspect(
-                    self._gain(5, ends),
+                    gain,
                     factor,
                     ranks=(low, high) if low >= 0 else self._members(mine),
                     group=None if low >= 0 else group,
@@ -277,14 +284,16 @@ class Gains(Struct, frozen=True, dict=True):
     def hosts_idle(self) -> list[Suspect]:
         """Ranks whose devices idle longest for the host, each with the delays of the typical."""
         ladder = self.ladder
-        excess = ladder.idle.excess_ns
-        chosen = [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
-        found = []
-        for one, ends in zip(chosen, ladder.without_idle_of_each(chosen), strict=True):
-            drop = float((ladder.delayed - ends).mean())
-            gain = drop / ladder.loss_ns if ladder.loss_ns else 0.0
-            found.append(Suspect(gain, None, ranks=(one,)))
-        return _ordered(found)
+        worst = _worst(ladder.idle.excess_ns)
+        gains = (self._gain(ladder.delayed, ends) for ends in ladder.without_idle_of_each(worst))
+        return _ordered(
+            [Suspect(gain, None, ranks=(one,)) for one, gain in zip(worst, gains, strict=True)]
+        )
+
+
+def _worst(excess: F64) -> list[int]:
+    """Return the places with most excess, at most `MAX_SUSPECTS`."""
+    return [one for one in np.argsort(-excess)[:MAX_SUSPECTS].tolist() if excess[one] > 0]
 
 
 def _ordered(found: Sequence[Suspect]) -> list[Suspect]:
