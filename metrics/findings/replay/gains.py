@@ -204,7 +204,7 @@ class Gains(Struct, frozen=True, dict=True):
             weights=np.where(hit, targets.own - targets.worker, 0),
             minlength=len(job.labels),
         )
-        ranks = _worst(excess)
+        ranks = _worst(excess.astype(np.float64))
         masks = [hit & (job.worker == rank) for rank in ranks]
         gains = self._gains(4, map(self._without_hits, masks))
         found = []
@@ -231,7 +231,7 @@ class Gains(Struct, frozen=True, dict=True):
         pair = np.sort(table.pair, axis=1)
         keys, number = distinct_rows(self._group_of_ranks, pair[:, 0], pair[:, 1])
         excess = np.bincount(number, weights=own - targets.transfer)
-        worst, found = _worst(excess), []
+        worst, found = _worst(excess.astype(np.float64)), []
         masks = [number == one for one in worst]
         usual = ((self.ladder.compute(5), np.where(one, targets.transfer, own)) for one in masks)
         for one, mine, gain in zip(worst, masks, self._gains(5, usual), strict=True):
