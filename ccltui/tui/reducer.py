@@ -25,7 +25,7 @@ from ccltui.tui.state.followed import Looked
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.pane_names import OVERVIEW
-from ccltui.tui.state.pane_states import EVENTS_STATE, EventsState, Listed, Listing
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, ViewState
 from ccltui.tui.state.viewport import ColumnView
@@ -132,9 +132,10 @@ def _opened(scene: Scene) -> Scene:
 def _with_rows_to_list(scene: Scene) -> Scene:
     """List device work in Events where there are no collectives and nothing was chosen."""
     counted = scene.findings.results.get("coll_call_num")
-    if counted is None or counted.value or EVENTS_STATE.of(scene.state) != EventsState():
+    own = EVENTS_STATE.default
+    if counted is None or counted.value or EVENTS_STATE.of(scene.state) != own:
         return scene
-    return scene.with_state(EVENTS_STATE.put(scene.state, EventsState(Listing(Listed.DEVICE))))
+    return scene.with_state(EVENTS_STATE.put(scene.state, replace(own, kind=DEVICE)))
 
 
 def _at_first_finding(before: Scene, after: Scene) -> Scene:

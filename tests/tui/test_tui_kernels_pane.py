@@ -18,7 +18,7 @@ from ccltui.tui.panes.kernels import KERNELS as PANE
 from ccltui.tui.panes.kernels import KINDS
 from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.pane_names import EVENTS, KERNELS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
 
 
 def names(app: Explorer) -> list[str]:
@@ -118,7 +118,7 @@ async def test_enter_shows_the_longest_instance(start: Start, settle: Settle) ->
 
         assert app.scene.state.pane == EVENTS
         own = EVENTS_STATE.of(app.scene.state)
-        assert (own.listing.listed, own.event) == (Listed.DEVICE, event)
+        assert (own.kind, own.chosen) == (DEVICE, event)
         assert pane_named(EVENTS).kernel_row(app.scene) == (rank, event)
 
 

@@ -36,7 +36,6 @@ class Effect(Enum):
     """Effect of an action on the application, apart from another view."""
 
     PROMPT_WINDOW = auto()
-    PROMPT_FILTER = auto()
     PROMPT_ROWS = auto()
     PROMPT_SEARCH = auto()
     PROMPT_GOTO = auto()

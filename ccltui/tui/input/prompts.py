@@ -33,7 +33,7 @@ from ccltui.tui.moves.measured_area import window
 from ccltui.tui.moves.view_history import Mark, Return
 from ccltui.tui.state import metric_list
 from ccltui.tui.state.pane import pane_in_view
-from ccltui.tui.state.pane_states import EVENTS_STATE, TIMELINE_STATE, listing_of
+from ccltui.tui.state.pane_states import TIMELINE_STATE
 from ccltui.tui.state.rank_lanes import COMMUNICATION, COPIES
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.session import Session
@@ -193,12 +193,6 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _filter(text: str, scene: Scene) -> Outcome:
-    own = EVENTS_STATE.of(scene.state)
-    listing = replace(own.listing, pattern=_pattern(text.strip()))
-    return EVENTS_STATE.put(scene.state, replace(own, listing=listing))
-
-
 def _rows(text: str, scene: Scene) -> Outcome:
     return pane_in_view(scene).with_row_pattern(scene, _pattern(text.strip()))
 
@@ -258,12 +252,6 @@ def _kernels(text: str, scene: Scene) -> Outcome:
 
 
 WINDOW = Question(WINDOW_TITLE, _window, lambda scene: filter_text(scene.session.filter))
-FILTER = Question(
-    "rows whose name matches (regex, case ignored)   empty: all",
-    _filter,
-    lambda scene: listing_of(scene.state).pattern,
-    previewed=True,
-)
 ROWS = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _rows,
@@ -299,7 +287,6 @@ EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggesti
 
 OF = {
     Effect.PROMPT_WINDOW: WINDOW,
-    Effect.PROMPT_FILTER: FILTER,
     Effect.PROMPT_ROWS: ROWS,
     Effect.PROMPT_SEARCH: SEARCH,
     Effect.PROMPT_GOTO: GOTO,

@@ -10,7 +10,7 @@ from ccltui.tui.moves.cursor import in_view
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.pane_names import EVENTS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, with_event
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, EventTarget, Shown, ViewState
 from ccltui.tui.state.wanted_queries import event_queries
@@ -112,6 +112,5 @@ def follow(scene: Scene, place: int) -> ViewState:
     communicator = scene.communicator
     if communicator is not None and len(communicator):
         state = state.select(k=communicator.nearest(link.start_ns))
-    listing = EVENTS_STATE.of(state).listing
-    listed = event.group == "gpu" and listing.listed is Listed.DEVICE
+    listed = event.group == "gpu" and EVENTS_STATE.of(state).kind == DEVICE
     return in_view(with_event(state, event.row if listed else None))

@@ -10,7 +10,7 @@ from ccltui.tui.moves import drawer, row_moves
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS
-from ccltui.tui.state.pane_states import EVENTS_STATE, OVERVIEW_STATE, EventsState, with_event
+from ccltui.tui.state.pane_states import OVERVIEW_STATE, with_event
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
@@ -236,22 +236,3 @@ def other_rank(step: int) -> Move:
         return with_event(scene.state.select(rank=ranks[at]), None) if ranks else scene.state
 
     return move
-
-
-def sort(scene: Scene) -> ViewState:
-    """Change to the next order of events."""
-    own = EVENTS_STATE.of(scene.state)
-    return EVENTS_STATE.put(scene.state, replace(own, listing=own.listing.sorted_next()))
-
-
-def reverse_list(scene: Scene) -> ViewState:
-    """Turn the order of events round."""
-    own = EVENTS_STATE.of(scene.state)
-    listing = replace(own.listing, reverse=not own.listing.reverse)
-    return EVENTS_STATE.put(scene.state, replace(own, listing=listing))
-
-
-def switch_list(scene: Scene) -> ViewState:
-    """Switch between collectives and all work of the device."""
-    listing = EVENTS_STATE.of(scene.state).listing.switched()
-    return EVENTS_STATE.put(scene.state, EventsState(listing))

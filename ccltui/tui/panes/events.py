@@ -2,45 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.parsers import numbers
 from ccltui.tui.moves.cursor import until_read
 from ccltui.tui.panes.cursor_text import collective_text
-from ccltui.tui.state.answers import Query
+from ccltui.tui.panes.list_pane import Column, ListPane
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.pane_names import EVENTS as NAME
-from ccltui.tui.state.pane_states import Listed, Sort, listing_of, with_event
+from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, listing_of, with_event
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.sorting import Sorting
+from ccltui.tui.state.sorting import IN_TIME, Sorting
 from ccltui.tui.state.view_state import EventTarget, Shown, ViewState
 from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.tui.state.event_table import CallColumns, EventTable
+    from ccltui.tui.state.event_table import EventTable
     from ccltui.tui.state.query_kinds import EventQuery
 
 _RESOLUTION_NS = 1_000
-_TIMES = (Column("start", "right"), Column("dur", "right"))
-_NARROW = 100
-_BESIDE = (52, 68)
-"""Width of the other columns beside the type: on a narrow screen, with one more on a wider."""
 _LEAST_NAME = 12
-"""Cells of a name where these leave it none: then the columns at the right are dropped."""
+"""Cells of a name where the other columns leave it none."""
+_LATE_FROM = 90
+"""Width from which there is a column for how late the rank was: below it names need the room."""
+_TITLES: Final = {"time": "start", "duration": "dur", "name": "what"}
+"""Titles of the columns of orders that have another name."""
 
 
-_UNKNOWN = -1
+class Event(Struct, frozen=True):
+    """A row of the table of a rank."""
+
+    table: EventTable
+    row: int
+
+    @property
+    def name(self) -> str:
+        """Name of the event."""
+        return self.table.name_of(self.row)
+
+    def of_call(self, column: str) -> int | None:
+        """Return a number of a collective, None where it is not known or the row is none."""
+        if self.table.calls is None:
+            return None
+        value = int(getattr(self.table.calls, column)[self.row])
+        return None if value < 0 else value
 
 
-class EventsPane(Pane):
+class Events(Sequence[Event]):
+    """The listed rows of a table, which may be millions: each is made when it is asked for."""
+
+    def __init__(self, table: EventTable) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        """Return the row at a place, or those at several."""
+        if isinstance(at, int):
+            return Event(self.table, int(self.table.order[at]))
+        return [Event(self.table, row) for row in self.table.order[at].tolist()]
+
+
+def _of(column: str) -> Callable[[Event], int | None]:
+    return lambda event: event.of_call(column)
+
+
+def _start(event: Event, _: int) -> str:
+    return numbers.instant(event.table.time_ns(event.row), _RESOLUTION_NS)
+
+
+def _duration(event: Event, _: int) -> str:
+    return numbers.duration(int(event.table.dur_ns[event.row]))
+
+
+def _step(event: Event, _: int) -> str:
+    step = event.of_call("step")
+    return "" if step is None else str(step)
+
+
+class EventsPane(ListPane[Event]):
     """Events of the selected rank: its collectives, or all work of its device."""
 
     name = NAME
@@ -53,53 +106,160 @@ class EventsPane(Pane):
     )
     among = Among.ROWS
     details = frozenset(Shown)
+    is_filtered = False  # / searches, and F filters
+    is_sorted = False  # keys to the left and right choose a rank
+    first_order = IN_TIME
+    keeps_filter = True
+    names_kind = False
+    columns = (
+        Column("k", _of("k"), numbers.count),
+        Column("start", text=_start),
+        Column("dur", text=_duration),
+        Column("lag", _of("lag_ns"), numbers.duration),
+        Column(
+            "what",
+            text=lambda event, room: fit(event.name, room).rstrip(),
+            align="left",
+            takes_rest=True,
+            least=_LEAST_NAME,
+            widest=lambda width: width,
+        ),
+        Column("bytes", _of("message_bytes"), numbers.binary_size),
+        Column("it", text=_step),
+        Column("this rank late", _of("late_ns"), numbers.signed_duration, from_width=_LATE_FROM),
+    )
+    of_calls = frozenset({"k", "lag", "bytes", "it", "this rank late"})
 
-    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Yield the query of the list in view."""
-        query = event_query(scene)
-        return () if query is None else (query,)
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = EVENTS_STATE
+
+    def query(self, scene: Scene) -> EventQuery | None:
+        """Return the query for the list in view."""
+        return event_query(scene)
+
+    def found_rows(self, scene: Scene) -> Sequence[Event] | None:
+        """Return the newest list, None before the first: the query filters and sorts it."""
+        from ccltui.tui.state.wanted_queries import listed_events
+
+        table = listed_events(scene)
+        return None if table is None else self.made_from("events", Events, table)
+
+    def rows(self, scene: Scene) -> Sequence[Event]:
+        """Return the newest list."""
+        return self.found_rows(scene) or ()
+
+    def kinds(self, scene: Scene) -> tuple[str, str]:
+        """Return what is listed of a rank."""
+        return COLLECTIVES, DEVICE
+
+    def with_next_kind(self, scene: Scene) -> ViewState:
+        """List the other kind of rows, in order of time."""
+        state = scene.with_state(super().with_next_kind(scene))
+        return self.changed(state, sorting=IN_TIME, chosen=None)
+
+    def sort_columns(self, scene: Scene) -> tuple[str, ...]:
+        """Return the orders that rows of this kind can have."""
+        from ccltui.tui.state.event_table import ORDERS, ORDERS_OF_DEVICE
+
+        return ORDERS if self.kind(scene) == COLLECTIVES else ORDERS_OF_DEVICE
+
+    def columns_in(self, scene: Scene, width: int) -> Sequence[Column[Event]]:
+        """Return the columns; device work has no numbers of collectives."""
+        shown, table = super().columns_in(scene, width), self.table(scene)
+        if table is not None and table.calls is not None:
+            return shown
+        return [column for column in shown if column.title not in self.of_calls]
+
+    def heading(self, scene: Scene, column: Column[Event]) -> str:
+        """Return the heading of a column, with a mark on that of the order."""
+        table = self.table(scene)
+        order = IN_TIME if table is None else table.listing.sorting
+        by = Sorting(_TITLES.get(order.column, order.column), order.reverse)
+        return by.marked(column.title)
+
+    def table(self, scene: Scene) -> EventTable | None:
+        """Return the newest table of events."""
+        rows = self.found_rows(scene)
+        return rows.table if isinstance(rows, Events) else None
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Draw a page of the list that contains the selected row."""
-        return _paint(scene, height, width)
+        """Draw a page of the list, once that of the selected rank has come."""
+        from ccltui.draw.planes import Planes
+
+        table, query = self.table(scene), event_query(scene)
+        if table is not None and query is not None and table.rank == query.rank:
+            return super().paint(scene, height, width)
+        planes = Planes.blank(height, width, Ink.TEXT)
+        planes.put(1, 1, until_read(scene, "Events appear here as they are listed."), Ink.DIM)
+        return planes
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Return the rank of the listed events, their number and their order."""
-        events, listing = _listed(scene), listing_of(scene.state)
         rank = scene.state.selection.rank
-        if events is None or rank is None:
+        if self.table(scene) is None or rank is None:
             return []
-        count = _counted(len(events), listing.listed)
-        filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
-        of = f"{count}{filtered}"
-        turned = ", reversed" if listing.reverse else ""
-        return [(f"{rank_name(rank)}  {of}  by {listing.sort.value}{turned} ", Ink.TAB)]
+        own = self.own.of(scene.state)
+        filtered = f" /{fit(own.pattern, 12).rstrip()}/" if own.pattern else ""
+        return [
+            (f"{rank_name(rank)}  {self.counted(scene)}{filtered}  {own.sorting.text} ", Ink.TAB)
+        ]
+
+    def counted(self, scene: Scene) -> str:
+        """Return the number of rows; device work has no plural."""
+        if self.kind(scene) == COLLECTIVES:
+            return numbers.counted(self.count(scene), "collective")
+        return f"{numbers.count(self.count(scene))} {DEVICE}"
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
         """Return the selected collective, and the full name of the selected row with its place."""
         above: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
-        return above, [(f" {_event_text(scene)}", Ink.DIM)]
+        return above, [(f" {self._place(scene)}", Ink.DIM)]
 
-    def count(self, scene: Scene) -> int:
-        """Return the number of listed events."""
-        events = _listed(scene)
-        return 0 if events is None else len(events)
+    def _place(self, scene: Scene) -> str:
+        event, count = self.chosen(scene), self.count(scene)
+        if event is None:
+            return ""
+        place = f"row {numbers.count(self.row(scene) + 1)} of {numbers.count(count)}"
+        total = event.table.total
+        whole = "" if count == total else f" ({numbers.count(total)} unfiltered)"
+        return f"{place}{whole}   {event.name}"
 
     def row(self, scene: Scene) -> int:
-        """Return the place of the cursor in the list."""
-        events = _listed(scene)
-        return 0 if events is None else events.at(scene)
+        """Return the place of the cursor of all panes in the list."""
+        table = self.table(scene)
+        return 0 if table is None else table.at(scene)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Select the event at a place of the list, and its collective in the other panes."""
-        return _to_event(scene, row)
+        from ccltui.tui.moves.cursor import in_view, show_communicator
+
+        table, state = self.table(scene), scene.state
+        if table is None:
+            return state
+        event = int(table.order[row])
+        found = table.collective(event)
+        if found is not None:
+            communicator, k = found
+            if communicator != state.selection.communicator:
+                state = show_communicator(scene, communicator)
+            state = state.select(rank=table.rank, k=k)
+        time_ns = table.time_ns(event)
+        state = replace(state.select(rank=table.rank, time_ns=time_ns), worst=None)
+        return in_view(with_event(state, event))
 
     def why_no_rows(self, scene: Scene) -> str:
         """Return the reason: the list is empty, or not computed yet."""
         if not scene.findings.lanes:
-            return super().why_no_rows(scene)
-        unlisted = _listed(scene) is None
-        return "still listing" if unlisted else "no event is listed: F changes the filter"
+            return Pane.why_no_rows(self, scene)
+        table = self.table(scene)
+        if table is None:
+            return "still listing"
+        listing = table.listing
+        if listing.pattern:
+            of = f"of {numbers.counted(table.total, 'row')} of {listing.kind}"
+            return f"no name matches {listing.pattern!r} (0 {of}): F changes it"
+        return f"no {listing.kind} of this rank in the window"
 
     def hit_place(self, scene: Scene) -> int:
         """Return the place of the cursor in the list."""
@@ -111,15 +271,15 @@ class EventsPane(Pane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Return the name of the selected event."""
-        events = _listed(scene)
-        return None if not events else events.name_of(int(events.order[events.at(scene)]))
+        event = self.chosen(scene)
+        return None if event is None else event.name
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
         """Return the selected row, where device work is listed."""
-        events = _listed(scene)
-        if not events or events.listing.listed is not Listed.DEVICE:
+        event = self.chosen(scene)
+        if event is None or event.table.listing.kind != DEVICE:
             return None
-        return events.rank, int(events.order[events.at(scene)])
+        return event.table.rank, event.row
 
     def why_no_kernel(self, scene: Scene) -> str:
         """Return the reason: collectives are listed, or nothing."""
@@ -127,12 +287,11 @@ class EventsPane(Pane):
 
     def event_at_cursor(self, scene: Scene) -> EventTarget | None:
         """Return the selected row: a collective of the rank, or device work."""
-        events = _listed(scene)
-        if not events:
+        event = self.chosen(scene)
+        if event is None:
             return None
-        row = int(events.order[events.at(scene)])
-        is_call = events.listing.listed is Listed.COLLECTIVES
-        return EventTarget(events.rank, "call" if is_call else "gpu", row)
+        is_call = event.table.listing.kind == COLLECTIVES
+        return EventTarget(event.table.rank, "call" if is_call else "gpu", event.row)
 
     def why_no_event(self, scene: Scene) -> str:
         """Return the reason: no row is listed."""
@@ -140,10 +299,18 @@ class EventsPane(Pane):
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Yield the listed events in their order."""
-        events = _listed(scene)
-        return super().records(scene) if events is None else _records(events)
+        for event in self.rows(scene):
+            table, row = event.table, event.row
+            yield {
+                "rank": table.rank,
+                "start_ns": table.time_ns(row),
+                "dur_ns": int(table.dur_ns[row]),
+                "name": event.name,
+                **({} if table.calls is None else {name: event.of_call(name) for name in _OF_CALL}),
+            }
 
 
+_OF_CALL: Final = ("k", "lag_ns", "late_ns", "message_bytes", "step")
 EVENTS: Final = EventsPane()
 
 
@@ -155,140 +322,3 @@ def event_query(scene: Scene) -> EventQuery | None:
     if rank is None or rank not in findings.lanes or not findings.is_matched:
         return None
     return EventQuery(findings.matched, rank, listing_of(scene.state))
-
-
-def _listed(scene: Scene) -> EventTable | None:
-    """Return the newest list, None before the first."""
-    from ccltui.tui.state.wanted_queries import listed_events
-
-    return listed_events(scene)
-
-
-def _event_text(scene: Scene) -> str:
-    """Return the full name of the selected row, and its place."""
-    events = _listed(scene)
-    if events is None or not len(events):
-        return ""
-    at = events.at(scene)
-    place = f"row {numbers.count(at + 1)} of {numbers.count(len(events))}"
-    total = "" if len(events) == events.total else f" ({numbers.count(events.total)} unfiltered)"
-    return f"{place}{total}   {events.name_of(int(events.order[at]))}"
-
-
-def _to_event(scene: Scene, place: int) -> ViewState:
-    from ccltui.tui.moves.cursor import in_view, show_communicator
-
-    table, state = _listed(scene), scene.state
-    if table is None:
-        return state
-    row = int(table.order[place])
-    time_ns, rank, found = table.time_ns(row), table.rank, table.collective(row)
-    if found is not None:
-        communicator, k = found
-        if communicator != state.selection.communicator:
-            state = show_communicator(scene, communicator)
-        state = state.select(rank=rank, k=k)
-    state = replace(state.select(rank=rank, time_ns=time_ns), worst=None)
-    return in_view(with_event(state, row))
-
-
-def _records(table: EventTable) -> Iterator[Record]:
-    for row in table.order.tolist():
-        cells: Record = {
-            "start_ns": table.time_ns(row),
-            "dur_ns": int(table.dur_ns[row]),
-            "name": table.name_of(row),
-        }
-        if table.calls is not None:
-            columns = ("k", "lag_ns", "late_ns", "message_bytes", "step")
-            known = {name: int(getattr(table.calls, name)[row]) for name in columns}
-            cells |= {name: None if value < 0 else value for name, value in known.items()}
-        yield {"rank": table.rank, **cells}
-
-
-def _paint(scene: Scene, height: int, width: int) -> Planes:
-    from ccltui.draw.planes import Planes
-
-    planes = Planes.blank(height, width, Ink.TEXT)
-    events, query = _listed(scene), event_query(scene)
-    if events is None or query is None or events.rank != query.rank:
-        planes.put(1, 1, until_read(scene, "Events appear here as they are listed."), Ink.DIM)
-        return planes
-    room = max(height - 1, 1)
-    at = events.at(scene)
-    first = at // room * room  # whole pages: the picture scrolls only when it must
-    rows = [int(row) for row in events.order[first : first + room]]
-    lines = _lines(events, rows, width)
-    planes.put(0, 1, lines[0], Ink.DIM)
-    for index, line in enumerate(lines[1:]):
-        on = first + index == at
-        text = ("▶" if on else " ") + line
-        planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
-        planes.listed[1 + index] = first + index
-    if not rows:
-        planes.put(2, 1, _nothing(events), Ink.DIM)
-    return planes
-
-
-def _counted(number: int, listed: Listed) -> str:
-    """Return a number of rows; device work has no plural."""
-    if listed is Listed.COLLECTIVES:
-        return numbers.counted(number, "collective")
-    return f"{numbers.count(number)} {listed.value}"
-
-
-def _nothing(events: EventTable) -> str:
-    listing = events.listing
-    of = f"of {numbers.counted(events.total, 'row')} of {listing.listed.value}"
-    if listing.pattern:
-        return f"No name matches {listing.pattern!r} (0 {of}): F changes it."
-    return f"No {listing.listed.value} of this rank in the window."
-
-
-def _lines(events: EventTable, rows: list[int], width: int) -> list[str]:
-    if events.calls is None:
-        device = (*_TIMES, Column("what", widest=max(width - 30, 20)))
-        return table(
-            _marked(events, device),
-            [[*_times(events, row), events.name_of(row)] for row in rows],
-            width,
-        )
-    what = Column("what", widest=max(width - _BESIDE[width >= _NARROW], _LEAST_NAME))
-    columns = (
-        Column("k", "right"),
-        *_TIMES,
-        Column("lag", "right"),
-        what,
-        Column("bytes", "right"),
-        Column("it", "right"),
-        Column("this rank late", "right"),
-    )
-    cells = [_collective(events, events.calls, row) for row in rows]
-    return table(_marked(events, columns), cells, width - 2)
-
-
-def _marked(events: EventTable, columns: Sequence[Column]) -> list[Column]:
-    """Return the columns with a mark before the title of the one that rows are sorted by."""
-    listing = events.listing
-    at = {Sort.TIME: "start", Sort.DURATION: "dur", Sort.NAME: "what"}
-    by = Sorting(at.get(listing.sort, listing.sort.value), listing.reverse)
-    return [replace(column, title=by.marked(column.title)) for column in columns]
-
-
-def _times(events: EventTable, row: int) -> list[str]:
-    start = numbers.instant(events.time_ns(row), _RESOLUTION_NS)
-    return [start, numbers.duration(int(events.dur_ns[row]))]
-
-
-def _collective(events: EventTable, calls: CallColumns, row: int) -> list[str]:
-    k, step, size = int(calls.k[row]), int(calls.step[row]), int(calls.message_bytes[row])
-    lag, late = int(calls.lag_ns[row]), int(calls.late_ns[row])
-    return [
-        "--" if k == _UNKNOWN else numbers.count(k),
-        *_times(events, row),
-        "--" if lag == _UNKNOWN else numbers.duration(lag),
-        events.name_of(row),
-        "--" if size == _UNKNOWN else numbers.binary_size(size),
-        "" if step == _UNKNOWN else str(step),
-        "--" if late == _UNKNOWN else numbers.signed_duration(late),
-    ]

@@ -142,6 +142,7 @@ class HoursPane(FilePane[Row]):
     opens_without_traces = False  # Overview has the finding
     names_communicator = False
     has_bars = True
+    names_kind = False  # the legend has it
     asks = HoursQuery  # type: ignore[assignment]
     noun = "rank"
     waiting = "records of NCCL Inspector are being read"
@@ -189,12 +190,6 @@ class HoursPane(FilePane[Row]):
         """Return the matrix of the kind in view."""
         kind = self.kind(scene)
         return next((one for one in self.matrices(scene) or () if one.kind == kind), None)
-
-    def heading(self, scene: Scene, column: Column[Row]) -> str:
-        """Return the heading of a column; the kind is in the legend."""
-        sorting = self.sorting(scene)
-        mark = "▴" if sorting.reverse else "▼"
-        return f"{mark}{column.title}" if column.title == sorting.column else column.title
 
     def found_rows(self, scene: Scene) -> Sequence[Row] | None:
         """Return the ranks of the kind in view, in order."""

@@ -18,7 +18,7 @@ from ccltui.tui.state.answers import Query
 from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.pane_names import KERNELS as NAME
 from ccltui.tui.state.pane_names import TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, EventsState, Listed, Listing
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.second_path import compared
 from ccltui.tui.state.sorting import Sorting
@@ -358,7 +358,8 @@ def to_longest(scene: Scene) -> ViewState:
     communicator = scene.communicator
     if communicator is not None and len(communicator):
         state = state.select(k=communicator.nearest(start_ns))
-    state = in_view(EVENTS_STATE.put(state, EventsState(Listing(Listed.DEVICE), event[1])))
+    listed = replace(EVENTS_STATE.default, kind=DEVICE, chosen=event[1])
+    state = in_view(EVENTS_STATE.put(state, listed))
     time = state.time
     while time.cell_ns * _CELLS > row.get("longest_ns"):
         nearer = time.zoom_in(start_ns)

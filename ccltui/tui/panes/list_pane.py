@@ -151,6 +151,8 @@ class ListPane(Pane, Generic[R]):
     """Explanation of the numbers, the first line about the cursor where `status` says no more."""
     metric_name: str = ""
     """Metric that prints the numbers of the pane."""
+    names_kind: bool = True
+    """Whether the heading of the first column is the kind of the rows."""
     keeps_filter: bool = False
     """Whether a filter also holds for the next kind of rows."""
     has_bars: bool = False
@@ -397,7 +399,7 @@ class ListPane(Pane, Generic[R]):
     def heading(self, scene: Scene, column: Column[R]) -> str:
         """Return the heading of a column; that of the first is what the rows are."""
         kind, sorting = self.kind(scene), self.sorting(scene)
-        title = kind if kind and column is self.columns[0] else column.title
+        title = kind if kind and self.names_kind and column is self.columns[0] else column.title
         is_order = bool(column.title) and column.title == sorting.column
         return f"{'▴' if sorting.reverse else '▼'}{title}" if is_order else title
 

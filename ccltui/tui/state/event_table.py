@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.tui.state.job_findings import Findings, Span
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.pane_states import COLLECTIVES, EVENTS_STATE, Listing
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class EventTable(Struct, frozen=True, dict=True):
 
     def at(self, scene: Scene) -> int:
         """Return the cursor's place: of the row chosen here, else the collective, else the time."""
-        selection, chosen = scene.state.selection, EVENTS_STATE.of(scene.state).event
+        selection, chosen = scene.state.selection, EVENTS_STATE.of(scene.state).chosen
         time_ns = 0 if selection.time_ns is None else selection.time_ns
         if chosen is not None and chosen < len(self.start_ns):
             place = int(self._place[chosen])
@@ -110,7 +111,7 @@ class EventTable(Struct, frozen=True, dict=True):
 
 def event_table(view: View, findings: Findings, rank: str, listing: Listing) -> EventTable:
     """List the events of a rank. Raises re.error for a bad pattern, KeyError without the rank."""
-    if listing.listed is Listed.COLLECTIVES:
+    if listing.kind == COLLECTIVES:
         return _collectives(view, findings, rank, listing)
     trace = view.facts.ranks[rank].trace
     gpu = trace.group("gpu")
@@ -185,22 +186,12 @@ def _listed(table: EventTable) -> EventTable:
     listing, rows = table.listing, table.order
     if listing.pattern:
         rows = rows[_matching(table, listing.pattern)[rows]]
-    key = _key(table, listing.sort)
+    key = _key(table, listing.sorting.column)
     if key is not None:
         rows = rows[np.argsort(key[rows], kind="stable")]
-    if listing.reverse:
+    if listing.sorting.reverse:
         rows = rows[::-1]
-    return EventTable(
-        table.rank,
-        table.listing,
-        table.start_ns,
-        table.dur_ns,
-        table.name,
-        table.text,
-        rows,
-        table.total,
-        table.calls,
-    )
+    return replace(table, order=rows)
 
 
 def _matching(table: EventTable, pattern: str) -> Bool:
@@ -211,24 +202,32 @@ def _matching(table: EventTable, pattern: str) -> Bool:
     return np.isin(table.name, hits)
 
 
-def _key(table: EventTable, sort: Sort) -> I64 | None:
+ORDERS: Final = ("time", "duration", "name", "lag", "bytes", "k", "it", "this rank late")
+"""Orders of rows: places, times and names ascending, sizes descending."""
+ORDERS_OF_DEVICE: Final = ORDERS[:3]
+_NUMBERS: Final = {
+    "lag": "lag_ns",
+    "bytes": "message_bytes",
+    "k": "k",
+    "it": "step",
+    "this rank late": "late_ns",
+}
+_ASCENDING: Final = ("k", "it")
+
+
+def _key(table: EventTable, order: str) -> I64 | None:
     """Return the ascending sort key; None for the order of time, in which rows already are."""
-    calls = table.calls
-    if sort is Sort.DURATION:
+    if order == "duration":
         return np.negative(table.dur_ns)
-    if sort is Sort.NAME:
+    if order == "name":
         names, place = np.unique(table.name, return_inverse=True)
-        order = np.argsort(np.array([table.text(name) for name in names.tolist()]))
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
+        by_name = np.argsort(np.array([table.text(name) for name in names.tolist()]))
+        rank = np.empty(len(by_name), np.int64)
+        rank[by_name] = np.arange(len(by_name))
         return rank[place]
-    if calls is not None and sort is Sort.LAG:
-        return np.negative(calls.lag_ns)
-    if calls is not None and sort is Sort.BYTES:
-        return np.negative(calls.message_bytes)
-    if calls is not None and sort is Sort.LATE:
-        return np.negative(calls.late_ns)
-    if calls is not None and sort in (Sort.PLACE, Sort.STEP):
-        number = calls.k if sort is Sort.PLACE else calls.step
+    if table.calls is None or order not in _NUMBERS:
+        return None
+    number: I64 = getattr(table.calls, _NUMBERS[order])
+    if order in _ASCENDING:
         return np.where(number < 0, np.iinfo(np.int64).max, number)  # unknown ones last
-    return None
+    return np.negative(number)

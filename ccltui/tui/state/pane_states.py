@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, Generic, Protocol, Self, TypeVar, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.sorting import AS_FOUND, Sorting
+from ccltui.tui.state.sorting import AS_FOUND, IN_TIME, Sorting
 
 S = TypeVar("S")
 
@@ -84,69 +84,32 @@ ALIGNMENT_STATE: Final = OwnState(ALIGNMENT, AlignmentState())
 TIMELINE_STATE: Final = OwnState(TIMELINE, TimelineState())
 
 
-class Listed(Enum):
-    """Kind of rows of Events."""
-
-    COLLECTIVES = "collectives"
-    DEVICE = "device work"
-
-
-class Sort(Enum):
-    """Order of the rows of Events: places, times and names ascending, sizes descending."""
-
-    TIME = "time"
-    DURATION = "duration"
-    NAME = "name"
-    LAG = "lag"
-    BYTES = "bytes"
-    PLACE = "k"
-    STEP = "it"
-    LATE = "this rank late"
+COLLECTIVES: Final = "collectives"
+DEVICE: Final = "device work"
+"""Kinds of rows of Events."""
 
 
 class Listing(Struct, frozen=True):
-    """Choice of the events of the selected rank and their order; ``pattern`` filters by name."""
+    """What Events lists of the selected rank: kind of rows, their order, and filter by name."""
 
-    listed: Listed = Listed.COLLECTIVES
-    sort: Sort = Sort.TIME
+    kind: str = COLLECTIVES
+    sorting: Sorting = IN_TIME
     pattern: str = ""
-    reverse: bool = False
-
-    @property
-    def sorts(self) -> tuple[Sort, ...]:
-        """Orders that these rows can have."""
-        everything = tuple(Sort)
-        return everything if self.listed is Listed.COLLECTIVES else everything[:3]
-
-    def sorted_next(self) -> Listing:
-        """Return the listing with the next order in turn."""
-        at = self.sorts.index(self.sort) + 1
-        return replace(self, sort=self.sorts[at % len(self.sorts)], reverse=False)
-
-    def switched(self) -> Listing:
-        """Return the other kind of rows, in order of time."""
-        other = Listed.DEVICE if self.listed is Listed.COLLECTIVES else Listed.COLLECTIVES
-        return Listing(other, Sort.TIME, self.pattern)
 
 
-class EventsState(Struct, frozen=True):
-    """State of Events: the listing, and the row of the table that was chosen there."""
-
-    listing: Listing = field(default_factory=Listing)
-    event: int | None = None
-
-
-EVENTS_STATE: Final = OwnState(EVENTS, EventsState())
+EVENTS_STATE: Final = OwnState(EVENTS, ListState(kind=COLLECTIVES, sorting=IN_TIME))
+"""State of Events; ``chosen`` is the row of the table that was chosen there."""
 
 
 def listing_of(view: HasOwnStates) -> Listing:
-    """Return the listing of Events in a view."""
-    return EVENTS_STATE.of(view).listing
+    """Return what Events lists in a view."""
+    own = EVENTS_STATE.of(view)
+    return Listing(own.kind, own.sorting, own.pattern)
 
 
 def with_event(view: V, event: int | None) -> V:
     """Return the view with another chosen row of Events, None for none."""
-    return EVENTS_STATE.put(view, replace(EVENTS_STATE.of(view), event=event))
+    return EVENTS_STATE.put(view, replace(EVENTS_STATE.of(view), chosen=event))
 
 
 class Section(Enum):

@@ -37,7 +37,7 @@ from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.name_search import Among, Search
-from ccltui.tui.state.pane_states import Listed, Listing
+from ccltui.tui.state.pane_states import COLLECTIVES, Listing
 from ccltui.tui.state.query_kinds import (
     BlockQuery,
     ChainQuery,
@@ -201,7 +201,7 @@ def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, j
     here_scene = Scene(session, findings=whole(here, session))
     queries = [
         EventQuery(1, "0", Listing()),
-        EventQuery(1, "0", Listing(listed=Listed.COLLECTIVES)),
+        EventQuery(1, "0", Listing(COLLECTIVES)),
         DetailQuery(1, 0, 3),
         HitQuery(1, Search(Among.TIMES, "1", 0, Listing(), "nccl")),
         StepsQuery(1),

@@ -186,9 +186,9 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         await pilot.press("4")
         await pilot.pause()
         await send(pilot, mouse_event(events.MouseDown, 5, 8))
-        chosen = EVENTS_STATE.of(app.scene.state).event
+        chosen = EVENTS_STATE.of(app.scene.state).chosen
         await send(pilot, mouse_event(events.MouseScrollDown, 5, 8))
-        assert EVENTS_STATE.of(app.scene.state).event != chosen
+        assert EVENTS_STATE.of(app.scene.state).chosen != chosen
 
 
 async def test_prompts_and_covered_panes_ignore_clicks(start: Start, settle: Settle) -> None:

@@ -15,7 +15,7 @@ from ccltui.tui.panes.details import collective_drawer
 from ccltui.tui.panes.steps import middle_step
 from ccltui.tui.state.answers import ViewQuery
 from ccltui.tui.state.pane_names import EVENTS, STEPS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
 from ccltui.tui.state.wanted_queries import answered, block_query, versus_query, wanted
@@ -76,7 +76,7 @@ def test_where_no_kernel_is_the_reason_is_given() -> None:
 
     events = scene(pane=EVENTS)
     assert "C lists the device work" in str(compare_ranks.why_no_block(events))
-    device = own_changed(events, EVENTS_STATE, listing=Listing(Listed.DEVICE))
+    device = own_changed(events, EVENTS_STATE, kind=DEVICE)
     device = told(device)
     assert compare_ranks.kernel_row(device) is not None
 

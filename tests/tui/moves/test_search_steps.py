@@ -15,7 +15,7 @@ from ccltui.tui.panes import alignment_picture, timeline_picture
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE
 from ccltui.tui.state.query_kinds import HitQuery
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.wanted_queries import answered, hit_query
@@ -23,10 +23,10 @@ from ccltui.tui.state.wanted_queries import answered, hit_query
 VIEW = View(full_job(Plan()))
 
 
-def searched(pattern: str, pane: str, listing: Listing | None = None) -> Scene:
+def searched(pattern: str, pane: str, kind: str = COLLECTIVES) -> Scene:
     """The scene once the search is done."""
     found = scene(pane=pane)
-    found = own_changed(found, EVENTS_STATE, listing=listing or Listing())
+    found = own_changed(found, EVENTS_STATE, kind=kind)
     found = found.with_state(replace(found.state, search=pattern).select(rank="3"))
     listed = event_query(found)
     if listed is not None:
@@ -64,7 +64,7 @@ def test_in_alignment_hits_are_collectives_by_type_or_kernel(pattern: str) -> No
 
 
 def test_in_events_hits_are_rows() -> None:
-    found = searched("nccl", EVENTS, Listing(Listed.DEVICE))
+    found = searched("nccl", EVENTS, DEVICE)
 
     assert len(places(found)) == 84
     moved = found.with_state(search_steps.next_hit(1)(found))

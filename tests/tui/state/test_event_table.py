@@ -12,13 +12,15 @@ from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.engine.analysis import answer
 from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.panes.events import EVENTS as PANE
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.event_table import EventTable, event_table
+from ccltui.tui.state.event_table import ORDERS, EventTable, event_table
 from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, OVERVIEW, TIMELINE
-from ccltui.tui.state.pane_states import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.pane_states import DEVICE, EVENTS_STATE, Listing
 from ccltui.tui.state.query_kinds import EventQuery
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import IN_TIME, Sorting
 from ccltui.tui.state.wanted_queries import answered, listed_events, wanted
 
 PLAN = Plan()
@@ -36,7 +38,9 @@ def listed(found: Scene) -> Scene:
 def events(listing: Listing | None = None, rank: str = "3") -> Scene:
     """Events of a rank of the made-up job."""
     found = scene(pane=EVENTS)
-    found = own_changed(found, EVENTS_STATE, listing=listing or Listing())
+    chosen = listing or Listing()
+    own = {"kind": chosen.kind, "sorting": chosen.sorting, "pattern": chosen.pattern}
+    found = own_changed(found, EVENTS_STATE, **own)
     return listed(found.with_state(found.state.select(rank=rank)))
 
 
@@ -63,25 +67,26 @@ def test_collectives_of_a_rank_with_their_lag_and_how_late_the_rank_was() -> Non
 
 
 def test_the_worst_come_first_when_sorted_by_lag() -> None:
-    found = table_of(events(Listing(sort=Sort.LAG)))
+    found = table_of(events(Listing(sorting=Sorting("lag"))))
 
     assert found.order[:3].tolist() == [40, 41, 20]
 
 
-@pytest.mark.parametrize("sort", Listing().sorts)
-def test_every_order_can_be_reversed(sort: Sort) -> None:
-    order = table_of(events(Listing(sort=sort))).order.tolist()
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_can_be_reversed(order: str) -> None:
+    rows = table_of(events(Listing(sorting=Sorting(order)))).order.tolist()
+    back = table_of(events(Listing(sorting=Sorting(order, reverse=True)))).order.tolist()
 
-    assert table_of(events(Listing(sort=sort, reverse=True))).order.tolist() == order[::-1]
-    assert sorted(order) == list(range(84))
+    assert back == rows[::-1]
+    assert sorted(rows) == list(range(84))
 
 
 @pytest.mark.parametrize(
-    ("sort", "column", "sign"),
-    [(Sort.PLACE, "k", 1), (Sort.STEP, "step", 1), (Sort.LATE, "late_ns", -1)],
+    ("order", "column", "sign"),
+    [("k", "k", 1), ("it", "step", 1), ("this rank late", "late_ns", -1)],
 )
-def test_each_column_of_collectives_is_an_order(sort: Sort, column: str, sign: int) -> None:
-    found = table_of(events(Listing(sort=sort)))
+def test_each_column_of_collectives_is_an_order(order: str, column: str, sign: int) -> None:
+    found = table_of(events(Listing(sorting=Sorting(order))))
     assert found.calls is not None
     values = getattr(found.calls, column)[found.order]
 
@@ -89,7 +94,7 @@ def test_each_column_of_collectives_is_an_order(sort: Sort, column: str, sign: i
 
 
 def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
-    found = table_of(events(Listing(Listed.DEVICE, Sort.DURATION, "GEMM")))
+    found = table_of(events(Listing(DEVICE, Sorting("duration"), "GEMM")))
 
     assert (len(found), found.total) == (84, 168)
     assert {found.name_of(int(row)) for row in found.order} == {"sm90_xmma_gemm_bf16"}
@@ -98,7 +103,7 @@ def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
 
 
 def test_names_are_sorted_as_text() -> None:
-    found = table_of(events(Listing(Listed.DEVICE, Sort.NAME)))
+    found = table_of(events(Listing(DEVICE, Sorting("name"))))
 
     names = [found.name_of(int(row)) for row in found.order]
     assert names == sorted(names)
@@ -126,13 +131,13 @@ def test_the_cursor_is_on_the_collective_that_other_panes_chose() -> None:
 
 
 def test_device_work_is_stepped_through_one_by_one_and_found_by_time() -> None:
-    found = events(Listing(Listed.DEVICE))
+    found = events(Listing(DEVICE))
     found = found.with_state(row_moves.to_row(found, 80))
     steps = [row_moves.current(found.with_state(row_moves.down(step)(found))) for step in (-1, 1)]
     assert steps == [79, 81]
 
     at = table_of(found).time_ns(81)
-    moved = own_changed(found, EVENTS_STATE, event=None)
+    moved = own_changed(found, EVENTS_STATE, chosen=None)
     moved = moved.with_state(moved.state.select(time_ns=at + 1))
     assert row_moves.current(moved) == 81
 
@@ -140,18 +145,23 @@ def test_device_work_is_stepped_through_one_by_one_and_found_by_time() -> None:
 def test_another_rank_or_order_asks_for_another_list() -> None:
     found = events()
     before = event_query(found)
-    for move in (view_moves.other_rank(1), view_moves.sort, view_moves.switch_list):
+    for move in (view_moves.other_rank(1), row_moves.sort(1), row_moves.next_kind):
         assert wanted(found.with_state(move(found))) != [before]
     assert view_moves.other_rank(-9)(found).selection.rank == "0"
 
 
 def test_sorts_that_device_work_lacks_are_left_out() -> None:
-    orders = [Listing(Listed.DEVICE)]
+    found = events(Listing(DEVICE, pattern="gemm"))
+    orders = [PANE.sorting(found).column]
     for _ in range(3):
-        orders.append(orders[-1].sorted_next())
+        found = found.with_state(row_moves.sort(1)(found))
+        orders.append(PANE.sorting(found).column)
 
-    assert [order.sort for order in orders] == [Sort.TIME, Sort.DURATION, Sort.NAME, Sort.TIME]
-    assert Listing(sort=Sort.BYTES).switched() == Listing(Listed.DEVICE, Sort.TIME)
+    assert orders == ["time", "duration", "name", "time"]
+    found = events(Listing(sorting=Sorting("bytes"), pattern="gemm"))
+    found = found.with_state(row_moves.next_kind(found))
+    own = EVENTS_STATE.of(found.state)
+    assert (own.kind, own.sorting, own.pattern) == (DEVICE, IN_TIME, "gemm")
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
@@ -165,7 +175,7 @@ def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
 
 def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
     found = scene(pane=EVENTS)
-    found = own_changed(found, EVENTS_STATE, listing=Listing(pattern="("))
+    found = own_changed(found, EVENTS_STATE, pattern="(")
     query = event_query(found)
     assert query is not None
 
@@ -179,3 +189,14 @@ def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
 @pytest.mark.parametrize("pane", [OVERVIEW, ALIGNMENT, TIMELINE])
 def test_nothing_is_listed_where_no_list_is_in_view(pane: str) -> None:
     assert not [query for query in wanted(scene(pane=pane)) if isinstance(query, EventQuery)]
+
+
+def test_long_names_are_cut_on_a_narrow_screen_and_the_last_page_is_full() -> None:
+    found = events(Listing(DEVICE))
+    found = found.with_state(row_moves.last_row(found))
+    picture = PANE.paint(found, 18, 60)
+    lines = ["".join(map(chr, row)).rstrip() for row in picture.glyph.tolist()]
+
+    assert lines[0].split() == ["▼start", "dur", "what"]
+    assert lines[-1].endswith("…") or lines[-2].endswith("…")
+    assert list(picture.listed.values()) == list(range(151, 168))

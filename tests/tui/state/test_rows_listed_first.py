@@ -9,15 +9,9 @@ from msgspec.structs import replace
 from ccltui.metrics.result import Result
 from ccltui.tui.engine.messages import FindingsReady
 from ccltui.tui.reducer import scene_after
-from ccltui.tui.state.pane_states import (
-    EVENTS_STATE,
-    EventsState,
-    Listed,
-    Listing,
-    Sort,
-    listing_of,
-)
+from ccltui.tui.state.pane_states import COLLECTIVES, DEVICE, EVENTS_STATE, listing_of
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.sorting import Sorting
 
 
 def told(found: Scene, calls: float | None) -> Scene:
@@ -35,18 +29,16 @@ def told(found: Scene, calls: float | None) -> Scene:
     return scene_after(found, FindingsReady(findings))
 
 
-@pytest.mark.parametrize(
-    ("calls", "listed"), [(0, Listed.DEVICE), (None, Listed.DEVICE), (3, Listed.COLLECTIVES)]
-)
+@pytest.mark.parametrize(("calls", "listed"), [(0, DEVICE), (None, DEVICE), (3, COLLECTIVES)])
 def test_device_work_is_listed_where_there_are_no_collectives(
-    calls: float | None, listed: Listed
+    calls: float | None, listed: str
 ) -> None:
-    assert listing_of(told(scene(), calls).state).listed is listed
+    assert listing_of(told(scene(), calls).state).kind == listed
 
 
 def test_a_choice_of_the_user_stays() -> None:
     found = scene()
-    chosen = EventsState(Listing(Listed.COLLECTIVES, Sort.DURATION))
+    chosen = replace(EVENTS_STATE.default, sorting=Sorting("duration"))
     found = found.with_state(EVENTS_STATE.put(found.state, chosen))
 
     assert EVENTS_STATE.of(told(found, 0).state) == chosen
